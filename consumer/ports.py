@@ -1,0 +1,95 @@
+"""What the flow needs from the world, in the core's words. Protocols only, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from consumer.core.model import Outcome, RawMessage, SignedRequest
+from consumer.core.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One message for the broker to take: persistent, mandatory, confirmed."""
+
+    exchange: str
+    routing_key: str
+    body: bytes
+    headers: Mapping[str, object] = field(default_factory=dict)
+    content_type: str = "application/json"
+    message_id: str | None = None  #: None: the broker edge makes a fresh one
+    type: str | None = None
+    timestamp_s: float | None = None  #: Unix seconds
+
+
+class Ticket(Protocol):
+    """The right to settle one message that the broker gave us; used once."""
+
+    async def ack(self) -> None:
+        """Settle: the broker may forget it. On a channel that died: nothing, it will come again."""
+
+    async def requeue(self) -> None:
+        """Give it back unstarted. On a channel that died: nothing, it comes again by itself."""
+
+
+@dataclass(slots=True)
+class Incoming:
+    """A raw message and the ticket to settle it."""
+
+    message: RawMessage
+    ticket: Ticket
+
+
+class Publisher(Protocol):
+    """The publishing half of the broker."""
+
+    async def publish(self, publication: Publication) -> None:
+        """Return once the broker has confirmed it.
+
+        Raises:
+            Unroutable: no queue is bound for the routing key.
+            Refused: the broker said nack.
+            BrokerUnavailable: no connection now, and nothing was confirmed.
+        """
+
+    def pressed(self) -> str | None:
+        """Say why no new attempt should start (blocked, slow confirms), or None."""
+
+
+class Sender(Protocol):
+    """Sends one webhook and says what came of it. Never raises but on cancellation."""
+
+    async def send(self, request: SignedRequest) -> Outcome:
+        """Send *request* under its total deadline."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class Store(Protocol):
+    """Where subscriptions live."""
+
+    async def load(self) -> Sequence[Subscription]:
+        """Return every subscription, enabled or not.
+
+        Raises:
+            ConfigError: the stored text is wrong; names the line and the field.
+        """
+
+    async def disable(self, subscription_id: str, reason: str) -> None:
+        """Set ``enabled: false`` and remember why. Unknown ids are ignored."""
+
+
+class Clock(Protocol):
+    """Time, injected so that tests own it."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step back."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Run *callback* after *delay_s*; return the function that calls it off."""
