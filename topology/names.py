@@ -1,0 +1,163 @@
+"""Every queue, exchange and routing-key name, from one prefix."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from topology.ladder import to_ms, wait_key
+
+PREFIX_PATTERN = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+"""What a prefix may look like: words joined by single dots, so that it may stand in a topic key."""
+
+PREFIX_MAX = 64
+"""Longest prefix in characters; the longest name stays far below AMQP's 255 bytes."""
+
+RAW_KEY = "raw"
+"""Key on ``dlx`` of a message that the broker itself dead-lettered: goes to overflow."""
+
+SUSPECT_KEY = "suspect"
+"""Key on ``dlx`` of a message that came back too often: goes to suspect."""
+
+PARKED_PATTERN = "parked.#"
+REFUSED_PATTERN = "refused.#"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All names of one instance. Two instances on one broker differ in their prefix.
+
+    Raises:
+        ValueError: the prefix is empty, too long, or holds characters that a topic key cannot carry.
+    """
+
+    prefix: str = "leveret"
+
+    def __post_init__(self) -> None:
+        if len(self.prefix) > PREFIX_MAX or not PREFIX_PATTERN.fullmatch(self.prefix):
+            raise ValueError(
+                f"topology prefix {self.prefix!r} is not usable: take 1 to {PREFIX_MAX} letters, digits, "
+                "'_' or '-', in words joined by single dots"
+            )
+        if self.prefix == "amq" or self.prefix.startswith("amq."):
+            raise ValueError(f"topology prefix {self.prefix!r} is reserved by the broker: choose another")
+
+    # exchanges
+
+    @property
+    def events(self) -> str:
+        """Topic exchange that publishers use; routing key = event type."""
+        return f"{self.prefix}.events"
+
+    @property
+    def route(self) -> str:
+        """Headers exchange that sends single tenants to spill or dedicated queues."""
+        return f"{self.prefix}.route"
+
+    @property
+    def lanes(self) -> str:
+        """Exchange that spreads everybody else over the lanes."""
+        return f"{self.prefix}.lanes"
+
+    @property
+    def wait(self) -> str:
+        """Topic exchange in front of the rungs; routing key = :func:`topology.ladder.wait_key`."""
+        return f"{self.prefix}.wait"
+
+    @property
+    def due(self) -> str:
+        """Topic exchange behind the rungs, and the way to our own queues: see :meth:`direct_key`."""
+        return f"{self.prefix}.due"
+
+    @property
+    def dlx(self) -> str:
+        """Topic exchange of everything that is over: parked, refused, raw, suspect."""
+        return f"{self.prefix}.dlx"
+
+    @property
+    def control(self) -> str:
+        """Fanout exchange between workers."""
+        return f"{self.prefix}.control"
+
+    @property
+    def ops(self) -> str:
+        """Topic exchange of operational events for whoever listens."""
+        return f"{self.prefix}.ops"
+
+    # queues (expired and stray are the names of an exchange and of its one queue)
+
+    def lane(self, index: int) -> str:
+        """Queue of fresh events; 0-based."""
+        return f"{self.prefix}.lane.{index:02d}"
+
+    def rung(self, ttl_s: float) -> str:
+        """Wait queue with the TTL *ttl_s* in seconds, named in milliseconds."""
+        return f"{self.prefix}.wait.{to_ms(ttl_s)}"
+
+    def due_queue(self, index: int) -> str:
+        """Queue of delivery messages whose wait is over; 0-based."""
+        return f"{self.prefix}.due.{index:02d}"
+
+    @property
+    def replay(self) -> str:
+        """Queue of parked deliveries that an operator sent again."""
+        return f"{self.prefix}.replay"
+
+    def spill(self, index: int) -> str:
+        """Queue of a noisy tenant's events; 0-based."""
+        return f"{self.prefix}.spill.{index:02d}"
+
+    @property
+    def suspect(self) -> str:
+        """Queue of messages that came back often enough to be suspected of killing workers."""
+        return f"{self.prefix}.suspect"
+
+    @property
+    def overflow(self) -> str:
+        """Queue of raw dead letters and of what a full parked queue refused."""
+        return f"{self.prefix}.overflow"
+
+    @property
+    def parked(self) -> str:
+        """Queue of parked entries."""
+        return f"{self.prefix}.parked"
+
+    @property
+    def expired(self) -> str:
+        """Exchange and queue of parked entries whose TTL ran out."""
+        return f"{self.prefix}.expired"
+
+    @property
+    def stray(self) -> str:
+        """Exchange and queue of messages whose due queue does not exist."""
+        return f"{self.prefix}.stray"
+
+    def inbox(self, source: str) -> str:
+        """Queue of a source whose messages need more than headers."""
+        return f"{self.prefix}.inbox.{source}"
+
+    # routing keys
+
+    def wait_key(self, rung_s: float, queue: str) -> str:
+        """Key on ``wait``: rest *rung_s* seconds, then surface in *queue* (due, replay or spill)."""
+        return wait_key(rung_s, queue)
+
+    def direct_key(self, queue: str) -> str:
+        """Key on ``due`` that leads into *queue* (due, replay or spill) at once, without a rung."""
+        return f"0.{queue}"
+
+    def due_pattern(self, queue: str) -> str:
+        """Binding of *queue* on ``due``: takes it from every rung."""
+        return f"*.{queue}"
+
+    def rung_pattern(self, rung_s: float) -> str:
+        """Binding of a rung on ``wait``: takes every due queue's messages."""
+        return f"{to_ms(rung_s)}.#"
+
+    def parked_key(self, reason: str) -> str:
+        """Key on ``dlx`` of a parked entry, such as ``parked.exhausted``."""
+        return f"parked.{reason}"
+
+    def refused_key(self, reason: str) -> str:
+        """Key on ``dlx`` of an entry that a full parked queue refused: goes to overflow."""
+        return f"refused.{reason}"
