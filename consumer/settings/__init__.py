@@ -1,0 +1,45 @@
+"""Settings: defaults < profile < preset < leveret.toml < LEVERET_* < command-line options; frozen.
+
+Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads the environment.
+"""
+
+from consumer.settings.load import Loaded, load, load_settings
+from consumer.settings.root import Settings, split_amqp_urls
+from consumer.settings.sections import (
+    AmqpSettings,
+    BreakerSettings,
+    EgressSettings,
+    EventsSettings,
+    LimitsSettings,
+    LogSettings,
+    Network,
+    RetryFields,
+    RetryPolicySettings,
+    RetrySettings,
+    SendingSettings,
+    SourceSettings,
+    TopologySettings,
+    WindowsSettings,
+)
+
+__all__ = [
+    "AmqpSettings",
+    "BreakerSettings",
+    "EgressSettings",
+    "EventsSettings",
+    "LimitsSettings",
+    "Loaded",
+    "LogSettings",
+    "Network",
+    "RetryFields",
+    "RetryPolicySettings",
+    "RetrySettings",
+    "SendingSettings",
+    "Settings",
+    "SourceSettings",
+    "TopologySettings",
+    "WindowsSettings",
+    "load",
+    "load_settings",
+    "split_amqp_urls",
+]

@@ -1,0 +1,243 @@
+"""Read leveret.toml and ``LEVERET_*`` into one frozen :class:`Settings`, and remember who said what.
+
+Data flow: profile and preset, file, environment, options -> merged layers -> Settings.
+
+The file is the one that ``LEVERET_CONFIG`` names (it must exist), else ``./leveret.toml``, else
+``leveret.toml`` in ``LEVERET_HOME``. An empty variable counts as absent. Variables that the platform makes
+for a Kubernetes service called ``leveret`` are not ours; neither are ``LEVERET_TEST_*``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from consumer.core.errors import ConfigError
+from consumer.settings import schema
+from consumer.settings.presets import PRESETS, PROFILES
+from consumer.settings.root import Settings
+
+PREFIX = "LEVERET_"
+CONFIG_VARIABLE = "LEVERET_CONFIG"
+FILE_NAME = "leveret.toml"
+
+_FOREIGN = re.compile(r"LEVERET_(SERVICE_(HOST|PORT).*|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?|TEST_.*)")
+"""Source: Kubernetes, "Accessing the Service": {SVCNAME}_SERVICE_HOST, {SVCNAME}_PORT_8080_TCP_ADDR..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The settings and where each came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]  #: dotted key -> who set it; a key that is absent has its default
+    file: Path | None  #: the file that was read
+
+    def origin(self, key: str) -> str:
+        """Say who set *key*: ``default``, a file, a variable, a profile, a preset or an option."""
+        while key:
+            if key in self.origins:
+                return self.origins[key]
+            key = key.rpartition(".")[0]
+        return "default"
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    values: Mapping[str, object]
+    origins: Mapping[str, str]
+
+
+def load_settings(
+    environ: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None
+) -> Settings:
+    """Return the effective settings; see :func:`load`."""
+    return load(environ, options).settings
+
+
+def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None) -> Loaded:
+    """Merge every layer and validate the sum.
+
+    Args:
+        environ: Variables; None is those of the process.
+        options: Nested values that a command line sets, above everything else.
+
+    Raises:
+        ConfigError: one line per problem, each with key, fault, origin and what is allowed.
+    """
+    environ = os.environ if environ is None else environ
+    file = _find_file(environ)
+    upper = [
+        *([_from_file(file)] if file else []),
+        _from_environment(environ),
+        _Layer(options or {}, {schema.dotted(path): "option" for path, _ in _walk(options or {})}),
+    ]
+    upper = _settle_url_pair(upper)
+    layers = [*_named_layers(_merge(upper).values), *upper]
+    merged = _merge(layers)
+    try:
+        settings = Settings.model_validate(merged.values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(detail, merged) for detail in error.errors())) from None
+    return Loaded(settings=settings, origins=merged.origins, file=file)
+
+
+def _find_file(environ: Mapping[str, str]) -> Path | None:
+    named = environ.get(CONFIG_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise ConfigError(
+                f"{CONFIG_VARIABLE}: there is no file {named}; name an existing one or unset it"
+            )
+        return Path(named)
+    home = environ.get("LEVERET_HOME") or ".leveret"
+    return next((path for path in (Path(FILE_NAME), Path(home) / FILE_NAME) if path.is_file()), None)
+
+
+def _from_file(path: Path) -> _Layer:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    return _Layer(values, {schema.dotted(keys): f"file {path}" for keys, _ in _walk(values)})
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Layer:
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    for name in sorted(environ):
+        text = environ[name]
+        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE or _FOREIGN.fullmatch(name) or not text:
+            continue
+        path = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        try:
+            value = _parse_variable(name, text, path)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        _set(values, path, value)
+        origins[schema.dotted(path)] = f"env {name}"
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return _Layer(values, origins)
+
+
+def _parse_variable(name: str, text: str, path: tuple[str, ...]) -> object:
+    field = schema.find_field(Settings, path)
+    if field is None:
+        near = schema.closest(Settings, path)
+        remedy = f"did you mean {variable_name(near)}?" if near else "see `leveret config show`"
+        raise ConfigError(f"{name}: no such setting; {remedy}")
+    if not schema.is_complex(field):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ConfigError(
+            f"{name}: is not JSON; write {schema.allowed(field, path[-1])} as JSON, such as "
+            + ("'[\"127.0.0.0/8\"]'" if schema.allowed(field, path[-1]).startswith("a list") else "'{}'")
+        ) from None
+
+
+def variable_name(key: str) -> str:
+    """Return the variable that sets the dotted *key*."""
+    return PREFIX + key.replace(".", "__").upper()
+
+
+def _named_layers(values: Mapping[str, object]) -> list[_Layer]:
+    """Return the layers of the chosen profile and preset; a wrong name is left to validation."""
+    layers = []
+    for kind, known in (("profile", PROFILES), ("preset", PRESETS)):
+        name = values.get(kind)
+        if isinstance(name, str) and name in known:
+            layer = known[name]
+            layers.append(_Layer(layer, {schema.dotted(path): f"{kind} {name}" for path, _ in _walk(layer)}))
+    return layers
+
+
+def _settle_url_pair(layers: list[_Layer]) -> list[_Layer]:
+    """Let the highest layer that sets ``amqp_url`` or ``amqp_url_file`` hide the other one below it."""
+    pair = {"amqp_url", "amqp_url_file"}
+    settled: list[_Layer] = []
+    hidden: set[str] = set()
+    for layer in reversed(layers):
+        values = {key: value for key, value in layer.values.items() if key not in hidden}
+        settled.insert(0, _Layer(values, {k: v for k, v in layer.origins.items() if k not in hidden}))
+        if pair & values.keys():
+            hidden |= pair
+    return settled
+
+
+def _merge(layers: list[_Layer]) -> _Layer:
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        for path, value in _walk(layer.values):
+            _set(values, path, value)
+        origins.update(layer.origins)
+    return _Layer(values, origins)
+
+
+def _walk(
+    values: Mapping[str, object], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _walk(value, (*above, key))
+        else:
+            yield (*above, key), value
+
+
+def _set(values: dict[str, object], path: tuple[str, ...], value: object) -> None:
+    """Put *value* at *path*; a table goes into the table that is there, anything else replaces."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            _set(values, (*path, key), inner)
+        return
+    target = values
+    for part in path[:-1]:
+        inner = target.get(part)
+        if not isinstance(inner, dict):
+            inner = {}
+            target[part] = inner
+        target = inner
+    target[path[-1]] = value
+
+
+def _explain(detail: ErrorDetails, merged: _Layer) -> str:
+    """Write one validation error as one line: key, origin, what is allowed, and the value if no secret."""
+    path: schema.Path = tuple(detail["loc"])
+    key = schema.dotted(path)
+    origin = Loaded(settings=Settings(), origins=merged.origins, file=None).origin(
+        re.sub(r"\[\d+\]", "", key)
+    )
+    where = "" if origin == "default" else f" ({origin})"
+    field = schema.find_field(Settings, path)
+    if detail["type"] == "extra_forbidden":
+        near = schema.closest(Settings, [part for part in path if isinstance(part, str)])
+        return f"{key}{where}: no such setting; " + (
+            f"did you mean {near}?" if near else "see `leveret config show`"
+        )
+    if detail["type"] == "value_error":
+        fault = str(detail.get("ctx", {}).get("error", detail["msg"]))
+        return f"{key or 'settings'}{where}: {fault}"
+    if detail["type"] == "missing":
+        return f"{key}: is missing; set it"
+    if field is None:
+        return f"{key}{where}: {detail['msg']}"
+    value = detail["input"]
+    shown = "" if schema.is_secret(field) or isinstance(value, Mapping) else f", not {value!r:.80}"
+    return f"{key}{where}: must be {schema.allowed(field, str(path[-1]))}{shown}"

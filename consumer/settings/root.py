@@ -1,0 +1,186 @@
+"""The settings as one frozen value. Building it reads nothing: :mod:`consumer.settings.load` does.
+
+Data flow: load -> Settings -> app, which hands each edge and each policy its slice.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from consumer.core.errors import ConfigError
+from consumer.settings.sections import (
+    AmqpSettings,
+    BreakerSettings,
+    EgressSettings,
+    EventsSettings,
+    LimitsSettings,
+    LogSettings,
+    RetrySettings,
+    SendingSettings,
+    SourceSettings,
+    TopologySettings,
+    WindowsSettings,
+)
+
+_LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+_URL_SEPARATOR = re.compile(r"\s*,\s*(?=amqps?://)|\s+")  # a bare comma may be part of a password
+
+WINDOW_MAX = 2_000
+"""Largest derived window in messages. Source: Architecture, "The way of an event"."""
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. ``Settings()`` is the defaults, whatever the environment holds."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+    home: Path = Path(".leveret")
+    """State folder; created with mode 0700."""
+    amqp_url: SecretStr | None = None
+    """AMQP URL of the broker; several, separated by spaces or commas, are tried in turn.
+
+    Absent: the private broker.
+    """
+    amqp_url_file: Path | None = None
+    """File that holds the AMQP URL or URLs, as a mounted secret does."""
+    database_url: SecretStr | None = None
+    """URL of the SQL store; accepted and not used yet: subscriptions live in the state folder."""
+    listen: str = "127.0.0.1:8080"
+    """HOST:PORT of health and metrics; port 0 takes a free one."""
+    profile: Literal["development", "production"] | None = None
+    """Retry numbers for a surrounding. Source: S2-2."""
+    preset: Literal["high-traffic", "low-traffic", "critical"] | None = None
+    """Breaker, retry and time-out numbers for a kind of traffic. Source: S3-6."""
+    failpoint: Annotated[str | None, Field(max_length=64)] = None
+    """Named point at which the daemon kills itself; for the crash tests only."""
+    amqp: AmqpSettings = Field(default_factory=AmqpSettings)
+    """The connection to the broker."""
+    topology: TopologySettings = Field(default_factory=TopologySettings)
+    """Names, numbers and arguments of exchanges and queues."""
+    events: EventsSettings = Field(default_factory=EventsSettings)
+    """How a message becomes an event."""
+    sources: tuple[SourceSettings, ...] = ()
+    """Existing exchanges whose messages are events."""
+    sending: SendingSettings = Field(default_factory=SendingSettings)
+    """How webhooks are sent."""
+    windows: WindowsSettings = Field(default_factory=WindowsSettings)
+    """Prefetch per consumer."""
+    limits: LimitsSettings = Field(default_factory=LimitsSettings)
+    """Bounds of what one worker and the broker hold for us."""
+    retry: RetrySettings = Field(default_factory=RetrySettings)
+    """The retry policy of subscriptions that name none, and own policies."""
+    breaker: BreakerSettings = Field(default_factory=BreakerSettings)
+    """The breaker of endpoints whose subscription says nothing."""
+    egress: EgressSettings = Field(default_factory=EgressSettings)
+    """Where webhooks may go."""
+    log: LogSettings = Field(default_factory=LogSettings)
+    """The log on stderr."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take only what is handed in: the loader merges file and environment and knows who said what."""
+        return (init_settings,)
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, value: str) -> str:
+        match = _LISTEN.fullmatch(value)
+        if match is None or int(match[2]) > 65_535:
+            raise ValueError("must be HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8080")
+        return value
+
+    @field_validator("amqp_url")
+    @classmethod
+    def _check_amqp_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            split_amqp_urls(value.get_secret_value())
+        return value
+
+    @field_validator("sources")
+    @classmethod
+    def _check_sources(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
+        names = [source.name for source in value]
+        if len(set(names)) < len(names):
+            raise ValueError("two sources have the same name")
+        return value
+
+    @model_validator(mode="after")
+    def _check_one_url(self) -> Settings:
+        if self.amqp_url is not None and self.amqp_url_file is not None:
+            raise ValueError("amqp_url and amqp_url_file cannot both be set")
+        return self
+
+    @property
+    def listen_host(self) -> str:
+        """The host of *listen*, without brackets."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def listen_port(self) -> int:
+        """The port of *listen*; 0 means a free one."""
+        return int(self.listen.rpartition(":")[2])
+
+    def amqp_urls(self) -> tuple[str, ...]:
+        """Return the AMQP URLs in the order to try them; none means the private broker.
+
+        A URL file is read anew on each call, so a rotated secret is found at the next connection.
+
+        Raises:
+            ConfigError: the URL file cannot be read or holds no AMQP URL.
+        """
+        if self.amqp_url is not None:
+            return split_amqp_urls(self.amqp_url.get_secret_value())
+        if self.amqp_url_file is None:
+            return ()
+        try:
+            return split_amqp_urls(self.amqp_url_file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ConfigError(f"amqp_url_file: cannot read {self.amqp_url_file}: {reason}") from None
+        except ValueError as error:
+            raise ConfigError(f"amqp_url_file: {self.amqp_url_file}: {error}") from None
+
+    def window(self, prefetch: int | None) -> int:
+        """Return *prefetch*, or where it is None the derived window in messages."""
+        return min(WINDOW_MAX, 2 * self.sending.concurrency) if prefetch is None else prefetch
+
+
+def split_amqp_urls(text: str) -> tuple[str, ...]:
+    """Split a list of AMQP URLs at white space, or at commas in front of another URL.
+
+    Raises:
+        ValueError: there is none, or one is no ``amqp://`` or ``amqps://`` URL; never repeats the URL,
+            which holds a password.
+    """
+    urls = tuple(part for part in _URL_SEPARATOR.split(text.strip()) if part)
+    if not urls:
+        raise ValueError("holds no AMQP URL")
+    for number, url in enumerate(urls, start=1):
+        _check_amqp_url(url, f"URL {number} of {len(urls)}")
+    return urls
+
+
+def _check_amqp_url(url: str, which: str) -> None:
+    try:
+        parts = urlsplit(url)
+        port_is_good = parts.port is None or parts.port > 0
+    except ValueError:
+        port_is_good = False
+        parts = urlsplit("")
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname or not port_is_good:
+        raise ValueError(f"{which} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://...")

@@ -1,0 +1,153 @@
+"""Look up a setting by its path, and say in words what it may hold.
+
+Data flow: path ("sending", "timeout_s") -> FieldInfo -> "a number from 1 to 30, in seconds".
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+Path = tuple[str | int, ...]
+
+_UNITS = {"_s": "seconds", "_bytes": "bytes", "_ratio": "as a ratio"}
+_NOUNS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """Write *path* as in ``sources[0].exchange``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text
+
+
+def find_field(model: type[BaseModel], path: Path) -> FieldInfo | None:
+    """Return the field at *path*, looking through lists and tables of sections; None when there is none."""
+    field: FieldInfo | None = None
+    current: type[BaseModel] | None = model
+    container = False
+    for part in path:
+        if container and (isinstance(part, int) or current is not None):
+            container = False
+            continue
+        if current is None or not isinstance(part, str) or part not in current.model_fields:
+            return None
+        field = current.model_fields[part]
+        current, container = _inner(field.annotation)
+    return field
+
+
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the section that *field* holds directly, or None."""
+    inner, container = _inner(field.annotation)
+    return None if container else inner
+
+
+def is_secret(field: FieldInfo | None) -> bool:
+    """Whether the value may never be shown."""
+    return field is not None and SecretStr in _members(field.annotation)
+
+
+def is_complex(field: FieldInfo) -> bool:
+    """Whether a variable of the environment must hold JSON for it: a list, a table or a section."""
+    return any(
+        get_origin(member) in (tuple, list, dict)
+        or (isinstance(member, type) and issubclass(member, BaseModel))
+        for member in _members(field.annotation)
+    )
+
+
+def leaves(
+    model: type[BaseModel], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Yield every setting that is no section, with its path, in the order of declaration."""
+    for name, field in model.model_fields.items():
+        section = section_of(field)
+        if section is None:
+            yield (*above, name), field
+        else:
+            yield from leaves(section, (*above, name))
+
+
+def closest(model: type[BaseModel], path: Sequence[str]) -> str | None:
+    """Return the setting whose name is most like *path*, or None when none is near."""
+    sections = {name for name, field in model.model_fields.items() if section_of(field) is not None}
+    known = {dotted(leaf) for leaf, _ in leaves(model)} | sections
+    wanted = dotted(path)
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.75)
+    if near:
+        return near[0]
+    same_leaf = [name for name in sorted(known) if name.rpartition(".")[2] == path[-1]]
+    return same_leaf[0] if len(same_leaf) == 1 else None
+
+
+def allowed(field: FieldInfo, name: str) -> str:
+    """Say what *field* may hold: kind, bounds and unit."""
+    members = [member for member in _members(field.annotation) if member is not type(None)]
+    choices = [choice for member in members if get_origin(member) is Literal for choice in get_args(member)]
+    if choices:
+        return "one of " + ", ".join(str(choice) for choice in choices)
+    if any(get_origin(member) in (tuple, list) for member in members):
+        return "a list" + _size(field)
+    if any(
+        get_origin(member) is dict or (isinstance(member, type) and issubclass(member, BaseModel))
+        for member in members
+    ):
+        return "a table"
+    noun = next((_NOUNS[member] for member in members if member in _NOUNS), "text")
+    return noun + _bounds(field) + _size(field) + _unit(name)
+
+
+def _bounds(field: FieldInfo) -> str:
+    low, high = _constraint(field, "ge"), _constraint(field, "le")
+    if low is not None and high is not None:
+        return f" from {low:g} to {high:g}" if max(low, high) < 1e6 else f" from {low:.0f} to {high:.0f}"
+    pattern = _constraint(field, "pattern")
+    return f" that matches {pattern}" if pattern is not None else ""
+
+
+def _size(field: FieldInfo) -> str:
+    high = _constraint(field, "max_length")
+    return f", at most {high} long" if high is not None else ""
+
+
+def _unit(name: str) -> str:
+    return next(
+        (
+            f", {unit}" if unit.startswith("as") else f", in {unit}"
+            for end, unit in _UNITS.items()
+            if name.endswith(end)
+        ),
+        "",
+    )
+
+
+def _constraint(field: FieldInfo, name: str) -> Any:
+    values = [getattr(item, name) for item in field.metadata if getattr(item, name, None) is not None]
+    return values[0] if values else None
+
+
+def _members(annotation: object) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
+
+
+def _inner(annotation: object) -> tuple[type[BaseModel] | None, bool]:
+    """Return the section inside *annotation*, and whether a list or table stands around it."""
+    for member in _members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel) and not issubclass(member, Enum):
+            return member, False
+        if get_origin(member) in (tuple, list, dict):
+            for inner in get_args(member):
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    return inner, True
+            return None, True
+    return None, False

@@ -1,0 +1,319 @@
+"""The sections of ``leveret.toml``: every field with its unit, bounds, default and description.
+
+Data flow: load (defaults < profile < preset < file < environment) -> these models, frozen -> app.
+The reference page of the docs is generated from the descriptions below.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+#: Architecture, "The delay ladder": 0.25 s to 24 h.
+RUNGS_S = (
+    *(0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 30.0, 40.0),
+    *(minutes * 60.0 for minutes in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 30, 40)),
+    *(hours * 3600.0 for hours in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24)),
+)
+
+DAY_S = 86_400.0
+GIB = 1024**3
+KIB = 1024
+
+_EXPRESSION = re.compile(r"(header|property|routing_key|body|const):.+", re.DOTALL)
+_POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Section(BaseModel):
+    """A frozen group of settings that knows no other keys than its own."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+def parse_network(value: object) -> object:
+    """Turn text into a network; a single address is a network of one."""
+    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("a network is text such as 10.1.0.0/16")  # noqa: TRY004 - pydantic shows ValueError
+    try:
+        return ipaddress.ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no CIDR network: {error}; write one such as 10.1.0.0/16") from None
+
+
+class AmqpSettings(Section):
+    """The connection to the broker."""
+
+    heartbeat_s: Annotated[int, Field(ge=1, le=300)] = 10
+    """AMQP heartbeat; a dead peer is noticed within two."""
+    connect_timeout_s: Annotated[float, Field(ge=0.5, le=120)] = 10.0
+    """Time for one connection attempt: TCP, TLS and AMQP handshake."""
+    reconnect_max_s: Annotated[float, Field(ge=0.5, le=300)] = 30.0
+    """Cap of the jittered wait between connection attempts; they never end."""
+    confirm_slow_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
+    """A publisher confirm older than this stops new attempts (back-pressure)."""
+    confirm_lost_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    """A publisher confirm older than this closes the channel; what it left is published again, once."""
+    ca_file: str | None = None
+    """PEM file with the authorities that amqps:// trusts; absent: the system's."""
+    cert_file: str | None = None
+    """PEM file with the client certificate for amqps://."""
+    key_file: str | None = None
+    """PEM file with the client certificate's key."""
+    management_url: str | None = None
+    """Base URL of the management API, without user and password: those of the AMQP URL are used.
+
+    Absent: the private broker's, or none.
+    """
+
+    @field_validator("management_url")
+    @classmethod
+    def _check_management_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", value):
+            raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without user and password")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_order(self) -> AmqpSettings:
+        if self.confirm_lost_s <= self.confirm_slow_s:
+            raise ValueError("confirm_lost_s must be larger than confirm_slow_s")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file must be set together")
+        return self
+
+
+class TopologySettings(Section):
+    """Names, numbers and arguments of exchanges and queues."""
+
+    declare: bool = True
+    """Create what is missing at start; false needs only read and write rights."""
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = "leveret"
+    """First word of every exchange and queue name; two instances on one broker need two."""
+    queue_type: Literal["quorum", "classic"] = "quorum"
+    """classic has a weaker promise: its dead-lettering has no confirms."""
+    lanes: Annotated[int, Field(ge=1, le=64)] = 16
+    """Queues for fresh events; 1 works without the consistent-hash plugin."""
+    consistent_hash: bool = True
+    """Spread lanes with rabbitmq_consistent_hash_exchange; false needs lanes = 1."""
+    due_queues: Annotated[int, Field(ge=1, le=64)] = 4
+    """Queues for delivery messages whose wait is over."""
+    spill_queues: Annotated[int, Field(ge=1, le=64)] = 4
+    """Queues for tenants that are noisy for a while."""
+    rungs_s: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = RUNGS_S
+    """TTL of each wait queue in seconds, ascending, whole milliseconds, 0.01 s to 7 days."""
+    parked_max_length: Annotated[int, Field(ge=1, le=100_000_000)] = 10_000
+    """Entries that parked holds; more go to overflow. Source: S1-4."""
+    parked_ttl_s: Annotated[float, Field(ge=1, le=366 * DAY_S)] = 604_800.0
+    """Time a parked entry is kept before it moves to expired. Source: S1-4."""
+    delivery_limit: Annotated[int, Field(ge=10, le=1_000_000_000)] = 1_000
+    """Returns after which the broker itself dead-letters a message: a last net."""
+
+    @field_validator("rungs_s")
+    @classmethod
+    def _check_rungs(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(not 0.01 <= rung <= 7 * DAY_S for rung in value):
+            raise ValueError("each rung must be from 0.01 to 604800 seconds")
+        if any(abs(rung * 1000 - round(rung * 1000)) > 1e-6 for rung in value):
+            raise ValueError("each rung must be a whole number of milliseconds")
+        if any(after <= before for before, after in itertools.pairwise(value)):
+            raise ValueError("rungs must ascend, each larger than the one before")
+        return value
+
+    @model_validator(mode="after")
+    def _check_lanes(self) -> TopologySettings:
+        if self.lanes > 1 and not self.consistent_hash:
+            raise ValueError("lanes must be 1 when consistent_hash is false")
+        return self
+
+
+class EventsSettings(Section):
+    """How a message becomes an event."""
+
+    hash_on: Literal["tenant", "message_id"] = "tenant"
+    """What spreads events over lanes; message_id suits a single tenant."""
+    missing_id: Literal["inbox", "hash", "park"] = "inbox"
+    """An event without usable message_id: republished once with a fresh id, named by a hash of its content
+    (equal events become one), or parked."""
+    max_event_bytes: Annotated[int, Field(ge=1 * KIB, le=16 * KIB * KIB)] = 256 * KIB
+    """Larger bodies are parked too_large."""
+    default_tenant: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] = "default"
+    """Tenant of an event that names none."""
+    missing_tenant: Literal["default", "park"] = "default"
+    """An event that names no tenant: belongs to default_tenant, or is parked bad_tenant."""
+    tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"
+    """Message header that names the tenant."""
+    default_type: Annotated[
+        str | None, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$", max_length=256)
+    ] = None
+    """Type of an event that has neither a type property nor a routing key."""
+    extensions: Annotated[tuple[str, ...], Field(max_length=32)] = ()
+    """CloudEvents extensions and headers that may become members of the payload."""
+    honour_expiration: bool = True
+    """An event's AMQP expiration ends its deliveries."""
+
+
+class SourceSettings(Section):
+    """One existing exchange whose messages are events.
+
+    Expressions: header:NAME, property:NAME, routing_key:N (0-based word), body:/JSON/POINTER, const:TEXT.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    """Name of the source, unique; part of its inbox queue's name."""
+
+    exchange: Annotated[str, Field(min_length=1, max_length=255)]
+    """Exchange to bind; it must exist."""
+    routing_key: Annotated[str, Field(max_length=255)] = "#"
+    """Binding key."""
+    tenant: str | None = None
+    """Expression for the tenant; absent: as [events] says."""
+    type: str | None = None
+    """Expression for the event type; absent: property type, else routing key."""
+    id: str | None = None
+    """Expression for the event id; absent: property message_id."""
+    time: str | None = None
+    """Expression for the event time; absent: property timestamp."""
+    data: str | None = None
+    """Expression for the data; absent: the whole body."""
+
+    @field_validator("tenant", "type", "id", "time", "data")
+    @classmethod
+    def _check_expression(cls, value: str | None) -> str | None:
+        if value is not None and not _EXPRESSION.fullmatch(value):
+            raise ValueError(
+                "must be header:NAME, property:NAME, routing_key:N, body:/JSON/POINTER or const:TEXT"
+            )
+        return value
+
+
+class SendingSettings(Section):
+    """How webhooks are sent."""
+
+    client: Literal["aiohttp"] = "aiohttp"
+    """HTTP client of the hot path."""
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """Requests in flight in this worker."""
+    endpoint_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 16
+    """Requests in flight to one endpoint, where its subscription says nothing."""
+    timeout_s: Annotated[float, Field(ge=1, le=30)] = 15.0
+    """Total deadline of one attempt, where its subscription says nothing. Source: SW-42."""
+    connect_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 5.0
+    """Part of the deadline that resolving and connecting may take."""
+    max_response_bytes: Annotated[int, Field(ge=0, le=1 * KIB * KIB)] = 16 * KIB
+    """Bytes of a response body that are read; the rest is left."""
+    quick_latency_s: Annotated[float, Field(ge=0, le=30)] = 1.0
+    """A target whose recent 90th percentile is under this is sent straight from the event."""
+    quick_wait_s: Annotated[float, Field(ge=0, le=10)] = 0.25
+    """How long an event may wait for a slot before its target becomes a delivery message."""
+    drain_grace_s: Annotated[float, Field(ge=0, le=600)] = 20.0
+    """Time that requests get to end after SIGTERM."""
+    max_targets_per_message: Annotated[int, Field(ge=1, le=1_000)] = 100
+    """Targets of one delivery message; events with more are split."""
+
+
+class WindowsSettings(Section):
+    """Prefetch per consumer, in messages; absent: min(2000, 2 x [sending] concurrency)."""
+
+    lane_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Unsettled messages per lane."""
+    due_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Unsettled messages per due queue."""
+    replay_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Unsettled messages of the replay queue."""
+    spill_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Unsettled messages per spill queue."""
+
+
+class LimitsSettings(Section):
+    """Bounds of what one worker and the broker hold for us."""
+
+    memory_bytes: Annotated[int, Field(ge=16 * KIB * KIB, le=1024 * GIB)] = 4 * GIB
+    """Windows x max_event_bytes may reach this; larger windows are lowered with a warning."""
+    waiting_bytes: Annotated[int, Field(ge=1 * KIB * KIB, le=1024 * GIB * KIB)] = 4 * GIB
+    """Bytes that wait in our queues: alert at 80 %, at 100 % fresh events stay in their lanes."""
+
+
+class RetryFields(Section):
+    """Fields of a retry policy; each absent one is taken from the policy below."""
+
+    max_attempts: Annotated[int | None, Field(ge=1, le=100)] = None
+    """Attempts in all, the first included."""
+    base_s: Annotated[float | None, Field(ge=0, le=DAY_S)] = None
+    """Wait after the first failed attempt."""
+    multiplier: Annotated[float | None, Field(ge=1, le=100)] = None
+    """Growth of the wait from attempt to attempt."""
+    max_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
+    """Cap of one wait."""
+    jitter: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Jitter as a ratio: 0.1 is plus or minus 10 %."""
+    schedule_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=99)
+    ] = None
+    """The waits one by one, instead of base, multiplier and cap."""
+    max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
+    """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the whole schedule."""
+
+
+class RetryPolicySettings(RetryFields):
+    """An own retry policy; what it leaves out is the default policy's."""
+
+
+class RetrySettings(RetryFields):
+    """The retry policy of subscriptions that name none: *policy*, changed by the fields beside it."""
+
+    policy: str = "default"
+    """Name of a built-in policy or of one under [retry.policies]."""
+    policies: dict[str, RetryPolicySettings] = Field(default_factory=dict)
+    """Own policies by name; an own policy may not take a built-in's name."""
+    suspect_after: Annotated[int, Field(ge=1, le=5)] = 5
+    """x-delivery-count from which a message is moved unread to suspect."""
+
+    @field_validator("policies")
+    @classmethod
+    def _check_names(cls, value: dict[str, RetryPolicySettings]) -> dict[str, RetryPolicySettings]:
+        for name in value:
+            if not _POLICY_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no policy name: letters, digits, - and _, at most 64")
+        return value
+
+
+class BreakerSettings(Section):
+    """The breaker of endpoints whose subscription says nothing."""
+
+    failures: Annotated[int, Field(ge=0, le=10_000)] = 5
+    """Consecutive failures that open the breaker; 0 switches it off."""
+    cooldown_s: Annotated[float, Field(ge=0.05, le=3_600)] = 30.0
+    """Time from opening to the first probe."""
+    cooldown_max_s: Annotated[float, Field(ge=0.05, le=DAY_S)] = 300.0
+    """Cap of the cooldown, which grows while probes fail; raised to cooldown_s where that is larger."""
+    probe_timeout_s: Annotated[float, Field(ge=1, le=600)] = 60.0
+    """A probe silent for longer is lost; another is sent."""
+
+
+class EgressSettings(Section):
+    """Where webhooks may go."""
+
+    allow: tuple[Annotated[Network, BeforeValidator(parse_network)], ...] = ()
+    """CIDR networks let through the address guard; http:// is accepted for addresses in them."""
+    allow_http: bool = False
+    """Accept http:// for every host."""
+
+
+class LogSettings(Section):
+    """The log on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is written."""
+    format: Literal["auto", "json", "console"] = "auto"
+    """auto: console on a terminal, JSON elsewhere."""
