@@ -3,6 +3,7 @@
 LeveretError
 ├── ConfigError        a setting, file or argument is wrong: names the field and the remedy
 ├── BadEvent           an event cannot be delivered as it stands: parked with this reason
+├── BadSignature       a received webhook does not verify (our own receiving tools only)
 ├── TopologyMismatch   the broker holds a queue or exchange that differs from the plan
 └── BrokerUnavailable  the broker cannot take or give messages now
     ├── Unroutable     a mandatory publish found no queue
@@ -32,6 +33,10 @@ class BadEvent(LeveretError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class BadSignature(LeveretError):
+    """A received webhook does not verify; raised for our own receiving tools only."""
 
 
 class TopologyMismatch(LeveretError):

@@ -1,0 +1,168 @@
+"""Say what each kind of answer means, in one table: what we do next, and what the breaker learns.
+
+Data flow: Outcome (edges.http) + the subscription's status rules -> Meaning -> core.retry.decide.
+The table below is the only place that knows; :func:`classification_table` prints it for the docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from consumer.core.errors import ConfigError
+from consumer.core.model import Kind, Outcome
+
+
+class StatusRule(StrEnum):
+    """What to do about a failed attempt; also what ``on_status`` of a subscription may name."""
+
+    RETRY = "retry"
+    PARK = "park"
+    DISABLE = "disable"
+    DROP = "drop"
+
+
+class Signal(StrEnum):
+    """What an outcome tells the breaker about the endpoint's health."""
+
+    ALIVE = "alive"  #: it answered, if only to refuse this webhook: a success to the breaker
+    FAILING = "failing"  #: a failure that counts
+    UNKNOWN = "unknown"  #: the endpoint was never asked: the breaker is not told
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One row of the table."""
+
+    rule: StatusRule
+    signal: Signal
+    why: str
+
+
+#: HTTP statuses with a meaning of their own.
+#: Source: REQUIREMENTS S1-7 (the mail codes mapped to HTTP); STANDARD_WEBHOOKS SW-36..40; FAULTS 36-40.
+STATUSES: Final[Mapping[int, Meaning]] = {
+    **dict.fromkeys(
+        (400, 406, 411, 413, 414, 415, 422, 431, 501, 505),
+        Meaning(StatusRule.PARK, Signal.ALIVE, "this request can never succeed"),
+    ),
+    **dict.fromkeys(
+        (401, 403, 404, 405, 407),
+        Meaning(StatusRule.RETRY, Signal.ALIVE, "may be a deploy or a setting that is put right soon"),
+    ),
+    **dict.fromkeys(
+        (408, 425),
+        Meaning(StatusRule.RETRY, Signal.FAILING, "the server ran out of time or was not ready"),
+    ),
+    410: Meaning(StatusRule.DISABLE, Signal.ALIVE, "gone for good: the endpoint asks us to stop"),
+    421: Meaning(StatusRule.RETRY, Signal.FAILING, "the answering server does not serve this host now"),
+    429: Meaning(StatusRule.RETRY, Signal.ALIVE, "throttled: the endpoint's clock moves, its health is fine"),
+}
+
+#: What the first digit means where the status has no row of its own.
+#: A 3xx is parked at once (S1-7); FAULTS 36 has it retried. S1-7 is the rule that names the classification's
+#: one place, and a redirect is never followed, so a retry would only meet the same redirect again.
+CLASSES: Final[Mapping[int, Meaning]] = {
+    3: Meaning(StatusRule.PARK, Signal.ALIVE, "moved: redirects are not followed, change the URL"),
+    4: Meaning(StatusRule.RETRY, Signal.ALIVE, "refused, without saying that it is for good"),
+    5: Meaning(StatusRule.RETRY, Signal.FAILING, "the server failed or is overloaded"),
+}
+
+#: A status outside 200..599 is no HTTP answer at all.
+ODD_STATUS: Final = Meaning(StatusRule.RETRY, Signal.FAILING, "not a final HTTP status")
+
+#: What went wrong when no status came. Source: REQUIREMENTS S1-7, S3-4; FAULTS 42-49.
+KINDS: Final[Mapping[Kind, Meaning]] = {
+    Kind.TIMEOUT_CONNECT: Meaning(StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"),
+    Kind.TIMEOUT_TOTAL: Meaning(StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"),
+    Kind.DNS: Meaning(StatusRule.RETRY, Signal.FAILING, "the name did not resolve"),
+    Kind.REFUSED: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection was refused"),
+    Kind.RESET: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection broke before an answer"),
+    Kind.TLS: Meaning(StatusRule.RETRY, Signal.FAILING, "no trusted TLS session; never downgraded"),
+    Kind.PROTOCOL: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer was not HTTP"),
+    Kind.TOO_LARGE: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer's head was larger than we read"),
+    Kind.BLOCKED: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "the address guard let nothing through"),
+    Kind.PROXY: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "our proxy failed, not the endpoint"),
+    Kind.CLIENT_ERROR: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it"),
+    # A kind that promises a status and has none is a broken answer.
+    **dict.fromkeys(
+        (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX),
+        Meaning(StatusRule.RETRY, Signal.FAILING, "the answer carried no status"),
+    ),
+}
+
+#: Keys of ``on_status`` that name a whole class.
+_CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
+
+
+def is_success(outcome: Outcome) -> bool:
+    """Say whether the endpoint took the webhook: any 2xx, even when the response body broke off.
+
+    Source: Standard Webhooks 1.0.0 (SW-35); FAULTS 34.
+    """
+    return outcome.status is not None and 200 <= outcome.status < 300
+
+
+def meaning_of(outcome: Outcome) -> Meaning:
+    """Look a failed outcome up in the table: exact status, then its class, then the kind of error."""
+    status = outcome.status
+    if status is None:
+        return KINDS[outcome.kind]
+    return STATUSES.get(status) or CLASSES.get(status // 100, ODD_STATUS)
+
+
+def rule_for(outcome: Outcome, overrides: Mapping[str, StatusRule]) -> StatusRule:
+    """Return what to do about a failed outcome: the subscription's rule, or else the table's.
+
+    Args:
+        outcome: A failure; what succeeded has no rule.
+        overrides: ``on_status`` of the subscription; an exact status goes before its class.
+    """
+    if overrides and outcome.status is not None:
+        override = overrides.get(str(outcome.status)) or overrides.get(f"{outcome.status // 100}xx")
+        if override is not None:
+            return override
+    return meaning_of(outcome).rule
+
+
+def breaker_signal(outcome: Outcome) -> Signal:
+    """Say what the breaker learns from *outcome*."""
+    return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
+
+
+def breaker_counts(outcome: Outcome) -> bool:
+    """Say whether *outcome* is a failure that counts for the breaker."""
+    return breaker_signal(outcome) is Signal.FAILING
+
+
+def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
+    """Check an ``on_status`` mapping, such as ``{"404": "park", "5xx": "retry"}``.
+
+    Raises:
+        ConfigError: a key is no failing status or class, or a value no rule; names the key.
+    """
+    parsed = {}
+    for key, value in rules.items():
+        name = str(key).lower()
+        exact = name.isascii() and name.isdigit() and len(name) == 3 and 300 <= int(name) <= 599
+        if not exact and name not in _CLASS_KEYS:
+            raise ConfigError(f"on_status: {key!r} is not a status from 300 to 599, nor 3xx, 4xx or 5xx")
+        if value not in list(StatusRule):
+            raise ConfigError(f"on_status.{key}: {value!r} is not one of {', '.join(StatusRule)}")
+        parsed[name] = StatusRule(value)
+    return parsed
+
+
+def classification_table() -> Sequence[tuple[str, StatusRule, Signal, str]]:
+    """Return the table in reading order: (what came, what we do, what the breaker learns, why)."""
+    by_meaning: dict[Meaning, list[str]] = {}
+    for status, meaning in STATUSES.items():
+        by_meaning.setdefault(meaning, []).append(str(status))
+    for digit, meaning in CLASSES.items():
+        by_meaning.setdefault(meaning, []).append(f"other {digit}xx")
+    by_meaning.setdefault(ODD_STATUS, []).append("other status")
+    for kind, meaning in KINDS.items():
+        by_meaning.setdefault(meaning, []).append(kind.value)
+    return [(", ".join(what), m.rule, m.signal, m.why) for m, what in by_meaning.items()]
