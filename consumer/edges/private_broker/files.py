@@ -1,0 +1,245 @@
+"""What the node keeps on disk: who it is, what it may be asked with, how it is configured.
+
+Folder ``<LEVERET_HOME>/broker``: ``identity.json`` (0600: name, cookie, password, ports), ``run.json`` (its
+processes), ``lock``; and the node's own files, in the same folder or, for a server in a chroot, inside that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from consumer.edges.private_broker.server import Server
+
+PLUGINS = ("rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_consistent_hash_exchange")
+
+#: The write-ahead log of all quorum queues. The server's default is 512 MiB.
+WAL_MAX_SIZE_BYTES = 64 * 1024 * 1024
+#: Entries in one file of a quorum queue's log; a file goes when all in it are settled. The default is 4,096.
+SEGMENT_MAX_ENTRIES = 512
+#: Below this much free disk the node blocks publishers. The default is 50 MB.
+DISK_FREE_LIMIT_BYTES = 200_000_000
+
+#: First port that we draw. All are below the kernel's range for outgoing connections: a client that
+#: reconnects in that range can be connected to itself, and takes the port of a node that is down.
+_FIRST_PORT = 10_240
+_LAST_PORT = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """One port per listener, all on 127.0.0.1."""
+
+    amqp: int
+    distribution: int
+    epmd: int
+    management: int
+    prometheus: int
+
+    def all(self) -> tuple[int, ...]:
+        """Return every port."""
+        return (self.amqp, self.distribution, self.epmd, self.management, self.prometheus)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """What stays the same over every restart of one node."""
+
+    node: str
+    user: str
+    password: str
+    cookie: str
+    ports: Ports
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"NodeIdentity(node={self.node!r}, user={self.user!r}, ports={self.ports!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The two folders of a private broker."""
+
+    home: Path  #: ``<LEVERET_HOME>/broker``
+    inside: Path  #: the node's own files, as the server sees them
+    outside: Path  #: the same as we see them
+
+    @property
+    def identity(self) -> Path:
+        """File with the secrets."""
+        return self.home / "identity.json"
+
+    @property
+    def run(self) -> Path:
+        """File that names the running processes."""
+        return self.home / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        """File that start and stop hold locked."""
+        return self.home / "lock"
+
+    @property
+    def marker(self) -> str:
+        """Environment entry by which every process of this node is known."""
+        return f"LEVERET_BROKER_FOLDER={self.home}"
+
+
+def lay_out(home: Path, server: Server) -> Layout:
+    """Return the folders for LEVERET_HOME *home*; creates nothing."""
+    broker = home.resolve() / "broker"
+    if server.chroot is None:
+        return Layout(broker, broker, broker)
+    inside = Path("/var/lib/leveret") / hashlib.sha256(os.fsencode(broker)).hexdigest()[:16]
+    return Layout(broker, inside, server.chroot / inside.relative_to("/"))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace *path* at once by a file that only its owner can read."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def port_is_free(port: int) -> bool:
+    """Say whether a listener on 127.0.0.1 could be opened now."""
+    with socket.socket() as probe:
+        # A connection of a node that just ended may linger; only a listener makes a port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def draw_ports() -> Ports:
+    """Draw five free ports at random, so that two nodes that start at once rarely meet."""
+    drawn: set[int] = set()
+    while len(drawn) < 5:
+        port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
+        if port_is_free(port):
+            drawn.add(port)
+    return Ports(*drawn)
+
+
+def load_identity(layout: Layout) -> NodeIdentity | None:
+    """Return who the node of this folder is, or None when there has been none."""
+    try:
+        stored = json.loads(layout.identity.read_text())
+    except FileNotFoundError:
+        return None
+    return NodeIdentity(**{**stored, "ports": Ports(**stored["ports"])})
+
+
+def save_identity(layout: Layout, identity: NodeIdentity) -> None:
+    """Keep *identity*, readable for its owner only."""
+    write_private(layout.identity, json.dumps(asdict(identity), indent=2) + "\n")
+
+
+def new_identity() -> NodeIdentity:
+    """Make up a node: random name, password and cookie."""
+    return NodeIdentity(
+        node=f"leveret-{secrets.token_hex(4)}@localhost",
+        user="leveret",
+        password=secrets.token_hex(24),
+        cookie=secrets.token_hex(24),
+        ports=draw_ports(),
+    )
+
+
+def with_new_ports(identity: NodeIdentity) -> NodeIdentity:
+    """Return the same node on other ports."""
+    return replace(identity, ports=draw_ports())
+
+
+def write_node_files(layout: Layout, identity: NodeIdentity) -> None:
+    """Write configuration, plugin list and cookie; replaces what an older version wrote."""
+    for name in ("conf.d", "data", "log"):
+        (layout.outside / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    layout.outside.chmod(0o700)
+    write_private(layout.outside / ".erlang.cookie", identity.cookie)
+    write_private(layout.outside / "rabbitmq.conf", config_text(identity))
+    write_private(layout.outside / "advanced.config", "[].\n")
+    write_private(layout.outside / "environment", "")
+    write_private(layout.outside / "enabled_plugins", f"[{','.join(PLUGINS)}].\n")
+
+
+def config_text(identity: NodeIdentity) -> str:
+    """Return rabbitmq.conf. The user named here is made at first start, and then no guest is made."""
+    ports = identity.ports
+    return f"""\
+listeners.tcp.private = 127.0.0.1:{ports.amqp}
+listeners.ssl = none
+management.tcp.ip = 127.0.0.1
+management.tcp.port = {ports.management}
+prometheus.tcp.ip = 127.0.0.1
+prometheus.tcp.port = {ports.prometheus}
+default_user = {identity.user}
+default_pass = {identity.password}
+default_user_tags.administrator = true
+disk_free_limit.absolute = {DISK_FREE_LIMIT_BYTES}
+raft.wal_max_size_bytes = {WAL_MAX_SIZE_BYTES}
+raft.segment_max_entries = {SEGMENT_MAX_ENTRIES}
+log.console = false
+log.file.level = info
+log.file.rotation.size = 10485760
+log.file.rotation.count = 3
+"""
+
+
+def node_environment(layout: Layout, identity: NodeIdentity, server: Server) -> dict[str, str]:
+    """Return the whole environment of the node, epmd and rabbitmqctl; nothing of the caller's leaks in.
+
+    Source: RabbitMQ "Configuration", environment variables; epmd(1) for the address.
+    """
+    inside = layout.inside
+    loopback = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
+    name, _, marked = layout.marker.partition("=")
+    return {
+        name: marked,
+        "PATH": server.search_path(),
+        "HOME": str(inside),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": str(identity.ports.epmd),
+        "ERL_CRASH_DUMP_BYTES": "0",  # a dump holds message bodies
+        "RABBITMQ_NODENAME": identity.node,
+        "RABBITMQ_DIST_PORT": str(identity.ports.distribution),
+        "RABBITMQ_MNESIA_BASE": str(inside / "data"),
+        "RABBITMQ_LOG_BASE": str(inside / "log"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(inside / "enabled_plugins"),
+        "RABBITMQ_CONFIG_FILE": str(inside / "rabbitmq.conf"),
+        "RABBITMQ_CONFIG_FILES": str(inside / "conf.d"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(inside / "advanced.config"),
+        "RABBITMQ_CONF_ENV_FILE": str(inside / "environment"),
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+        "RABBITMQ_CTL_ERL_ARGS": loopback,
+        "detached": "true",  # the start script then becomes the server instead of waiting beside it
+    }
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return how much disk a folder takes; what vanishes while we look counts nothing."""
+    return sum(_allocated(path) for path in folder.rglob("*"))
+
+
+def _allocated(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * 512
+    except OSError:
+        return 0
+
+
+def tail(paths: Iterable[Path], lines: int = 12) -> str:
+    """Return the last lines of the files that exist, for an error text."""
+    texts = [path.read_text(errors="replace").splitlines()[-lines:] for path in paths if path.exists()]
+    return "\n".join(line for text in texts for line in text)
