@@ -227,7 +227,7 @@ def _explain(detail: ErrorDetails, merged: _Layer) -> str:
     where = "" if origin == "default" else f" ({origin})"
     field = schema.find_field(Settings, path)
     if detail["type"] == "extra_forbidden":
-        near = schema.closest(Settings, [part for part in path if isinstance(part, str)])
+        near = schema.closest(Settings, path)
         return f"{key}{where}: no such setting; " + (
             f"did you mean {near}?" if near else "see `leveret config show`"
         )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from consumer.core.egress import EgressRule
 from consumer.core.errors import ConfigError
 from consumer.settings.sections import (
     AmqpSettings,
@@ -27,6 +28,7 @@ from consumer.settings.sections import (
     TopologySettings,
     WindowsSettings,
 )
+from topology.plan import TopologySpec
 
 _LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _URL_SEPARATOR = re.compile(r"\s*,\s*(?=amqps?://)|\s+")  # a bare comma may be part of a password
@@ -154,6 +156,16 @@ class Settings(BaseSettings):
             raise ConfigError(f"amqp_url_file: cannot read {self.amqp_url_file}: {reason}") from None
         except ValueError as error:
             raise ConfigError(f"amqp_url_file: {self.amqp_url_file}: {error}") from None
+
+    def topology_spec(self) -> TopologySpec:
+        """Return what the topology is built from."""
+        shape = self.topology.model_dump(exclude={"declare"})
+        sources = tuple(source.spec(self.events.tenant_header) for source in self.sources)
+        return TopologySpec(**shape, hash_on=self.events.hash_on, sources=sources)
+
+    def egress_rule(self) -> EgressRule:
+        """Return where webhooks may go."""
+        return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http)
 
     def window(self, prefetch: int | None) -> int:
         """Return *prefetch*, or where it is None the derived window in messages."""

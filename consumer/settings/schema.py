@@ -30,18 +30,25 @@ def dotted(path: Sequence[str | int]) -> str:
 
 def find_field(model: type[BaseModel], path: Path) -> FieldInfo | None:
     """Return the field at *path*, looking through lists and tables of sections; None when there is none."""
-    field: FieldInfo | None = None
+    if not path or not isinstance(path[-1], str):
+        return None
+    section, _ = _section_at(model, path[:-1])
+    return section.model_fields.get(path[-1]) if section is not None else None
+
+
+def _section_at(model: type[BaseModel], path: Path) -> tuple[type[BaseModel] | None, bool]:
+    """Return the section at *path*, and whether the path led through a list or table of sections."""
     current: type[BaseModel] | None = model
-    container = False
+    container = around = False
     for part in path:
-        if container and (isinstance(part, int) or current is not None):
-            container = False
+        if container:  # this part is the index or the name of one section inside
+            container, around = False, True
             continue
-        if current is None or not isinstance(part, str) or part not in current.model_fields:
-            return None
-        field = current.model_fields[part]
+        field = current.model_fields.get(part) if current is not None and isinstance(part, str) else None
+        if field is None:
+            return None, around
         current, container = _inner(field.annotation)
-    return field
+    return (None if container else current), around
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -76,15 +83,22 @@ def leaves(
             yield from leaves(section, (*above, name))
 
 
-def closest(model: type[BaseModel], path: Sequence[str]) -> str | None:
+def closest(model: type[BaseModel], path: Path) -> str | None:
     """Return the setting whose name is most like *path*, or None when none is near."""
+    *above, last = path
+    siblings, around = _section_at(model, tuple(above))
+    if siblings is not None and isinstance(last, str):
+        near = difflib.get_close_matches(last, siblings.model_fields, n=1)
+        if near:
+            return dotted((*above, near[0]))
+    if around:
+        return None
     sections = {name for name, field in model.model_fields.items() if section_of(field) is not None}
     known = {dotted(leaf) for leaf, _ in leaves(model)} | sections
-    wanted = dotted(path)
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(dotted(path), known, n=1, cutoff=0.75)
     if near:
         return near[0]
-    same_leaf = [name for name in sorted(known) if name.rpartition(".")[2] == path[-1]]
+    same_leaf = [name for name in sorted(known) if name.rpartition(".")[2] == last]
     return same_leaf[0] if len(same_leaf) == 1 else None
 
 

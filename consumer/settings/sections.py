@@ -13,14 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from topology.ladder import RUNGS_S
+from topology.names import PREFIX_MAX, PREFIX_PATTERN
+from topology.plan import QUEUE_COUNT_MAX, SourceSpec
 
-#: Architecture, "The delay ladder": 0.25 s to 24 h.
-RUNGS_S = (
-    *(0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 30.0, 40.0),
-    *(minutes * 60.0 for minutes in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 30, 40)),
-    *(hours * 3600.0 for hours in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24)),
-)
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DAY_S = 86_400.0
 GIB = 1024**3
@@ -98,26 +95,36 @@ class TopologySettings(Section):
 
     declare: bool = True
     """Create what is missing at start; false needs only read and write rights."""
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = "leveret"
+    prefix: Annotated[str, Field(max_length=PREFIX_MAX, pattern=f"^{PREFIX_PATTERN.pattern}$")] = "leveret"
     """First word of every exchange and queue name; two instances on one broker need two."""
     queue_type: Literal["quorum", "classic"] = "quorum"
     """classic has a weaker promise: its dead-lettering has no confirms."""
-    lanes: Annotated[int, Field(ge=1, le=64)] = 16
+    lanes: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 16
     """Queues for fresh events; 1 works without the consistent-hash plugin."""
     consistent_hash: bool = True
     """Spread lanes with rabbitmq_consistent_hash_exchange; false needs lanes = 1."""
-    due_queues: Annotated[int, Field(ge=1, le=64)] = 4
+    due_queues: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 4
     """Queues for delivery messages whose wait is over."""
-    spill_queues: Annotated[int, Field(ge=1, le=64)] = 4
+    spill_queues: Annotated[int, Field(ge=0, le=QUEUE_COUNT_MAX)] = 4
     """Queues for tenants that are noisy for a while."""
     rungs_s: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = RUNGS_S
     """TTL of each wait queue in seconds, ascending, whole milliseconds, 0.01 s to 7 days."""
-    parked_max_length: Annotated[int, Field(ge=1, le=100_000_000)] = 10_000
+    hold_s: Annotated[float, Field(ge=0, le=30)] = 1.0
+    """A rest of a wait of at most this is held in the worker instead of taking another rung."""
+    hold_ratio: Annotated[float, Field(ge=0, le=0.5)] = 0.02
+    """A rest of at most this share of the whole wait is held too, unless the endpoint named the wait."""
+    hold_max_s: Annotated[float, Field(ge=0, le=60)] = 10.0
+    """No rest above this is held, whatever the share."""
+    parked_max_length: Annotated[int, Field(ge=1, le=2**31 - 1)] = 10_000
     """Entries that parked holds; more go to overflow. Source: S1-4."""
     parked_ttl_s: Annotated[float, Field(ge=1, le=366 * DAY_S)] = 604_800.0
     """Time a parked entry is kept before it moves to expired. Source: S1-4."""
-    delivery_limit: Annotated[int, Field(ge=10, le=1_000_000_000)] = 1_000
+    delivery_limit: Annotated[int, Field(ge=10, le=2**31 - 1)] = 1_000
     """Returns after which the broker itself dead-letters a message: a last net."""
+    browse_limit: Annotated[int, Field(ge=1_000, le=2**31 - 1)] = 1_000_000
+    """Returns that parked and its like allow: each look at an entry counts as one."""
+    suspect_limit: Annotated[int, Field(ge=1, le=3)] = 2
+    """Tries that a message suspected of killing workers gets before it goes to overflow."""
 
     @field_validator("rungs_s")
     @classmethod
@@ -195,6 +202,12 @@ class SourceSettings(Section):
                 "must be header:NAME, property:NAME, routing_key:N, body:/JSON/POINTER or const:TEXT"
             )
         return value
+
+    def spec(self, tenant_header: str) -> SourceSpec:
+        """Return what the topology needs: bound straight to our exchange when headers say all."""
+        plain = (self.type, self.id, self.time, self.data) == (None, None, None, None)
+        direct = plain and self.tenant in (None, f"header:{tenant_header}")
+        return SourceSpec(name=self.name, exchange=self.exchange, routing_key=self.routing_key, direct=direct)
 
 
 class SendingSettings(Section):
