@@ -1,0 +1,102 @@
+"""Choose whose job is next, so that no tenant waits behind another's flood.
+
+Data flow: windows push what they took -> FairQueue -> the scheduler pops when a slot is free.
+Round robin over tenants, first come first served within one.
+
+Source: REQUIREMENTS S1-8.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar
+
+#: Jobs of one tenant in a row while another waits. Source: REQUIREMENTS S1-8.
+MAX_CONSECUTIVE: Final = 3
+#: Priority of a tenant that was just served, and of one that waits longest. Source: REQUIREMENTS S1-8.
+LOWEST_PRIORITY: Final = 5
+HIGHEST_PRIORITY: Final = 1
+
+T = TypeVar("T")
+
+
+def priority_after(rounds: int) -> int:
+    """Return a tenant's priority, 5 (low) to 1 (high), after *rounds* rounds without service.
+
+    Raises:
+        ValueError: *rounds* is negative.
+
+    Source: REQUIREMENTS S1-8; tests/data/priority.json.
+    """
+    if rounds < 0:
+        raise ValueError(f"rounds cannot be negative, got {rounds}")
+    return max(HIGHEST_PRIORITY, LOWEST_PRIORITY - rounds)
+
+
+class FairQueue(Generic[T]):
+    """A queue of jobs that takes turns between tenants; push and pop take constant time."""
+
+    __slots__ = ("_jobs", "_length", "_max_consecutive", "_served", "_turns")
+
+    def __init__(self, max_consecutive: int = MAX_CONSECUTIVE) -> None:
+        """Start empty.
+
+        Args:
+            max_consecutive: Jobs of one tenant in a row while another waits, at least 1.
+        """
+        if max_consecutive < 1:
+            raise ValueError(f"a turn has at least one job, got {max_consecutive}")
+        self._max_consecutive = max_consecutive
+        self._jobs: dict[str, deque[T]] = {}  # no tenant without jobs: nothing grows with tenants long gone
+        self._turns: deque[str] = deque()  # each tenant of _jobs once; its head has the turn
+        self._served = 0  # jobs of the head in this turn
+        self._length = 0
+
+    def push(self, tenant: str, job: T) -> None:
+        """Add a job behind the other jobs of its tenant."""
+        jobs = self._jobs.get(tenant)
+        if jobs is None:
+            self._jobs[tenant] = deque((job,))
+            self._turns.append(tenant)
+        else:
+            jobs.append(job)
+        self._length += 1
+
+    def pop(self) -> T:
+        """Take the next job.
+
+        Raises:
+            IndexError: there is none.
+        """
+        turns = self._turns
+        tenant = turns[0]
+        jobs = self._jobs[tenant]
+        job = jobs.popleft()
+        self._length -= 1
+        if not jobs:
+            del self._jobs[tenant]
+            turns.popleft()
+            self._served = 0
+        else:
+            self._served += 1
+            if self._served >= self._max_consecutive:
+                turns.rotate(-1)
+                self._served = 0
+        return job
+
+    def drain(self) -> list[T]:
+        """Take all that is left, in the order in which it would have been served."""
+        return [self.pop() for _ in range(self._length)]
+
+    def __len__(self) -> int:
+        """Return how many jobs wait."""
+        return self._length
+
+    def waiting(self, tenant: str) -> int:
+        """Return how many jobs of one tenant wait."""
+        return len(self._jobs.get(tenant, ()))
+
+    def waiting_by_tenant(self) -> Mapping[str, int]:
+        """Return how many jobs wait, for every tenant that has any."""
+        return {tenant: len(jobs) for tenant, jobs in self._jobs.items()}

@@ -1,0 +1,213 @@
+"""Find the subscriptions that want an event, by compiled AMQP topic patterns.
+
+Data flow: subscriptions (ports.Store) -> :class:`Matcher`, one index per tenant -> flow.fanout asks it for
+(tenant, event type) -> targets. A change gives a new matcher that shares every other tenant's index.
+
+Patterns without wildcards are one dictionary look-up. The others form a trie over words, walked as a set of
+nodes, so that ``#`` costs no backtracking: at most nodes x words, whatever the patterns.
+
+Source: AMQP 0-9-1 topic exchange: ``*`` is exactly one word, ``#`` any number of words, also none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from consumer.core.errors import ConfigError
+from consumer.core.subscription import Subscription
+
+#: Remembered answers per matcher, and the longest answer worth remembering: about 16 MB at worst.
+MEMO_ENTRIES: Final = 8192
+MEMO_TARGETS: Final = 256
+
+#: Longest pattern. Source: AMQP 0-9-1 short string.
+PATTERN_MAX_CHARS: Final = 255
+_PATTERN: Final = re.compile(r"(\*|#|[A-Za-z0-9_]+)(\.(\*|#|[A-Za-z0-9_]+))*")
+
+
+def check_pattern(pattern: str) -> str:
+    """Return *pattern* if an event type can fit it.
+
+    Raises:
+        ConfigError: it is too long or not made of words, ``*`` and ``#`` joined by single full stops.
+    """
+    if len(pattern) > PATTERN_MAX_CHARS:
+        raise ConfigError(f"an event pattern has at most {PATTERN_MAX_CHARS} characters, got {len(pattern)}")
+    if not _PATTERN.fullmatch(pattern):
+        raise ConfigError(
+            f"{pattern!r} is no event pattern: write words of A-Z a-z 0-9 _, or * for one word and # for any "
+            "number of words, joined by single full stops"
+        )
+    return pattern
+
+
+class _Node:
+    """One place in the trie of wildcard patterns."""
+
+    __slots__ = ("any_number", "ends", "loops", "one", "words")
+
+    def __init__(self, *, loops: bool = False) -> None:
+        self.words: dict[str, _Node] = {}
+        self.one: _Node | None = None  # behind ``*``
+        self.any_number: _Node | None = None  # behind ``#``; entered at once, as it may take no word
+        self.loops = loops  # True behind ``#``: stays for any further word
+        self.ends: list[int] = []  # positions of the subscriptions whose pattern ends here
+
+    def child(self, word: str) -> _Node:
+        """Return the node behind *word*, made if need be."""
+        if word == "*":
+            if self.one is None:
+                self.one = _Node()
+            return self.one
+        if word == "#":
+            if self.any_number is None:
+                self.any_number = _Node(loops=True)
+            return self.any_number
+        node = self.words.get(word)
+        if node is None:
+            node = self.words[word] = _Node()
+        return node
+
+
+class _TenantIndex:
+    """The compiled patterns of one tenant. Answers are in the order in which subscriptions were given."""
+
+    __slots__ = ("_exact", "_root", "subscriptions")
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self.subscriptions = tuple(subscriptions)
+        self._exact: dict[str, list[int]] = {}
+        self._root = _Node()
+        nodes: dict[str, list[int]] = {}  # equal patterns walk the trie once
+        for position, subscription in enumerate(self.subscriptions):
+            if subscription.enabled:
+                for pattern in subscription.events:
+                    ends = nodes.get(pattern)
+                    if ends is None:
+                        ends = nodes[pattern] = self._ends(pattern)
+                    ends.append(position)
+
+    def _ends(self, pattern: str) -> list[int]:
+        """Return the list that the subscriptions with this pattern are added to."""
+        if "*" not in pattern and "#" not in pattern:
+            return self._exact.setdefault(pattern, [])
+        node = self._root
+        for word in pattern.split("."):
+            node = node.child(word)
+        return node.ends
+
+    def match(self, event_type: str) -> tuple[Subscription, ...]:
+        """Return the enabled subscriptions with a pattern that fits."""
+        found = set(self._exact.get(event_type, ()))
+        for node in self._walk(event_type.split(".")):
+            if node.ends:
+                found.update(node.ends)
+        subscriptions = self.subscriptions
+        return tuple([subscriptions[position] for position in sorted(found)])
+
+    def _walk(self, words: Iterable[str]) -> Iterable[_Node]:
+        """Return the nodes in which the whole event type may have ended, each once."""
+        here: dict[_Node, None] = {}  # a set that keeps its order, so that runs repeat exactly
+        _enter(self._root, here)
+        for word in words:
+            after: dict[_Node, None] = {}
+            for node in here:
+                if node.loops:
+                    _enter(node, after)
+                if node.one is not None:
+                    _enter(node.one, after)
+                following = node.words.get(word)
+                if following is not None:
+                    _enter(following, after)
+            here = after
+            if not here:
+                break
+        return here
+
+
+def _enter(node: _Node, nodes: dict[_Node, None]) -> None:
+    """Add *node*, and what is behind its ``#`` without taking a word, unless it is there already."""
+    following: _Node | None = node
+    while following is not None and following not in nodes:
+        nodes[following] = None
+        following = following.any_number
+
+
+class Matcher:
+    """Every tenant's subscriptions, ready to be asked. Not changed after it was built, but for its memo."""
+
+    __slots__ = ("_by_id", "_memo", "_tenants")
+
+    def __init__(self, subscriptions: Iterable[Subscription] = ()) -> None:
+        """Compile *subscriptions* of any tenants.
+
+        Raises:
+            ValueError: two subscriptions have the same id.
+        """
+        grouped: dict[str, list[Subscription]] = {}
+        for subscription in subscriptions:
+            grouped.setdefault(subscription.tenant, []).append(subscription)
+        self._tenants: dict[str, _TenantIndex] = {t: _TenantIndex(s) for t, s in grouped.items()}
+        self._by_id: dict[str, Subscription] = {}
+        for index in self._tenants.values():
+            _add_ids(self._by_id, index)
+        self._memo: dict[tuple[str, str], tuple[Subscription, ...]] = {}
+
+    def match(self, tenant: str, event_type: str) -> Sequence[Subscription]:
+        """Return the tenant's enabled subscriptions that want this type of event, in their given order."""
+        key = (tenant, event_type)
+        known = self._memo.get(key)
+        if known is not None:
+            return known
+        found = self.match_afresh(tenant, event_type)
+        if len(found) <= MEMO_TARGETS:
+            if len(self._memo) >= MEMO_ENTRIES:
+                del self._memo[next(iter(self._memo))]  # the oldest
+            self._memo[key] = found
+        return found
+
+    def match_afresh(self, tenant: str, event_type: str) -> tuple[Subscription, ...]:
+        """Do what :meth:`match` does without its memo."""
+        index = self._tenants.get(tenant)
+        return () if index is None else index.match(event_type)
+
+    def get(self, subscription_id: str) -> Subscription | None:
+        """Return a subscription by its id, enabled or not."""
+        return self._by_id.get(subscription_id)
+
+    def replace(self, tenant: str, subscriptions: Sequence[Subscription]) -> Matcher:
+        """Return a matcher in which *tenant* has exactly these subscriptions.
+
+        Raises:
+            ValueError: one of them belongs to another tenant, or two have the same id.
+        """
+        if any(subscription.tenant != tenant for subscription in subscriptions):
+            raise ValueError(f"not every subscription given belongs to the tenant {tenant!r}")
+        changed = Matcher()
+        changed._tenants = dict(self._tenants)
+        changed._by_id = dict(self._by_id)
+        before = changed._tenants.pop(tenant, None)
+        for subscription in before.subscriptions if before else ():
+            del changed._by_id[subscription.id]
+        if subscriptions:
+            index = changed._tenants[tenant] = _TenantIndex(subscriptions)
+            _add_ids(changed._by_id, index)
+        return changed
+
+    @property
+    def subscriptions(self) -> Sequence[Subscription]:
+        """Every subscription, enabled or not."""
+        return tuple(self._by_id.values())
+
+    @property
+    def by_tenant(self) -> Mapping[str, Sequence[Subscription]]:
+        """Every subscription, enabled or not, by tenant."""
+        return {tenant: index.subscriptions for tenant, index in self._tenants.items()}
+
+
+def _add_ids(by_id: dict[str, Subscription], index: _TenantIndex) -> None:
+    for subscription in index.subscriptions:
+        if by_id.setdefault(subscription.id, subscription) is not subscription:
+            raise ValueError(f"two subscriptions have the id {subscription.id}")
