@@ -70,6 +70,7 @@ class TopologySpec:
     browse_limit: int = 1_000_000  #: where messages are looked at and given back: each look counts
     suspect_limit: int = 2  #: tries that a suspected message gets before it goes to overflow
     hash_on: Literal["tenant", "message_id"] = "tenant"
+    hash_header: str = "tenant"  #: the header that names the tenant, where hash_on is tenant
     consistent_hash: bool = True  #: False: no plugin, a fanout in front of the one lane
     sources: tuple[SourceSpec, ...] = ()
 
@@ -208,6 +209,20 @@ class Plan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One property in which a queue or exchange on the broker differs from the plan."""
+
+    kind: str  #: ``queue`` or ``exchange``
+    name: str
+    argument: str  #: an ``x-`` argument, ``type``, ``durable`` ...
+    expected: object  #: in the plan; ``none`` when the plan has none
+    found: object  #: on the broker; ``none`` when it has none
+
+    def __str__(self) -> str:
+        return f"{self.argument} is {self.found} on the broker, {self.expected} in the plan"
+
+
 def _line(head: str, arguments: Arguments) -> str:
     return " ".join((head, *(f"{name}={value}" for name, value in arguments)))
 
@@ -233,7 +248,7 @@ def _exchanges(spec: TopologySpec) -> tuple[ExchangePlan, ...]:
     if not spec.consistent_hash:
         lanes = ExchangePlan(names.lanes, "fanout")
     elif spec.hash_on == "tenant":
-        lanes = ExchangePlan(names.lanes, HASH_TYPE, (("hash-header", "tenant"),))
+        lanes = ExchangePlan(names.lanes, HASH_TYPE, (("hash-header", spec.hash_header),))
     else:
         lanes = ExchangePlan(names.lanes, HASH_TYPE, (("hash-property", "message_id"),))
     return (

@@ -1,0 +1,249 @@
+"""Compare a plan with a broker: plan + what the management API told -> findings, each with a remedy.
+
+Data flow: edges.management fetches -> Snapshot -> check_snapshot -> findings; topology.probe adds what AMQP
+alone can tell. Pure: nothing here asks the broker anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from topology.plan import HASH_TYPE, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
+from topology.policies import exchange_policy_faults, queue_policy_faults
+
+Record: TypeAlias = Mapping[str, Any]
+
+HANDLES_PER_QUEUE = 3
+"""File handles that a quorum queue reserves. Source: measured on 3.10.8; 4.x counts otherwise."""
+
+HANDLES_SHARE = 0.9
+"""Share of a node's handles at which it stops taking connections. Source: measured, 310 of 1,024 / 3."""
+
+_FLAGS = {
+    "quorum_queue": "quorum queues",
+    "stream_queue": "at-least-once dead lettering",
+}
+_APPLY = "run `leveret topology apply`"
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"  #: the daemon would not start, or messages would be lost, early or stuck
+    WARNING = "warning"  #: it works, but not as the settings say
+    NOTE = "note"  #: something could not be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference between the plan and the broker."""
+
+    severity: Severity
+    subject: str  #: such as ``queue leveret.parked``
+    text: str  #: what is found and what is expected
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.subject}: {self.text}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What the management API told of one virtual host, as plain records.
+
+    Attributes:
+        version: The server's, such as ``3.10.8``.
+        exchange_types: The types that the node knows.
+        quorum_queues: How many quorum queues there are in all virtual hosts together.
+        queues: As GET /api/queues/VHOST gives them, policies included; likewise the others.
+        policies: The definition of each policy, by name.
+        flags: State of each feature flag, by name.
+        nodes: Records with ``name`` and ``fd_total``.
+    """
+
+    version: str
+    exchange_types: frozenset[str]
+    quorum_queues: int
+    exchanges: Sequence[Record] = ()
+    queues: Sequence[Record] = ()
+    bindings: Sequence[Record] = ()
+    policies: Mapping[str, Record] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    nodes: Sequence[Record] = ()
+
+
+def differs(difference: Difference, *, soft: bool) -> Finding:
+    """Return the finding for one difference; *soft*: it follows settings and is used as found."""
+    subject = f"{difference.kind} {difference.name}"
+    if soft:
+        remedy = f"it is used as it is; to change it drain and delete the queue, then {_APPLY}"
+        return Finding(Severity.WARNING, subject, str(difference), remedy)
+    remedy = f"drain and delete the {difference.kind}, then {_APPLY}"
+    return Finding(Severity.ERROR, subject, str(difference), remedy)
+
+
+def missing(kind: str, name: str) -> Finding:
+    """Return the finding for one of ours that does not exist."""
+    return Finding(Severity.ERROR, f"{kind} {name}", "does not exist", _APPLY)
+
+
+def missing_foreign(name: str) -> Finding:
+    """Return the finding for a source's exchange that does not exist."""
+    return Finding(
+        Severity.ERROR,
+        f"exchange {name}",
+        "does not exist, but [[sources]] names it",
+        "create it or mend the name",
+    )
+
+
+def check_snapshot(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
+    """Return every difference between *plan* and the broker, in the plan's order; none when all is right."""
+    exchanges = {record["name"]: record for record in snapshot.exchanges}
+    queues = {record["name"]: record for record in snapshot.queues}
+    return (
+        *_node_findings(plan, snapshot, queues),
+        *(missing_foreign(name) for name in plan.foreign_exchanges if name not in exchanges),
+        *(
+            finding
+            for exchange in plan.exchanges
+            for finding in _exchange_findings(exchange, exchanges.get(exchange.name), snapshot.policies)
+        ),
+        *(finding for queue in plan.queues for finding in _queue_findings(queue, queues.get(queue.name))),
+        *_binding_findings(plan, snapshot.bindings, queues.keys() | exchanges.keys()),
+        *_leftover_findings(plan, snapshot.queues),
+    )
+
+
+def _node_findings(plan: Plan, snapshot: Snapshot, queues: Mapping[str, Record]) -> Iterator[Finding]:
+    if plan.needs_consistent_hash and HASH_TYPE not in snapshot.exchange_types:
+        yield Finding(
+            Severity.ERROR,
+            "plugin rabbitmq_consistent_hash_exchange",
+            "is not enabled",
+            "run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, or set [topology] "
+            "consistent_hash = false and lanes = 1",
+        )
+    quorum = [queue.name for queue in plan.queues if ("x-queue-type", "quorum") in queue.arguments]
+    if quorum:
+        yield from (
+            Finding(
+                Severity.ERROR,
+                f"feature flag {flag}",
+                f"is {snapshot.flags[flag]}, but {purpose} need it",
+                f"run `rabbitmqctl enable_feature_flag {flag}`",
+            )
+            for flag, purpose in _FLAGS.items()
+            if snapshot.flags.get(flag, "enabled") != "enabled"
+        )
+        new = sum(name not in queues for name in quorum)
+        yield from _handle_findings(snapshot, snapshot.quorum_queues + new)
+
+
+def _handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
+    """Tell nodes whose file limit is too low for the quorum queues; 4.x reserves no handles."""
+    major = snapshot.version.partition(".")[0]
+    if not major.isdecimal() or int(major) >= 4:
+        return
+    needed = quorum_queues * HANDLES_PER_QUEUE
+    for node in snapshot.nodes:
+        total = node.get("fd_total")
+        if isinstance(total, int) and needed > HANDLES_SHARE * total:
+            yield Finding(
+                Severity.ERROR,
+                f"node {node['name']}",
+                f"may open {total} files, and {quorum_queues} quorum queues reserve {needed}",
+                f"raise its open-file limit (LimitNOFILE, ulimit -n) to {needed * 2}, or use fewer queues",
+            )
+
+
+def _exchange_findings(
+    exchange: ExchangePlan, record: Record | None, policies: Mapping[str, Record]
+) -> Iterator[Finding]:
+    if record is None:
+        yield missing("exchange", exchange.name)
+        return
+    found = {"type": record["type"], "durable": record["durable"], **record["arguments"]}
+    expected = {"type": exchange.type, "durable": True, **dict(exchange.arguments)}
+    yield from _argument_findings("exchange", exchange.name, found, expected)
+    policy = record.get("policy")
+    if policy:
+        for text in exchange_policy_faults(exchange, policies.get(policy, {})):
+            yield Finding(
+                Severity.ERROR, f"exchange {exchange.name}", f"policy {policy} {text}", _narrow(policy)
+            )
+
+
+def _queue_findings(queue: QueuePlan, record: Record | None) -> Iterator[Finding]:
+    if record is None:
+        yield missing("queue", queue.name)
+        return
+    found = {
+        "durable": record["durable"],
+        "exclusive": record.get("exclusive", False),
+        "auto_delete": record["auto_delete"],
+        **record["arguments"],
+    }
+    expected = {"durable": True, "exclusive": False, "auto_delete": False, **dict(queue.arguments)}
+    yield from _argument_findings("queue", queue.name, found, expected, queue.follows)
+    names = " and ".join(str(record[key]) for key in ("policy", "operator_policy") if record.get(key))
+    for fault in queue_policy_faults(queue, record.get("effective_policy_definition") or {}):
+        severity = Severity.ERROR if fault.breaks else Severity.WARNING
+        yield Finding(severity, f"queue {queue.name}", f"policy {names} {fault.text}", _narrow(names))
+
+
+def _narrow(policy: str) -> str:
+    return f"narrow the pattern of policy {policy} so that it leaves our names out"
+
+
+def _argument_findings(
+    kind: str, name: str, found: Record, expected: Record, follows: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
+    for argument in sorted(found.keys() | expected.keys()):
+        values = found.get(argument, "none"), expected.get(argument, "none")
+        if values[0] != values[1]:
+            yield differs(Difference(kind, name, argument, values[1], values[0]), soft=argument in follows)
+
+
+def _binding_findings(
+    plan: Plan, records: Sequence[Record], known: frozenset[str] | set[str]
+) -> Iterator[Finding]:
+    found = {
+        BindingPlan(
+            record["source"], record["destination"], record["destination_type"], record["routing_key"]
+        )
+        for record in records
+    }
+    planned = set(plan.bindings)
+    for binding in plan.bindings:
+        if binding not in found and {binding.source, binding.destination} <= known:
+            yield Finding(Severity.ERROR, str(binding), "does not exist", _APPLY)
+    open_ended = {f"{plan.prefix}.{name}" for name in ("events", "route", "control", "ops")}
+    inner = {exchange.name for exchange in plan.exchanges} - open_ended
+    for binding in sorted(found - planned, key=str):
+        if binding.source in inner:
+            yield Finding(
+                Severity.ERROR,
+                str(binding),
+                "is not in the plan and takes or copies messages of ours",
+                f"drain {binding.destination}, then delete the binding",
+            )
+
+
+def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Finding]:
+    """Tell queues of an earlier plan: nobody consumes them any more."""
+    planned = {queue.name for queue in plan.queues}
+    ours = re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|inbox\..+)")
+    for record in records:
+        name = record["name"]
+        if name not in planned and ours.fullmatch(name):
+            yield Finding(
+                Severity.WARNING,
+                f"queue {name}",
+                f"is not in the plan any more and holds {record.get('messages', 'some')} messages",
+                "set the settings back until it is empty, then delete it",
+            )

@@ -1,0 +1,112 @@
+"""Make a plan stand on the broker: plan + connection -> idempotent declarations.
+
+Data flow: Plan -> one channel (a fresh one after each refusal) -> declared, with warnings; or an error that
+names the queue and the argument. Nothing here tries again and again: what differs is told, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aio_pika.abc import AbstractConnection
+from aiormq.exceptions import ChannelNotFoundEntity
+
+from topology.plan import Difference, Plan, QueuePlan
+from topology.wire import (
+    Channels,
+    ExchangeMissing,
+    NotPermitted,
+    PluginMissing,
+    TopologyConflict,
+    TopologyError,
+    binding_step,
+    exchange_step,
+    queue_step,
+    run_step,
+)
+
+__all__ = [
+    "ExchangeMissing",
+    "NotPermitted",
+    "PluginMissing",
+    "TopologyConflict",
+    "TopologyError",
+    "declare",
+    "declare_queue",
+]
+
+
+async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]:
+    """Declare all of *plan*; what already stands there as planned is left alone.
+
+    Args:
+        plan: What should stand on the broker.
+        connection: An open connection of a user with configure, write and read rights on our names.
+
+    Returns:
+        One warning for each argument that follows settings and is used as found.
+
+    Raises:
+        TopologyConflict: a queue or exchange differs in what cannot be used as found.
+        PluginMissing: the consistent-hash plugin is not enabled; the connection is closed by then.
+        ExchangeMissing: a source names an exchange that does not exist.
+        NotPermitted: a right is missing.
+    """
+    channels = Channels(connection)
+    try:
+        for name in plan.foreign_exchanges:
+            await _require(channels, name)
+        for exchange in plan.exchanges:
+            await run_step(channels, exchange_step(exchange), f"exchange {exchange.name}")
+        adopted = [found for queue in plan.queues for found in await declare_queue(channels, queue)]
+        for binding in plan.bindings:
+            await run_step(channels, binding_step(binding), str(binding))
+    finally:
+        await channels.close()
+    return tuple(
+        f"queue {found.name}: {found}; used as it is (drain, delete and apply to change it)"
+        for found in adopted
+    )
+
+
+async def _require(channels: Channels, name: str) -> None:
+    wire = await channels.wire()
+    try:
+        await wire.exchange_declare(name, passive=True)
+    except ChannelNotFoundEntity as error:
+        raise ExchangeMissing(
+            f"exchange {name} does not exist, but [[sources]] names it; create it or mend the name"
+        ) from error
+
+
+async def declare_queue(channels: Channels, queue: QueuePlan) -> list[Difference]:
+    """Declare one queue; adopt what it holds of the arguments that follow settings.
+
+    The broker names one difference at a time, so the declaration is repeated with the found value in
+    place: at most once per such argument, and a difference behind it still comes to light.
+    """
+    arguments = dict(queue.arguments)
+    adopted: list[Difference] = []
+    while True:
+        try:
+            await run_step(channels, queue_step(queue.name, arguments), f"queue {queue.name}")
+        except TopologyConflict as conflict:
+            found = conflict.difference
+            seen = {earlier.argument for earlier in adopted}
+            if found.argument not in queue.follows - seen or not _adopt(arguments, found):
+                raise
+            adopted.append(found)
+        else:
+            return adopted
+
+
+def _adopt(arguments: dict[str, Any], difference: Difference) -> bool:
+    """Put the found value in place of ours; False when it cannot be read."""
+    value = str(difference.found)
+    if value == "none":
+        arguments.pop(difference.argument, None)
+    elif value.isdecimal():
+        arguments[difference.argument] = int(value)
+    else:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""The rights that a RabbitMQ user needs: names + sources -> configure, write and read patterns.
+
+RabbitMQ looks for a pattern anywhere in a name, so each one is anchored. What the operations need:
+declaring asks for configure; a dead-letter or alternate exchange for write on it and read on what names it;
+a binding for write on its destination and read on its source; publishing for write; consuming for read.
+Source: RabbitMQ "Access Control", table of operations.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from topology.plan import TopologySpec
+
+NOTHING = "^$"
+"""A pattern that matches no name (but the default exchange's, which we never use)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The three patterns, in the order in which ``rabbitmqctl set_permissions`` takes them."""
+
+    configure: str
+    write: str
+    read: str
+
+
+def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
+    """Return the narrowest patterns under which a worker runs.
+
+    Args:
+        spec: Prefix and sources.
+        declare: True for ``leveret run`` and ``topology apply``; False for ``run --no-declare``, which
+            creates and binds nothing: it only reads and writes.
+    """
+    prefix = re.escape(spec.prefix)
+    ours = rf"{prefix}\..+"
+    if declare:
+        sources = sorted({re.escape(source.exchange) for source in spec.sources})
+        return Permissions(_any(ours), _any(ours), _any(ours, *sources))
+    names = spec.names
+    publishes = (names.events, names.wait, names.due, names.dlx, names.control, names.ops)
+    consumes = rf"{prefix}\.(lane|due|spill|inbox)\..+"
+    ends = (names.replay, names.suspect, names.parked, names.overflow, names.expired, names.stray)
+    return Permissions(
+        configure=NOTHING,
+        write=_any(*map(re.escape, publishes)),
+        read=_any(consumes, *map(re.escape, ends)),
+    )
+
+
+def _any(*patterns: str) -> str:
+    return f"^({'|'.join(dict.fromkeys(patterns))})$"

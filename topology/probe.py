@@ -1,0 +1,116 @@
+"""Look at a broker over AMQP alone: plan + connection -> findings. Creates nothing.
+
+Data flow: Plan -> passive declarations (does it exist?) -> the same declaration once more for what exists
+(are its arguments equal?) -> findings. The second step asks for the configure right; without it arguments
+are left uncompared, and a note says so. Bindings cannot be read over AMQP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aio_pika.abc import AbstractConnection
+from aiormq.exceptions import ChannelNotFoundEntity
+
+from topology.check import Finding, Severity, differs, missing, missing_foreign
+from topology.declare import declare_queue
+from topology.plan import ExchangePlan, Plan, QueuePlan
+from topology.wire import (
+    Channels,
+    NotPermitted,
+    Step,
+    TopologyConflict,
+    exchange_step,
+    passive_exchange_step,
+    passive_queue_step,
+    run_step,
+)
+
+
+async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
+    """Return what differs, as far as AMQP can tell; of each queue or exchange the first hard difference.
+
+    Args:
+        plan: What should stand on the broker.
+        connection: An open connection; the right to configure our names lets arguments be compared.
+    """
+    channels = Channels(connection)
+    findings: list[Finding] = []
+    blind = False
+    try:
+        for name in plan.foreign_exchanges:
+            if not await _exists(channels, passive_exchange_step(name)):
+                findings.append(missing_foreign(name))
+        parts: tuple[ExchangePlan | QueuePlan, ...] = (*plan.exchanges, *plan.queues)
+        for part in parts:
+            try:
+                findings.extend(await _look(channels, part))
+            except NotPermitted:
+                blind = True
+    finally:
+        await channels.close()
+    return (*findings, *_notes(plan, blind=blind))
+
+
+async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
+    """Return which queues and exchanges do not exist; asks for no right at all (``run --no-declare``)."""
+    channels = Channels(connection)
+    try:
+        return (
+            *[
+                missing_foreign(name)
+                for name in plan.foreign_exchanges
+                if not await _exists(channels, passive_exchange_step(name))
+            ],
+            *[
+                missing("exchange", exchange.name)
+                for exchange in plan.exchanges
+                if not await _exists(channels, passive_exchange_step(exchange.name))
+            ],
+            *[
+                missing("queue", queue.name)
+                for queue in plan.queues
+                if not await _exists(channels, passive_queue_step(queue.name))
+            ],
+        )
+    finally:
+        await channels.close()
+
+
+def _notes(plan: Plan, *, blind: bool) -> Iterator[Finding]:
+    if blind:
+        yield Finding(
+            Severity.NOTE,
+            f"arguments of {plan.prefix}.*",
+            "were not compared over AMQP: the user has no right to configure them",
+            "check with a user that has it, or with the management API",
+        )
+
+
+async def _exists(channels: Channels, step: Step) -> bool:
+    try:
+        await step(await channels.wire())
+    except ChannelNotFoundEntity:
+        return False
+    return True
+
+
+async def _look(channels: Channels, part: ExchangePlan | QueuePlan) -> list[Finding]:
+    """Compare one exchange or queue, if it exists.
+
+    Raises:
+        NotPermitted: it exists, and the user has no right to configure it.
+    """
+    if isinstance(part, ExchangePlan):
+        kind, passive = "exchange", passive_exchange_step(part.name)
+    else:
+        kind, passive = "queue", passive_queue_step(part.name)
+    if not await _exists(channels, passive):
+        return [missing(kind, part.name)]
+    try:
+        if isinstance(part, ExchangePlan):
+            await run_step(channels, exchange_step(part), f"exchange {part.name}")
+            return []
+        return [differs(found, soft=True) for found in await declare_queue(channels, part)]
+    except TopologyConflict as conflict:
+        return [differs(conflict.difference, soft=False)]

@@ -1,0 +1,184 @@
+"""Speak to the broker about its topology: one declaration at a time, refusals as our own errors.
+
+Data flow: queue, exchange or binding of a plan -> step -> run over the open channel -> done, or an error
+with the remedy. Shared by declare and probe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from aio_pika.abc import AbstractChannel, AbstractConnection
+from aiormq.abc import AbstractChannel as Wire
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelLockedResource,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    ConnectionCommandInvalid,
+)
+
+from topology.plan import Argument, BindingPlan, Difference, ExchangePlan
+
+_INEQUIVALENT = re.compile(
+    r"inequivalent arg '(?P<argument>[^']+)' for (?P<kind>queue|exchange) '(?P<name>.+)' in vhost '.*': "
+    r"received (?P<received>.+) but current is (?P<current>.+)$"
+)
+_VALUE = re.compile(r"(?:the value )?'(?P<text>.*?)'(?: of type '[^']+')?")
+
+#: One declaration, sent over whatever channel is open.
+Step: TypeAlias = Callable[[Wire], Awaitable[object]]
+
+
+class TopologyError(Exception):
+    """The plan cannot stand on this broker as it is; the text ends with the remedy."""
+
+
+class TopologyConflict(TopologyError):
+    """Something stands on the broker under one of our names, but differs from the plan.
+
+    Attributes:
+        difference: What it is.
+    """
+
+    def __init__(self, difference: Difference) -> None:
+        self.difference = difference
+        kind = difference.kind
+        super().__init__(
+            f"{kind} {difference.name}: {difference}; set the setting back, or drain and delete the {kind}, "
+            "or choose another [topology] prefix"
+        )
+
+
+class PluginMissing(TopologyError):
+    """The broker does not know an exchange type; its connection is closed by that."""
+
+
+class ExchangeMissing(TopologyError):
+    """An exchange of the user's that a source names does not exist."""
+
+
+class NotPermitted(TopologyError):
+    """The user lacks a right on one of our names."""
+
+
+def parse_refusal(text: str) -> Difference | None:
+    """Read the broker's ``PRECONDITION_FAILED`` text; ``None`` when it says something else.
+
+    The broker names the first argument that differs, not all of them.
+
+    Source: rabbitmq-server, rabbit_misc:assert_args_equivalence (3.10 and 4.0 use the same words).
+    """
+    match = _INEQUIVALENT.search(text)
+    if match is None:
+        return None
+    return Difference(
+        kind=match["kind"],
+        name=match["name"],
+        argument=match["argument"],
+        expected=_plain(match["received"]),
+        found=_plain(match["current"]),
+    )
+
+
+def _plain(text: str) -> str:
+    value = _VALUE.fullmatch(text)
+    return value["text"] if value else text
+
+
+@dataclass(slots=True)
+class Channels:
+    """One open channel at a time: the broker closes a channel with each refusal."""
+
+    connection: AbstractConnection
+    current: AbstractChannel | None = field(default=None)
+
+    async def wire(self) -> Wire:
+        if self.current is None or self.current.is_closed:
+            self.current = self.connection.channel()
+            await self.current.initialize()
+        return await self.current.get_underlay_channel()
+
+    async def close(self) -> None:
+        if self.current is not None and not self.current.is_closed and not self.connection.is_closed:
+            await self.current.close()
+
+
+async def run_step(channels: Channels, step: Step, what: str) -> None:
+    """Run one declaration and turn the broker's refusals into our errors."""
+    try:
+        await step(await channels.wire())
+    except ChannelPreconditionFailed as error:
+        difference = parse_refusal(str(error.args[0]))
+        if difference is None:
+            raise TopologyError(f"{what}: the broker refused it: {error.args[0]}") from error
+        raise TopologyConflict(difference) from error
+    except ChannelNotFoundEntity as error:
+        raise TopologyError(f"{what}: {error.args[0]}; it was deleted meanwhile, apply again") from error
+    except ChannelLockedResource as error:
+        raise TopologyError(f"{what}: another connection holds it exclusively; end that one") from error
+    except ChannelAccessRefused as error:
+        raise NotPermitted(
+            f"{what}: {error.args[0]}; grant the rights that `leveret topology permissions` prints"
+        ) from error
+    except ConnectionCommandInvalid as error:
+        raise PluginMissing(
+            f"{what}: {error.args[0]}; run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, "
+            "or set [topology] consistent_hash = false and lanes = 1"
+        ) from error
+
+
+def queue_step(name: str, arguments: dict[str, Argument]) -> Step:
+    """Declare one durable queue."""
+
+    async def step(wire: Wire) -> None:
+        await wire.queue_declare(name, durable=True, arguments=dict(arguments))
+
+    return step
+
+
+def exchange_step(exchange: ExchangePlan) -> Step:
+    """Declare one durable exchange."""
+
+    async def step(wire: Wire) -> None:
+        await wire.exchange_declare(
+            exchange.name,
+            exchange_type=exchange.type,
+            durable=True,
+            arguments=dict(exchange.arguments),
+        )
+
+    return step
+
+
+def binding_step(binding: BindingPlan) -> Step:
+    """Bind; nothing happens when the binding is there already."""
+
+    async def step(wire: Wire) -> None:
+        if binding.destination_type == "queue":
+            await wire.queue_bind(binding.destination, binding.source, binding.routing_key)
+        else:
+            await wire.exchange_bind(binding.destination, binding.source, binding.routing_key)
+
+    return step
+
+
+def passive_exchange_step(name: str) -> Step:
+    """Ask whether an exchange exists; needs no right."""
+
+    async def step(wire: Wire) -> None:
+        await wire.exchange_declare(name, passive=True)
+
+    return step
+
+
+def passive_queue_step(name: str) -> Step:
+    """Ask whether a queue exists; needs no right."""
+
+    async def step(wire: Wire) -> None:
+        await wire.queue_declare(name, passive=True)
+
+    return step
