@@ -20,8 +20,8 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from consumer.core import schema
 from consumer.core.errors import ConfigError
-from consumer.settings import schema
 from consumer.settings.presets import PRESETS, PROFILES
 from consumer.settings.root import Settings
 
@@ -43,11 +43,15 @@ class Loaded:
 
     def origin(self, key: str) -> str:
         """Say who set *key*: ``default``, a file, a variable, a profile, a preset or an option."""
-        while key:
-            if key in self.origins:
-                return self.origins[key]
-            key = key.rpartition(".")[0]
-        return "default"
+        return _origin(self.origins, key)
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    while key:
+        if key in origins:
+            return origins[key]
+        key = key.rpartition(".")[0]
+    return "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,26 +222,8 @@ def _set(values: dict[str, object], path: tuple[str, ...], value: object) -> Non
 
 
 def _explain(detail: ErrorDetails, merged: _Layer) -> str:
-    """Write one validation error as one line: key, origin, what is allowed, and the value if no secret."""
-    path: schema.Path = tuple(detail["loc"])
-    key = schema.dotted(path)
-    origin = Loaded(settings=Settings(), origins=merged.origins, file=None).origin(
-        re.sub(r"\[\d+\]", "", key)
-    )
+    """Write one validation error as one line: key, who set it, fault, what is allowed."""
+    key = schema.dotted(tuple(detail["loc"]))
+    origin = _origin(merged.origins, re.sub(r"\[\d+\]", "", key))
     where = "" if origin == "default" else f" ({origin})"
-    field = schema.find_field(Settings, path)
-    if detail["type"] == "extra_forbidden":
-        near = schema.closest(Settings, path)
-        return f"{key}{where}: no such setting; " + (
-            f"did you mean {near}?" if near else "see `leveret config show`"
-        )
-    if detail["type"] == "value_error":
-        fault = str(detail.get("ctx", {}).get("error", detail["msg"]))
-        return f"{key or 'settings'}{where}: {fault}"
-    if detail["type"] == "missing":
-        return f"{key}: is missing; set it"
-    if field is None:
-        return f"{key}{where}: {detail['msg']}"
-    value = detail["input"]
-    shown = "" if schema.is_secret(field) or isinstance(value, Mapping) else f", not {value!r:.80}"
-    return f"{key}{where}: must be {schema.allowed(field, str(path[-1]))}{shown}"
+    return f"{key or 'settings'}{where}: {schema.fault(Settings, detail, '`leveret config show`')}"

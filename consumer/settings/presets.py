@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from consumer.core.breaker import BREAKERS
+
 Layer = Mapping[str, object]
+
+
+def _breaker(name: str) -> Layer:
+    policy = BREAKERS[name]
+    return {"failures": policy.failures, "cooldown_s": policy.cooldown_s}
+
 
 PROFILES: Mapping[str, Layer] = MappingProxyType(
     {
@@ -18,17 +26,17 @@ PROFILES: Mapping[str, Layer] = MappingProxyType(
 PRESETS: Mapping[str, Layer] = MappingProxyType(
     {
         "high-traffic": {
-            "breaker": {"failures": 10, "cooldown_s": 60.0},
+            "breaker": _breaker("high-traffic"),
             "retry": {"policy": "high-traffic"},
             "sending": {"timeout_s": 3.0},
         },
         "low-traffic": {
-            "breaker": {"failures": 3, "cooldown_s": 10.0},
+            "breaker": _breaker("low-traffic"),
             "retry": {"policy": "low-traffic"},
             "sending": {"timeout_s": 10.0},
         },
         "critical": {
-            "breaker": {"failures": 20, "cooldown_s": 120.0},
+            "breaker": _breaker("critical"),
             "retry": {"policy": "critical"},
         },
     }

@@ -6,6 +6,7 @@ Data flow: load -> Settings -> app, which hands each edge and each policy its sl
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -13,8 +14,12 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from consumer.core.breaker import BreakerPolicy
+from consumer.core.decode import DecodeRules, MissingId
 from consumer.core.egress import EgressRule
 from consumer.core.errors import ConfigError
+from consumer.core.retry import POLICIES, RetryPolicy
+from consumer.core.subscription_model import SubscriptionRules
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
@@ -28,6 +33,7 @@ from consumer.settings.sections import (
     TopologySettings,
     WindowsSettings,
 )
+from topology.names import Names
 from topology.plan import TopologySpec
 
 _LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
@@ -53,6 +59,13 @@ class Settings(BaseSettings):
     """
     amqp_url_file: Path | None = None
     """File that holds the AMQP URL or URLs, as a mounted secret does."""
+    rabbitmq_home: Path | None = None
+    """RabbitMQ installation that the private broker runs: a folder with ``sbin`` or ``bin``.
+
+    Absent: the usual places and PATH are searched.
+    """
+    rabbitmq_chroot: Path | None = None
+    """Root folder of another Linux system whose RabbitMQ the private broker runs; needs root."""
     database_url: SecretStr | None = None
     """URL of the SQL store; accepted and not used yet: subscriptions live in the state folder."""
     listen: str = "127.0.0.1:8080"
@@ -127,6 +140,18 @@ class Settings(BaseSettings):
             raise ValueError("amqp_url and amqp_url_file cannot both be set")
         return self
 
+    @model_validator(mode="after")
+    def _check_slices(self) -> Settings:
+        taken = sorted(self.retry.policies.keys() & POLICIES.keys())
+        if taken:
+            raise ValueError(f"retry.policies.{taken[0]}: is the name of a built-in policy; choose another")
+        try:
+            self.subscription_rules()
+            self.decode_rules()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return self
+
     @property
     def listen_host(self) -> str:
         """The host of *listen*, without brackets."""
@@ -161,7 +186,49 @@ class Settings(BaseSettings):
         """Return what the topology is built from."""
         shape = self.topology.model_dump(exclude={"declare"})
         sources = tuple(source.spec(self.events.tenant_header) for source in self.sources)
-        return TopologySpec(**shape, hash_on=self.events.hash_on, sources=sources)
+        return TopologySpec(
+            **shape,
+            hash_on=self.events.hash_on,
+            hash_header=self.events.tenant_header,
+            sources=sources,
+        )
+
+    def decode_rules(self) -> DecodeRules:
+        """Return how messages are read as events."""
+        events = self.events
+        names = Names(self.topology.prefix)
+        direct = {spec.name: spec.direct for spec in self.topology_spec().sources}
+        return DecodeRules(
+            max_event_bytes=events.max_event_bytes,
+            tenant_header=events.tenant_header,
+            default_tenant=events.default_tenant if events.missing_tenant == "default" else None,
+            missing_id=MissingId(events.missing_id),
+            default_type=events.default_type,
+            extensions=frozenset(events.extensions),
+            headers=frozenset(events.headers),
+            send_app_id=events.send_app_id,
+            send_correlation_id=events.send_correlation_id,
+            honour_expiration=events.honour_expiration,
+            inboxes={names.inbox(s.name): s.rule() for s in self.sources if not direct[s.name]},
+            exchanges={s.exchange: s.rule() for s in self.sources if direct[s.name]},
+        )
+
+    def retry_policies(self) -> Mapping[str, RetryPolicy]:
+        """Return every policy that a subscription may name, built-in and own."""
+        default = POLICIES["default"]
+        own = {name: choice.build(POLICIES, default, name) for name, choice in self.retry.policies.items()}
+        return {**POLICIES, **own}
+
+    def subscription_rules(self) -> SubscriptionRules:
+        """Return what a subscription takes where its file says nothing, and where webhooks may go."""
+        return SubscriptionRules(
+            policies=self.retry_policies(),
+            retry=self.retry.build(self.retry_policies(), POLICIES["default"]),
+            breaker=self.breaker.build(BreakerPolicy()),
+            concurrency=self.sending.endpoint_concurrency,
+            timeout_s=self.sending.timeout_s,
+            egress=self.egress_rule(),
+        )
 
     def egress_rule(self) -> EgressRule:
         """Return where webhooks may go."""

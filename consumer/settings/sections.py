@@ -11,8 +11,12 @@ import itertools
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from consumer.core.decode import TENANT_PATTERN, DecodeRules
+from consumer.core.schema import Section
+from consumer.core.sources import SourceRule, parse_rule
+from consumer.core.subscription_model import BreakerFields, RetryChoice
 from topology.ladder import RUNGS_S
 from topology.names import PREFIX_MAX, PREFIX_PATTERN
 from topology.plan import QUEUE_COUNT_MAX, SourceSpec
@@ -23,16 +27,7 @@ DAY_S = 86_400.0
 GIB = 1024**3
 KIB = 1024
 
-_EXPRESSION = re.compile(r"(header|property|routing_key|body|const):.+", re.DOTALL)
 _POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-
-
-class Section(BaseModel):
-    """A frozen group of settings that knows no other keys than its own."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
-    )
 
 
 def parse_network(value: object) -> object:
@@ -154,26 +149,38 @@ class EventsSettings(Section):
     (equal events become one), or parked."""
     max_event_bytes: Annotated[int, Field(ge=1 * KIB, le=16 * KIB * KIB)] = 256 * KIB
     """Larger bodies are parked too_large."""
-    default_tenant: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] = "default"
+    tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"
+    """Message header that names the tenant."""
+    default_tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")] = "default"
     """Tenant of an event that names none."""
     missing_tenant: Literal["default", "park"] = "default"
     """An event that names no tenant: belongs to default_tenant, or is parked bad_tenant."""
-    tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"
-    """Message header that names the tenant."""
     default_type: Annotated[
-        str | None, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$", max_length=256)
+        str | None, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$", max_length=255)
     ] = None
-    """Type of an event that has neither a type property nor a routing key."""
+    """Type of an event that has neither a type property nor a routing key; absent: it is parked."""
     extensions: Annotated[tuple[str, ...], Field(max_length=32)] = ()
-    """CloudEvents extensions and headers that may become members of the payload."""
+    """CloudEvents extensions that become members of the payload."""
+    headers: Annotated[tuple[str, ...], Field(max_length=32)] = ()
+    """Headers of plain events that become members of the payload."""
+    send_app_id: bool = True
+    """The property app_id becomes the payload member source."""
+    send_correlation_id: bool = False
+    """The property correlation_id becomes a member of the payload."""
     honour_expiration: bool = True
     """An event's AMQP expiration ends its deliveries."""
+
+    @field_validator("extensions", "headers")
+    @classmethod
+    def _check_members(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        DecodeRules(extensions=frozenset(value))
+        return value
 
 
 class SourceSettings(Section):
     """One existing exchange whose messages are events.
 
-    Expressions: header:NAME, property:NAME, routing_key:N (0-based word), body:/JSON/POINTER, const:TEXT.
+    Expressions: header:NAME, routing_key or routing_key:N (0-based word), body:/JSON/POINTER, const:TEXT.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -194,14 +201,15 @@ class SourceSettings(Section):
     data: str | None = None
     """Expression for the data; absent: the whole body."""
 
-    @field_validator("tenant", "type", "id", "time", "data")
-    @classmethod
-    def _check_expression(cls, value: str | None) -> str | None:
-        if value is not None and not _EXPRESSION.fullmatch(value):
-            raise ValueError(
-                "must be header:NAME, property:NAME, routing_key:N, body:/JSON/POINTER or const:TEXT"
-            )
-        return value
+    @model_validator(mode="after")
+    def _check_expressions(self) -> SourceSettings:
+        self.rule()
+        return self
+
+    def rule(self) -> SourceRule:
+        """Return what reads an event of this source."""
+        texts = {name: getattr(self, name) for name in ("tenant", "type", "id", "time", "data")}
+        return parse_rule({name: text for name, text in texts.items() if text is not None})
 
     def spec(self, tenant_header: str) -> SourceSpec:
         """Return what the topology needs: bound straight to our exchange when headers say all."""
@@ -246,6 +254,10 @@ class WindowsSettings(Section):
     """Unsettled messages of the replay queue."""
     spill_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages per spill queue."""
+    due_hold: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Delivery messages whose last second is waited out in the worker; absent: half of a due window."""
+    give_back_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
+    """Under back-pressure for longer than this, unstarted messages are given back to the broker."""
 
 
 class LimitsSettings(Section):
@@ -257,61 +269,27 @@ class LimitsSettings(Section):
     """Bytes that wait in our queues: alert at 80 %, at 100 % fresh events stay in their lanes."""
 
 
-class RetryFields(Section):
-    """Fields of a retry policy; each absent one is taken from the policy below."""
-
-    max_attempts: Annotated[int | None, Field(ge=1, le=100)] = None
-    """Attempts in all, the first included."""
-    base_s: Annotated[float | None, Field(ge=0, le=DAY_S)] = None
-    """Wait after the first failed attempt."""
-    multiplier: Annotated[float | None, Field(ge=1, le=100)] = None
-    """Growth of the wait from attempt to attempt."""
-    max_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
-    """Cap of one wait."""
-    jitter: Annotated[float | None, Field(ge=0, le=1)] = None
-    """Jitter as a ratio: 0.1 is plus or minus 10 %."""
-    schedule_s: Annotated[
-        tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=99)
-    ] = None
-    """The waits one by one, instead of base, multiplier and cap."""
-    max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
-    """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the whole schedule."""
-
-
-class RetryPolicySettings(RetryFields):
-    """An own retry policy; what it leaves out is the default policy's."""
-
-
-class RetrySettings(RetryFields):
+class RetrySettings(RetryChoice):
     """The retry policy of subscriptions that name none: *policy*, changed by the fields beside it."""
 
-    policy: str = "default"
+    policy: str | None = "default"
     """Name of a built-in policy or of one under [retry.policies]."""
-    policies: dict[str, RetryPolicySettings] = Field(default_factory=dict)
-    """Own policies by name; an own policy may not take a built-in's name."""
+    policies: dict[str, RetryChoice] = Field(default_factory=dict)
+    """Own policies by name, each a built-in *policy* changed by fields; none may take a built-in's name."""
     suspect_after: Annotated[int, Field(ge=1, le=5)] = 5
     """x-delivery-count from which a message is moved unread to suspect."""
 
     @field_validator("policies")
     @classmethod
-    def _check_names(cls, value: dict[str, RetryPolicySettings]) -> dict[str, RetryPolicySettings]:
+    def _check_names(cls, value: dict[str, RetryChoice]) -> dict[str, RetryChoice]:
         for name in value:
             if not _POLICY_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no policy name: letters, digits, - and _, at most 64")
         return value
 
 
-class BreakerSettings(Section):
-    """The breaker of endpoints whose subscription says nothing."""
-
-    failures: Annotated[int, Field(ge=0, le=10_000)] = 5
-    """Consecutive failures that open the breaker; 0 switches it off."""
-    cooldown_s: Annotated[float, Field(ge=0.05, le=3_600)] = 30.0
-    """Time from opening to the first probe."""
-    cooldown_max_s: Annotated[float, Field(ge=0.05, le=DAY_S)] = 300.0
-    """Cap of the cooldown, which grows while probes fail; raised to cooldown_s where that is larger."""
-    probe_timeout_s: Annotated[float, Field(ge=1, le=600)] = 60.0
-    """A probe silent for longer is lost; another is sent."""
+class BreakerSettings(BreakerFields):
+    """The breaker of endpoints whose subscription says nothing; an absent field is the built-in's."""
 
 
 class EgressSettings(Section):

@@ -1,6 +1,7 @@
-"""Look up a setting by its path, and say in words what it may hold.
+"""Look up a field of a pydantic model by its path, and say in words what it may hold.
 
-Data flow: path ("sending", "timeout_s") -> FieldInfo -> "a number from 1 to 30, in seconds".
+Data flow: path ("sending", "timeout_s") -> FieldInfo -> "a number from 1 to 30, in seconds"; a validation
+error -> one sentence with the fault and the remedy, without any secret.
 """
 
 from __future__ import annotations
@@ -11,13 +12,22 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 Path = tuple[str | int, ...]
 
 _UNITS = {"_s": "seconds", "_bytes": "bytes", "_ratio": "as a ratio"}
 _NOUNS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+class Section(BaseModel):
+    """A frozen group of fields that takes no other keys than its own."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -117,6 +127,32 @@ def allowed(field: FieldInfo, name: str) -> str:
         return "a table"
     noun = next((_NOUNS[member] for member in members if member in _NOUNS), "text")
     return noun + _bounds(field) + _size(field) + _unit(name)
+
+
+def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
+    """Say what is wrong with one value: the fault, what is allowed, and the value unless it is secret.
+
+    Args:
+        model: What was validated.
+        detail: One error of pydantic's, its path counted from *model*.
+        overview: Where all keys are listed, for a key that resembles none.
+    """
+    path: Path = tuple(detail["loc"])
+    field = find_field(model, path)
+    if detail["type"] == "extra_forbidden":
+        near = closest(model, path)
+        return "no such key; " + (f"did you mean {near}?" if near else f"see {overview}")
+    if detail["type"] == "missing":
+        return "is missing; add it"
+    if detail["type"] == "value_error":
+        return str(detail.get("ctx", {}).get("error", detail["msg"]))
+    if detail["type"] == "string_type" and field is None:
+        return "must be text; put it into quotes"
+    if field is None:
+        return detail["msg"][:1].lower() + detail["msg"][1:]
+    value = detail["input"]
+    plain = isinstance(value, str | int | float) and not is_complex(field) and not is_secret(field)
+    return f"must be {allowed(field, str(path[-1]))}" + (f", not {value!r:.80}" if plain else "")
 
 
 def _bounds(field: FieldInfo) -> str:

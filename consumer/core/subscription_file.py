@@ -1,0 +1,222 @@
+"""Read subscriptions from YAML or JSON text, and name line and field of everything that is wrong.
+
+Data flow: text -> compose (values and the line of each) -> SubscriptionEntry per entry -> checks between
+entries -> tuple of entries, or one ConfigError with a line per problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import yaml
+from pydantic import ValidationError
+
+from consumer.core import schema
+from consumer.core.errors import ConfigError
+from consumer.core.schema import Path
+from consumer.core.signing import SigningKey
+from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules, refuse_endpoint
+from consumer.core.urls import parse_url
+
+NODES_MAX = 2_000_000
+"""Most values in one file, aliases expanded: a small file of nested aliases must not fill the memory."""
+
+_OVERVIEW = "the subscriptions file in the docs"
+_Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """Something that is wrong, and where."""
+
+    line: int  #: 1-based
+    key: str
+    text: str
+
+    def describe(self, source: str) -> str:
+        """Return the problem as one line."""
+        return f"{source}:{self.line}: {self.key + ': ' if self.key else ''}{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The entries of a file, in its order."""
+
+    entries: Sequence[SubscriptionEntry]
+    warnings: Sequence[str] = ()  #: one line each
+
+
+@dataclass(slots=True)
+class _Document:
+    """The values of a text, the line of each, and what is wrong with it so far."""
+
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    nodes: int = 0
+
+    def line(self, path: Path) -> int:
+        """Return the line of the value at *path*, or of the nearest one around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def complain(self, path: Path, text: str) -> None:
+        """Note a problem with the value at *path*."""
+        self.problems.append(Problem(self.line(path), schema.dotted(path), text))
+
+
+def parse_subscriptions(text: str, source: str, rules: SubscriptionRules) -> Parsed:
+    """Read and check a subscriptions file.
+
+    Args:
+        text: YAML, or JSON, which is YAML too.
+        source: Name of the file, for the messages.
+        rules: What policies there are and where webhooks may go.
+
+    Raises:
+        ConfigError: one line per problem, sorted by line: file, line, field, fault and remedy.
+    """
+    document = _Document()
+    entries: dict[int, SubscriptionEntry] = {}
+    for index, values in _entries(text, source, document):
+        entry = _read_entry(("subscriptions", index), values, document)
+        if entry is not None:
+            _check_against(rules, ("subscriptions", index), entry, document)
+            entries[index] = entry
+    warnings: list[Problem] = []
+    for index, key, fault, is_warning in clashes(entries):
+        path: Path = ("subscriptions", index, key)
+        found = Problem(document.line(path), schema.dotted(path), fault)
+        (warnings if is_warning else document.problems).append(found)
+    if document.problems:
+        raise ConfigError("\n".join(problem.describe(source) for problem in sorted(set(document.problems))))
+    return Parsed(tuple(entries.values()), tuple(warning.describe(source) for warning in sorted(warnings)))
+
+
+def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str, str, bool]]:
+    """Yield what is wrong between entries: number of the later one, field, fault, and whether it may pass.
+
+    A tenant has one subscription per URL and per name. A secret of another tenant is refused, since either
+    could forge the other's webhooks; one tenant's secret at two of its endpoints is warned about.
+
+    Source: words, subscription; SW-30; FAULTS 29.
+    """
+    urls: dict[tuple[str, str], SubscriptionEntry] = {}
+    names: set[tuple[str, str]] = set()
+    owners: dict[SigningKey, SubscriptionEntry] = {}
+    for index, entry in entries.items():
+        twin = urls.setdefault((entry.tenant, entry.url), entry)
+        if twin is not entry:
+            fault = f"tenant {entry.tenant} has this URL already, as {twin.label!r}; merge the two"
+            yield index, "url", fault, False
+        elif (entry.tenant, entry.label) in names:
+            fault = f"tenant {entry.tenant} has {entry.label!r} already; choose another name"
+            yield index, "name", fault, False
+        names.add((entry.tenant, entry.label))
+        for key in entry.signing_keys():
+            owner = owners.setdefault(key, entry)
+            if owner is entry:
+                continue
+            foreign = owner.tenant != entry.tenant
+            fault = f"{owner.tenant}/{owner.label} has the same secret; give each endpoint its own"
+            yield index, "secrets", fault, not foreign
+
+
+def _entries(text: str, source: str, document: _Document) -> Iterable[tuple[int, object]]:
+    values = _compose(text, source, document)
+    if not isinstance(values, dict) or "subscriptions" not in values:
+        document.complain((), "must begin with `subscriptions:` and a list")
+        return
+    for key in values.keys() - {"subscriptions", "version"}:
+        document.complain((str(key),), "no such key; only `subscriptions` stands at the top")
+    entries = values["subscriptions"]
+    if not isinstance(entries, list):
+        document.complain(("subscriptions",), "must be a list; begin each entry with `- `")
+        return
+    yield from enumerate(entries)
+
+
+def _read_entry(path: Path, values: object, document: _Document) -> SubscriptionEntry | None:
+    if not isinstance(values, dict):
+        document.complain(path, "must be a mapping with url and events")
+        return None
+    try:
+        return SubscriptionEntry.model_validate(values)
+    except ValidationError as error:
+        for detail in error.errors():
+            fault = schema.fault(SubscriptionEntry, detail, _OVERVIEW)
+            document.complain((*path, *detail["loc"]), fault)
+    return None
+
+
+def _check_against(
+    rules: SubscriptionRules, path: Path, entry: SubscriptionEntry, document: _Document
+) -> None:
+    reason = refuse_endpoint(parse_url(entry.url), rules.egress)
+    if reason is not None:
+        document.complain((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
+    if entry.retry is not None:
+        try:
+            entry.retry.build(rules.policies, rules.retry)
+        except ConfigError as error:
+            document.complain((*path, "retry"), str(error))
+
+
+def _compose(text: str, source: str, document: _Document) -> object:
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            return None if node is None else _value(node, (), document, loader)
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(_syntax(error, source)) from None
+
+
+def _syntax(error: Exception, source: str) -> str:
+    """Say where the text is no YAML, without repeating any of it: a secret may stand there."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"{source}:{mark.line + 1}: is not YAML: {error.problem} (column {mark.column + 1})"
+    if isinstance(error, RecursionError):
+        return f"{source}:1: is nested too deeply; a subscription needs three levels"
+    if isinstance(error, yaml.YAMLError):
+        return f"{source}:1: is not YAML: it holds characters that YAML does not allow"
+    return f"{source}:1: is not usable: {error}"
+
+
+def _value(
+    node: yaml.Node, path: Path, document: _Document, loader: yaml.CSafeLoader | yaml.SafeLoader
+) -> object:
+    """Turn *node* into a plain value, and note the line of everything in it."""
+    document.nodes += 1
+    if document.nodes > NODES_MAX:
+        raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
+    document.lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item, (*path, index), document, loader) for index, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, path, document, loader)
+    return loader.construct_object(node)
+
+
+def _mapping(
+    node: yaml.MappingNode, path: Path, document: _Document, loader: yaml.CSafeLoader | yaml.SafeLoader
+) -> dict[Hashable, object]:
+    values: dict[Hashable, object] = {}
+    for key_node, value_node in node.value:
+        key = _value(key_node, path, document, loader)
+        if not isinstance(key, str | int):
+            document.complain(path, "has a key that is no text; put it into quotes")
+            continue
+        inner: Path = (*path, str(key))
+        document.lines[inner] = key_node.start_mark.line + 1
+        if key in values:
+            document.complain(inner, "stands there twice; remove one")
+        value = _value(value_node, inner, document, loader)
+        document.lines[inner] = key_node.start_mark.line + 1
+        if value is not None:  # `retry:` with nothing behind it says nothing
+            values[key] = value
+    return values

@@ -1,0 +1,305 @@
+"""What one entry of a subscriptions file may hold, and what it becomes.
+
+Data flow: YAML or JSON values -> SubscriptionEntry (checked, nothing filled in) -> build -> Subscription.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Annotated, Final, TypeVar
+
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+
+from consumer.core.breaker import BreakerPolicy
+from consumer.core.classify import StatusRule, parse_status_rules
+from consumer.core.decode import TENANT_PATTERN
+from consumer.core.egress import EgressRule, refuse_address, refuse_url
+from consumer.core.errors import ConfigError
+from consumer.core.match import check_pattern
+from consumer.core.retry import POLICIES, RetryPolicy
+from consumer.core.schema import Section
+from consumer.core.signing import SigningKey, parse_secret
+from consumer.core.subscription import Subscription, endpoint_id, subscription_id
+from consumer.core.urls import Url, parse_url
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+DAY_S: Final = 86_400.0
+NAME_MAX: Final = 128
+"""Longest name in characters."""
+SECRETS_MAX: Final = 10
+"""Most secrets of one endpoint. Source: SW-32 (Svix keeps 10 old keys)."""
+HEADERS_MAX: Final = 32
+HEADER_VALUE_MAX: Final = 4_096
+"""Longest value in characters. Source: FAULTS 28."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+"""Source: RFC 9110, 5.6.2."""
+_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+_OURS: Final = frozenset(
+    {
+        *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "user-agent"),
+        *("connection", "keep-alive", "te", "trailer", "upgrade", "expect", "traceparent", "tracestate"),
+    }
+)
+"""Headers that we or the protocol set. Source: FAULTS 28; RFC 9110, 7.6.1."""
+
+
+class RetryFields(Section):
+    """Fields of a retry policy; an absent one is that of the policy below."""
+
+    max_attempts: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    """Attempts in all, the first included."""
+    base_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
+    """Wait after the first failed attempt."""
+    multiplier: Annotated[float | None, Field(ge=1, le=1_000)] = None
+    """Growth of the wait from attempt to attempt."""
+    max_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
+    """Cap of one wait."""
+    jitter: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Spread of a wait as a ratio: 0.1 is plus or minus 10 %."""
+    schedule_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=999)
+    ] = None
+    """The waits one by one in seconds, instead of base, multiplier and cap; the last one repeats."""
+    max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
+    """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the schedule."""
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> RetryFields:
+        if self.schedule_s is not None and {"base_s", "multiplier", "max_s"} & self.given().keys():
+            raise ValueError(
+                "schedule_s stands instead of base_s, multiplier and max_s; give one or the other"
+            )
+        return self
+
+    def given(self) -> dict[str, object]:
+        """Return the fields of a policy that are set here, by their names."""
+        values = {name: getattr(self, name) for name in RetryFields.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class RetryChoice(RetryFields):
+    """A named policy, changed by the fields beside it."""
+
+    policy: str | None = None
+    """Name of the policy that this one begins from; absent: that of the settings."""
+
+    def build(
+        self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
+    ) -> RetryPolicy:
+        """Return the policy that is meant.
+
+        Args:
+            policies: What *policy* may name.
+            default: What it begins from where it names none.
+            name: Of the result; None keeps the name of an unchanged policy, else it is ``custom``.
+
+        Raises:
+            ConfigError: the name is unknown, or a field cannot act on that policy.
+        """
+        base = default if self.policy is None else policies.get(self.policy)
+        if base is None:
+            raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
+        changes = self.given()
+        if base.schedule_s is not None and {"base_s", "multiplier", "max_s"} & changes.keys():
+            raise ConfigError(
+                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule"
+            )
+        if not changes:
+            return base if name is None else replace(base, name=name)
+        if self.schedule_s is not None:
+            changes.setdefault("max_attempts", len(self.schedule_s) + 1)
+        if "jitter" in changes:
+            changes["jitter_ratio"] = changes.pop("jitter")
+        return replace(base, name=name or "custom", **changes)  # type: ignore[arg-type]  # checked by the model
+
+
+class BreakerFields(Section):
+    """Fields of a breaker; an absent one is that of the breaker below."""
+
+    failures: Annotated[int | None, Field(ge=0, le=10_000)] = None
+    """Consecutive failures that open the breaker; 0 switches it off."""
+    cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = None
+    """Time from opening to the first probe."""
+    cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = None
+    """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
+    probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = None
+    """A probe that is silent for longer is lost; another is sent."""
+
+    def build(self, base: BreakerPolicy) -> BreakerPolicy:
+        """Return *base*, changed by the fields that are set."""
+        changes = {name: value for name, value in self.model_dump().items() if value is not None}
+        policy = replace(base, **changes)
+        return replace(policy, cooldown_max_s=max(policy.cooldown_s, policy.cooldown_max_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRules:
+    """What a subscription takes where its file says nothing, and where webhooks may go."""
+
+    policies: Mapping[str, RetryPolicy] = field(
+        default_factory=lambda: POLICIES
+    )  #: what ``retry.policy`` may name
+    retry: RetryPolicy = POLICIES["default"]
+    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
+    concurrency: int = 16  #: requests in flight to one endpoint
+    timeout_s: float = 15.0  #: total deadline of one attempt
+    egress: EgressRule = field(default_factory=EgressRule)
+
+
+def _lower_url(value: object) -> object:
+    return parse_url(value).text if isinstance(value, str) else value
+
+
+def _text_keys(value: object) -> object:
+    """Let ``404: park`` mean ``"404": park``: YAML reads the bare key as a number."""
+    if isinstance(value, Mapping):
+        return {str(key) if type(key) is int else key: rule for key, rule in value.items()}
+    return value
+
+
+class SubscriptionEntry(Section):
+    """One entry of a subscriptions file, as it was written."""
+
+    tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")] = "default"
+    """Customer that the subscription belongs to."""
+    name: Annotated[str | None, Field(min_length=1, max_length=NAME_MAX)] = None
+    """Name, unique per tenant; absent: the host and 8 digits of the endpoint's id."""
+    url: Annotated[str, BeforeValidator(_lower_url)]
+    """Where webhooks go, unique per tenant."""
+    events: Annotated[tuple[str, ...], Field(min_length=1, max_length=1_000)]
+    """AMQP topic patterns on the event type."""
+    secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
+    """Secrets, newest first, each signing every webhook; absent: one is generated."""
+    retry: RetryChoice | None = None
+    """Retry policy; absent: that of the settings."""
+    on_status: Annotated[dict[str, StatusRule], BeforeValidator(_text_keys)] = Field(default_factory=dict)
+    """What a status or class of statuses means for this endpoint."""
+    breaker: BreakerFields = Field(default_factory=BreakerFields)
+    """Breaker of this endpoint."""
+    concurrency: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    """Requests in flight to this endpoint, per worker."""
+    timeout_s: Annotated[float | None, Field(ge=1, le=30)] = None
+    """Total deadline of one attempt."""
+    headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
+    """Headers to send with every webhook."""
+    enabled: bool = True
+    """Whether anything is sent."""
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str | None) -> str | None:
+        if value is not None and (not value.isprintable() or value != value.strip()):
+            raise ValueError("must be printable, without blanks at its ends")
+        return value
+
+    @field_validator("events")
+    @classmethod
+    def _check_events(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in value:
+            _as_value_error(check_pattern, pattern)
+        return value
+
+    @field_validator("secrets")
+    @classmethod
+    def _check_secrets(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        keys = [_as_value_error(parse_secret, secret.get_secret_value()) for secret in value]
+        if len(set(keys)) < len(keys):
+            raise ValueError("the same secret stands there twice; remove one")
+        return value
+
+    @field_validator("on_status")
+    @classmethod
+    def _check_on_status(cls, value: dict[str, StatusRule]) -> dict[str, StatusRule]:
+        return _as_value_error(parse_status_rules, value)
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
+        if len({name.lower() for name in value}) < len(value):
+            raise ValueError("a header stands there twice, in other case; remove one")
+        for name, text in value.items():
+            _check_header(name, text)
+        return value
+
+    @property
+    def label(self) -> str:
+        """The name; made from host and endpoint id where none was given."""
+        if self.name is not None:
+            return self.name
+        return f"{parse_url(self.url).host[:64]}-{endpoint_id(self.tenant, self.url)[:8]}"
+
+    @property
+    def id(self) -> str:
+        """The id of the subscription."""
+        return subscription_id(self.tenant, self.label)
+
+    def signing_keys(self) -> Sequence[SigningKey]:
+        """Return the keys, newest first."""
+        return tuple(parse_secret(secret.get_secret_value()) for secret in self.secrets)
+
+    def record(self) -> dict[str, object]:
+        """Return what differs from the defaults as JSON values, without secrets; the name is always there."""
+        dump = self.model_dump(mode="json", exclude_defaults=True, exclude={"secrets"})
+        return {"tenant": self.tenant, "name": self.label, **dump}
+
+    def build(self, rules: SubscriptionRules) -> Subscription:
+        """Return the subscription, with *rules* where the entry says nothing.
+
+        Raises:
+            ConfigError: the retry policy is unknown or cannot be changed in this way.
+        """
+        return Subscription(
+            id=self.id,
+            tenant=self.tenant,
+            name=self.label,
+            url=self.url,
+            events=self.events,
+            keys=self.signing_keys(),
+            retry=rules.retry if self.retry is None else self.retry.build(rules.policies, rules.retry),
+            breaker=self.breaker.build(rules.breaker),
+            on_status=MappingProxyType(self.on_status),
+            concurrency=rules.concurrency if self.concurrency is None else self.concurrency,
+            timeout_s=rules.timeout_s if self.timeout_s is None else self.timeout_s,
+            headers=tuple(self.headers.items()),
+            enabled=self.enabled,
+        )
+
+
+def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
+    """Return why *url* may not be registered, or None; a name is judged again when it is resolved.
+
+    ``http://`` with a host name is taken where some network is allowed: each address it resolves to must
+    then be in one, or nothing is sent.
+
+    Source: ARCHITECTURE, outside contract (``LEVERET_EGRESS__ALLOW``); FAULTS 20-22.
+    """
+    reason = refuse_url(url.scheme, url.host, rule)
+    if reason is None and (":" in url.host or url.host.replace(".", "").isdigit()):
+        reason = refuse_address(url.host, rule, tls=url.scheme == "https")
+    return reason
+
+
+def _check_header(name: str, value: str) -> None:
+    lower = name.lower()
+    if not _TOKEN.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} is no header name; use letters, digits and -")
+    if lower in _OURS or lower.startswith(("webhook-", "proxy-")):
+        raise ValueError(f"{name!r} is set by Leveret or by HTTP itself; remove it")
+    if len(value) > HEADER_VALUE_MAX:
+        raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters")
+    if not _VALUE.fullmatch(value):
+        raise ValueError(f"{name}: the value must be visible ASCII, without blanks at its ends and not empty")
+
+
+def _as_value_error(check: Callable[[_T], _R], value: _T) -> _R:
+    """Call *check* and let its ConfigError be one of pydantic's, so that it is listed with the others."""
+    try:
+        return check(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
