@@ -10,10 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any, TypeAlias
 
 from topology.plan import HASH_TYPE, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
-from topology.policies import exchange_policy_faults, queue_policy_faults
+from topology.policies import (
+    EffectivePolicy,
+    PolicyFault,
+    effective_policy,
+    exchange_policy_faults,
+    queue_policy_faults,
+)
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -60,9 +67,10 @@ class Snapshot:
         exchange_types: The types that the node knows.
         quorum_queues: How many quorum queues there are in all virtual hosts together.
         queues: As GET /api/queues/VHOST gives them, policies included; likewise the others.
-        policies: The definition of each policy, by name.
+        policies: As GET /api/policies/VHOST gives them; likewise the operator's.
         flags: State of each feature flag, by name.
         nodes: Records with ``name`` and ``fd_total``.
+        gaps: What could not be read, such as ``nodes: 403``.
     """
 
     version: str
@@ -71,9 +79,11 @@ class Snapshot:
     exchanges: Sequence[Record] = ()
     queues: Sequence[Record] = ()
     bindings: Sequence[Record] = ()
-    policies: Mapping[str, Record] = field(default_factory=dict)
+    policies: Sequence[Record] = ()
+    operator_policies: Sequence[Record] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
     nodes: Sequence[Record] = ()
+    gaps: Sequence[str] = ()
 
 
 def differs(difference: Difference, *, soft: bool) -> Finding:
@@ -106,17 +116,20 @@ def check_snapshot(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
     exchanges = {record["name"]: record for record in snapshot.exchanges}
     queues = {record["name"]: record for record in snapshot.queues}
     return (
+        *(_gap(gap) for gap in snapshot.gaps),
         *_node_findings(plan, snapshot, queues),
         *(missing_foreign(name) for name in plan.foreign_exchanges if name not in exchanges),
-        *(
-            finding
-            for exchange in plan.exchanges
-            for finding in _exchange_findings(exchange, exchanges.get(exchange.name), snapshot.policies)
-        ),
-        *(finding for queue in plan.queues for finding in _queue_findings(queue, queues.get(queue.name))),
+        *chain.from_iterable(_exchange_findings(part, exchanges.get(part.name)) for part in plan.exchanges),
+        *chain.from_iterable(_queue_findings(part, queues.get(part.name)) for part in plan.queues),
+        *_policy_findings(plan, snapshot),
         *_binding_findings(plan, snapshot.bindings, queues.keys() | exchanges.keys()),
         *_leftover_findings(plan, snapshot.queues),
     )
+
+
+def _gap(gap: str) -> Finding:
+    remedy = "give the management user the tag monitoring or administrator"
+    return Finding(Severity.NOTE, f"management API {gap}", "could not be read", remedy)
 
 
 def _node_findings(plan: Plan, snapshot: Snapshot, queues: Mapping[str, Record]) -> Iterator[Finding]:
@@ -161,43 +174,43 @@ def _handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding
             )
 
 
-def _exchange_findings(
-    exchange: ExchangePlan, record: Record | None, policies: Mapping[str, Record]
-) -> Iterator[Finding]:
+def _exchange_findings(exchange: ExchangePlan, record: Record | None) -> Iterator[Finding]:
     if record is None:
         yield missing("exchange", exchange.name)
         return
     found = {"type": record["type"], "durable": record["durable"], **record["arguments"]}
     expected = {"type": exchange.type, "durable": True, **dict(exchange.arguments)}
     yield from _argument_findings("exchange", exchange.name, found, expected)
-    policy = record.get("policy")
-    if policy:
-        for text in exchange_policy_faults(exchange, policies.get(policy, {})):
-            yield Finding(
-                Severity.ERROR, f"exchange {exchange.name}", f"policy {policy} {text}", _narrow(policy)
-            )
 
 
 def _queue_findings(queue: QueuePlan, record: Record | None) -> Iterator[Finding]:
     if record is None:
         yield missing("queue", queue.name)
         return
-    found = {
-        "durable": record["durable"],
-        "exclusive": record.get("exclusive", False),
-        "auto_delete": record["auto_delete"],
-        **record["arguments"],
-    }
+    flags = ("durable", "exclusive", "auto_delete")
+    found = {**{flag: bool(record.get(flag)) for flag in flags}, **record["arguments"]}
     expected = {"durable": True, "exclusive": False, "auto_delete": False, **dict(queue.arguments)}
     yield from _argument_findings("queue", queue.name, found, expected, queue.follows)
-    names = " and ".join(str(record[key]) for key in ("policy", "operator_policy") if record.get(key))
-    for fault in queue_policy_faults(queue, record.get("effective_policy_definition") or {}):
-        severity = Severity.ERROR if fault.breaks else Severity.WARNING
-        yield Finding(severity, f"queue {queue.name}", f"policy {names} {fault.text}", _narrow(names))
 
 
-def _narrow(policy: str) -> str:
-    return f"narrow the pattern of policy {policy} so that it leaves our names out"
+def _policy_findings(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+    """Tell what policies do to our names, whether the queue or exchange stands already or not."""
+    policies, operators = snapshot.policies, snapshot.operator_policies
+    for exchange in plan.exchanges:
+        effective = effective_policy(exchange.name, "exchanges", policies, operators)
+        for fault in exchange_policy_faults(exchange, effective.definition):
+            yield _policy_finding(f"exchange {exchange.name}", effective, fault)
+    for queue in plan.queues:
+        kind = f"{dict(queue.arguments)['x-queue-type']}_queues"
+        effective = effective_policy(queue.name, kind, policies, operators)
+        for fault in queue_policy_faults(queue, effective.definition):
+            yield _policy_finding(f"queue {queue.name}", effective, fault)
+
+
+def _policy_finding(subject: str, effective: EffectivePolicy, fault: PolicyFault) -> Finding:
+    severity = Severity.ERROR if fault.breaks else Severity.WARNING
+    remedy = f"narrow the pattern of policy {effective.names} so that it leaves our names out"
+    return Finding(severity, subject, f"policy {effective.names} {fault.text}", remedy)
 
 
 def _argument_findings(
@@ -224,20 +237,27 @@ def _binding_findings(
             yield Finding(Severity.ERROR, str(binding), "does not exist", _APPLY)
     open_ended = {f"{plan.prefix}.{name}" for name in ("events", "route", "control", "ops")}
     inner = {exchange.name for exchange in plan.exchanges} - open_ended
+    leftover = _ours(plan)
     for binding in sorted(found - planned, key=str):
-        if binding.source in inner:
+        idle = leftover.fullmatch(binding.destination) and not binding.source.endswith(".lanes")
+        if binding.source in inner and not idle:
             yield Finding(
                 Severity.ERROR,
                 str(binding),
                 "is not in the plan and takes or copies messages of ours",
-                f"drain {binding.destination}, then delete the binding",
+                f"delete the binding, then drain {binding.destination}",
             )
+
+
+def _ours(plan: Plan) -> re.Pattern[str]:
+    """Match the names of our queues whose number follows settings."""
+    return re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|inbox\..+)")
 
 
 def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Finding]:
     """Tell queues of an earlier plan: nobody consumes them any more."""
     planned = {queue.name for queue in plan.queues}
-    ours = re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|inbox\..+)")
+    ours = _ours(plan)
     for record in records:
         name = record["name"]
         if name not in planned and ours.fullmatch(name):

@@ -8,7 +8,8 @@ Source: rabbitmq-server 3.10, rabbit_quorum_queue:gather_policy_config and rabbi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,55 @@ class PolicyFault:
     breaks: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """The policy and the operator policy that hold for one name, merged."""
+
+    names: str  #: of both, for the operator
+    definition: Mapping[str, Any]
+
+
+def effective_policy(
+    name: str, kind: str, policies: Sequence[Mapping[str, Any]], operators: Sequence[Mapping[str, Any]]
+) -> EffectivePolicy:
+    """Return what holds for *name*, now or once it exists.
+
+    Of each sort the match with the highest priority holds alone; where both sorts set a number, the
+    smaller one holds, else the operator's value.
+
+    Args:
+        name: Of a queue or exchange.
+        kind: ``exchanges``, ``quorum_queues`` or ``classic_queues``.
+        policies: Records with ``name``, ``pattern``, ``apply-to``, ``priority`` and ``definition``.
+        operators: Likewise, the operator's.
+
+    Source: RabbitMQ "Policies" and rabbit_policy:merge_operator_definitions.
+    """
+    matches = [match for match in (_first(name, kind, policies), _first(name, kind, operators)) if match]
+    merged: dict[str, Any] = {}
+    for match in matches:
+        for key, value in match["definition"].items():
+            both = isinstance(value, int) and isinstance(merged.get(key), int)
+            merged[key] = min(value, merged[key]) if both else value
+    return EffectivePolicy(" and ".join(str(match["name"]) for match in matches), merged)
+
+
+def _first(name: str, kind: str, policies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    applies = {"all", kind, "exchanges" if kind == "exchanges" else "queues"}
+    matching = [
+        policy for policy in policies if policy["apply-to"] in applies and _matches(policy["pattern"], name)
+    ]
+    return max(matching, key=lambda policy: int(policy["priority"]), default=None)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Match as the broker does; a pattern that only PCRE understands counts as a match, to be looked at."""
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:
+        return True
+
+
 def queue_policy_faults(queue: QueuePlan, definition: Mapping[str, Any]) -> Iterator[PolicyFault]:
     """Yield what the effective policy *definition* does to *queue*, sorted by key; none when harmless."""
     arguments = dict(queue.arguments)
@@ -37,12 +87,13 @@ def queue_policy_faults(queue: QueuePlan, definition: Mapping[str, Any]) -> Iter
             yield fault
 
 
-def exchange_policy_faults(exchange: ExchangePlan, definition: Mapping[str, Any]) -> Iterator[str]:
+def exchange_policy_faults(exchange: ExchangePlan, definition: Mapping[str, Any]) -> Iterator[PolicyFault]:
     """Yield what the policy *definition* does to *exchange*; none when harmless."""
     other = definition.get("alternate-exchange")
     swallows = exchange.name.endswith((".wait", ".dlx"))
     if other is not None and swallows and "alternate-exchange" not in dict(exchange.arguments):
-        yield f"gives it the alternate exchange {other}: what cannot be routed is not returned but goes there"
+        text = f"sets alternate-exchange {other}: what cannot be routed goes there instead of being returned"
+        yield PolicyFault(text, breaks=True)
 
 
 def _overflow(arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:

@@ -1,0 +1,271 @@
+"""``leveret topology show | apply | check | export | permissions``: what stands, or should, on the broker.
+
+Data flow: settings -> TopologySpec -> plan -> printed, declared, compared or exported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import orjson
+import typer
+from yarl import URL
+
+from consumer.core.errors import ConfigError, LeveretError, TopologyMismatch
+from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
+from consumer.edges.management import ManagementLogin, fetch_snapshot
+from consumer.edges.private_broker import PrivateBroker, find_server
+from consumer.settings import Settings, load_settings
+from topology.check import Finding, Severity, check_snapshot
+from topology.declare import declare
+from topology.export import definitions, mermaid
+from topology.permissions import permissions
+from topology.plan import BindingPlan, ExchangePlan, Plan, QueuePlan, build_plan
+from topology.probe import probe
+from topology.wire import TopologyError
+
+app = typer.Typer(help="Exchanges, queues and bindings on the broker.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broker:
+    """Where the broker is; the management API where it is known."""
+
+    options: AmqpOptions
+    management: ManagementLogin | None
+
+
+@app.command()
+def show(
+    as_json: AsJson = False,
+    graph: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+) -> None:
+    """Print what should stand on the broker, and the number of queues. Asks no broker."""
+    with _errors_in_one_line():
+        if as_json and graph:
+            raise typer.BadParameter("--json and --mermaid exclude each other")
+        plan = build_plan(load_settings().topology_spec())
+        if graph:
+            typer.echo(mermaid(plan), nl=False)
+        elif as_json:
+            _print_objects(_plan_objects(plan))
+        else:
+            typer.echo(str(plan))
+            typer.echo(f"{len(plan.queues)} queues")
+
+
+@app.command()
+def apply(as_json: AsJson = False) -> None:
+    """Declare what is missing; what differs is an error, but for limits that follow settings."""
+    with _errors_in_one_line():
+        settings = load_settings()
+        plan = build_plan(settings.topology_spec())
+        warnings = asyncio.run(_apply(plan, _broker(settings)))
+        for line in warnings:
+            typer.echo(f"leveret: {line}", err=True)
+        done = {
+            "exchanges": len(plan.exchanges),
+            "queues": len(plan.queues),
+            "bindings": len(plan.bindings),
+            "warnings": list(warnings),
+        }
+        if as_json:
+            _print_objects([done])
+        else:
+            typer.echo("applied: {exchanges} exchanges, {queues} queues, {bindings} bindings".format(**done))
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Compare with the live broker and name each difference. Exit 1 when one is an error."""
+    with _errors_in_one_line():
+        settings = load_settings()
+        plan = build_plan(settings.topology_spec())
+        findings = asyncio.run(_check(plan, _broker(settings)))
+        if as_json:
+            _print_objects(_finding_object(finding) for finding in findings)
+        else:
+            for finding in findings:
+                typer.echo(str(finding))
+            typer.echo(_summary(findings))
+    raise typer.Exit(1 if any(finding.severity is Severity.ERROR for finding in findings) else 0)
+
+
+@app.command()
+def export(
+    vhost: Annotated[
+        str | None,
+        typer.Option(
+            help="Virtual host to name in each entry, as `rabbitmqctl import_definitions` wants it."
+        ),
+    ] = None,
+) -> None:
+    """Print RabbitMQ definitions JSON, for `rabbitmqctl import_definitions` or the management API."""
+    with _errors_in_one_line():
+        document = definitions(build_plan(load_settings().topology_spec()), vhost)
+        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+@app.command(name="permissions")
+def show_permissions(
+    as_json: AsJson = False,
+    no_declare: Annotated[
+        bool, typer.Option("--no-declare", help="For `leveret run --no-declare`: no right to configure.")
+    ] = False,
+) -> None:
+    """Print the configure, write and read patterns that the broker's user needs."""
+    with _errors_in_one_line():
+        needed = permissions(load_settings().topology_spec(), declare=not no_declare)
+        if as_json:
+            _print_objects([{"configure": needed.configure, "write": needed.write, "read": needed.read}])
+        else:
+            typer.echo(f"configure: {needed.configure}\nwrite:     {needed.write}\nread:      {needed.read}")
+
+
+async def _apply(plan: Plan, broker: _Broker) -> tuple[str, ...]:
+    connection = await connect(broker.options, "topology")
+    try:
+        return await declare(plan, connection)
+    finally:
+        await close_quietly(connection)
+
+
+async def _check(plan: Plan, broker: _Broker) -> tuple[Finding, ...]:
+    """Look over AMQP, then over the management API where it is known; each finding once."""
+    connection = await connect(broker.options, "topology")
+    try:
+        over_amqp = await probe(plan, connection)
+    finally:
+        await close_quietly(connection)
+    if broker.management is None:
+        note = Finding(
+            Severity.NOTE,
+            "bindings, policies, plugin, feature flags and file limit",
+            "were not looked at",
+            "set [amqp] management_url",
+        )
+        return (*over_amqp, note)
+    over_http = check_snapshot(plan, await fetch_snapshot(broker.management))
+    return tuple(dict.fromkeys((*over_amqp, *over_http)))
+
+
+def _broker(settings: Settings) -> _Broker:
+    """Find the broker: the settings' own, or the private one if it runs.
+
+    Raises:
+        ConfigError: none is set, and the private one does not run.
+    """
+    urls, management_url = settings.amqp_urls(), settings.amqp.management_url
+    if not urls:
+        server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
+        status = PrivateBroker(settings.home, server=server).status()
+        if status.state != "running" or status.amqp_url is None:
+            raise ConfigError("no broker: run `leveret broker start`, or set LEVERET_AMQP_URL")
+        urls, management_url = (status.amqp_url,), management_url or status.management_url
+    options = AmqpOptions(
+        urls=urls,
+        heartbeat_s=settings.amqp.heartbeat_s,
+        connect_timeout_s=settings.amqp.connect_timeout_s,
+        tls=_tls(settings),
+    )
+    return _Broker(options=options, management=_login(urls[0], management_url))
+
+
+def _login(amqp_url: str, management_url: str | None) -> ManagementLogin | None:
+    if management_url is None:
+        return None
+    url = URL(amqp_url)
+    return ManagementLogin(
+        url=management_url,
+        user=url.user or "guest",
+        password=url.password or "guest",
+        vhost=url.path.removeprefix("/") or "/",
+    )
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    amqp = settings.amqp
+    if amqp.ca_file is None and amqp.cert_file is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=amqp.ca_file)
+        if amqp.cert_file is not None:
+            context.load_cert_chain(amqp.cert_file, amqp.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"[amqp] ca_file, cert_file, key_file: cannot be used: {error}") from error
+    return context
+
+
+def _plan_objects(plan: Plan) -> Iterator[Mapping[str, object]]:
+    for name in plan.foreign_exchanges:
+        yield {"kind": "exchange", "name": name, "ours": False}
+    parts: tuple[ExchangePlan | QueuePlan | BindingPlan, ...] = (
+        *plan.exchanges,
+        *plan.queues,
+        *plan.bindings,
+    )
+    for part in parts:
+        match part:
+            case ExchangePlan():
+                yield {
+                    "kind": "exchange",
+                    "name": part.name,
+                    "ours": True,
+                    "type": part.type,
+                    "arguments": dict(part.arguments),
+                }
+            case QueuePlan():
+                yield {"kind": "queue", "name": part.name, "arguments": dict(part.arguments)}
+            case BindingPlan():
+                yield {
+                    "kind": "binding",
+                    "source": part.source,
+                    "destination": part.destination,
+                    "destination_type": part.destination_type,
+                    "routing_key": part.routing_key,
+                }
+    yield {"kind": "sum", "queues": len(plan.queues)}
+
+
+def _finding_object(finding: Finding) -> Mapping[str, object]:
+    return {
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "text": finding.text,
+        "remedy": finding.remedy,
+    }
+
+
+def _summary(findings: tuple[Finding, ...]) -> str:
+    counts = {kind: sum(finding.severity is kind for finding in findings) for kind in Severity}
+    if not any(counts.values()):
+        return "the broker stands as planned"
+    return ", ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
+
+
+def _print_objects(objects: Iterable[Mapping[str, object]]) -> None:
+    for item in objects:
+        typer.echo(orjson.dumps(item).decode())
+
+
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    """Turn an error of ours into one line on stderr and exit code 1."""
+    try:
+        yield
+    except TopologyError as error:
+        _fail(TopologyMismatch(str(error)))
+    except LeveretError as error:
+        _fail(error)
+
+
+def _fail(error: LeveretError) -> None:
+    typer.echo(f"leveret: {error}", err=True)
+    raise typer.Exit(1) from None
