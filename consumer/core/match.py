@@ -197,6 +197,11 @@ class Matcher:
         return changed
 
     @property
+    def memo_entries(self) -> int:
+        """How many answers are remembered now, :data:`MEMO_ENTRIES` at most."""
+        return len(self._memo)
+
+    @property
     def subscriptions(self) -> Sequence[Subscription]:
         """Every subscription, enabled or not."""
         return tuple(self._by_id.values())

@@ -251,7 +251,7 @@ def describe(outcome: Outcome) -> str:
 
 
 #: Several Retry-After headers arrive joined by commas, and an HTTP date holds one itself.
-_RETRY_AFTER_PART: Final = re.compile(r"\s*([A-Za-z]{3,9},[^,]*|[^,]+)")
+_RETRY_AFTER_PART: Final = re.compile(r"\s*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,[^,]*|[^,]+)")
 _SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 

@@ -140,9 +140,10 @@ def parse_verifying_key(text: str) -> VerifyingKey:
 
 def _decode(text: str, prefix: str) -> bytes:
     """Decode standard base64, padded or not (SW-11); urlsafe text and garbage are refused."""
+    if "=" in text and (len(text) % 4 or text.count("=") > 2):  # Python's decoder lets some of these pass
+        raise ConfigError(f"what follows {prefix} has wrong padding; {_REMEDY}")
     try:
-        padded = text if "=" in text else text + "=" * (-len(text) % 4)
-        return base64.b64decode(padded, validate=True)
+        return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
     except ValueError as error:
         raise ConfigError(f"what follows {prefix} is not standard base64; {_REMEDY}") from error
 

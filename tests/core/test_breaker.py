@@ -1,0 +1,267 @@
+"""The breaker: opens when it should, lets one probe through, and never wedges."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from consumer.core.breaker import (
+    BREAKERS,
+    Answer,
+    BreakerPolicy,
+    Change,
+    Closed,
+    Open,
+    Probing,
+    State,
+    admit,
+    cooldown_s,
+    held_until,
+    settle,
+)
+from consumer.core.errors import ConfigError
+
+POLICY = BreakerPolicy()
+#: Reaches every state, and every timer ends within a second.
+EAGER = BreakerPolicy(failures=1, cooldown_s=1.0, cooldown_max_s=1.0, probe_timeout_s=1.0)
+samples = st.floats(0, 1, exclude_max=True)
+
+
+def fail(state: State, times: int, now: float = 0.0, policy: BreakerPolicy = POLICY) -> State:
+    """Return the state after *times* failures in a row."""
+    for _ in range(times):
+        state, _ = settle(state, Answer(False, state.epoch), now, policy, 0.0)
+    return state
+
+
+def opened() -> Open:
+    """Return a breaker that opened at 0, with the default policy and no jitter."""
+    state = fail(Closed(), 5)
+    assert isinstance(state, Open)
+    return state
+
+
+@given(st.integers(1, 30), st.lists(st.booleans(), max_size=60))
+def test_opens_exactly_at_the_limit(limit: int, answers: list[bool]) -> None:
+    """S3-1: it opens at the first moment with *limit* failures in a row, and only then."""
+    policy = BreakerPolicy(failures=limit)
+    state: State = Closed()
+    in_a_row = 0
+    for ok in answers:
+        in_a_row = 0 if ok else in_a_row + 1
+
+        state, change = settle(state, Answer(ok, state.epoch), 0.0, policy, 0.5)
+
+        assert (change is Change.OPENED) == (in_a_row == limit)
+        assert isinstance(state, Open) == (in_a_row == limit)
+        if in_a_row == limit:
+            return
+
+
+def test_lets_one_probe_through_after_the_cooldown() -> None:
+    """S3-1, FAULTS 54, 55: nothing for 30 s, then one request, the others wait for it."""
+    state: State = opened()
+
+    state, sent = admit(state, 29.999, POLICY)
+    assert (sent, held_until(state)) == (False, 30.0)
+    state, sent = admit(state, 30.0, POLICY)
+    assert sent
+    state, sent = admit(state, 30.0, POLICY)
+    assert (sent, held_until(state)) == (False, 70.0)
+
+
+def test_probe_that_succeeds_closes_with_slow_start() -> None:
+    """S3-1: success closes, and says so; all requests go again, from a count of zero."""
+    state, _ = admit(opened(), 30.0, POLICY)
+
+    state, change = settle(state, Answer(True, state.epoch), 31.0, POLICY, 0.0)
+
+    assert isinstance(state, Closed)
+    assert (change, state.failures, held_until(state)) == (Change.CLOSED, 0, None)
+    assert admit(state, 31.0, POLICY) == (state, True)
+
+
+def test_probe_that_fails_reopens_for_longer() -> None:
+    """S3-1: failure reopens; cooldowns of 30, 60, 120, 240 s and then 5 min at most."""
+    state: State = opened()
+    now, cooldowns = 30.0, []
+    for _ in range(6):
+        state, sent = admit(state, now, POLICY)
+        assert sent
+        state, change = settle(state, Answer(False, state.epoch), now, POLICY, 0.0)
+        assert change is Change.OPENED
+        assert isinstance(state, Open)
+        cooldowns.append(state.until - now)
+        now = state.until
+
+    assert cooldowns[:3] == [60.0, 120.0, 240.0]
+    assert all(270.0 < cooldown <= 300.0 for cooldown in cooldowns[3:])
+
+
+def test_growth_is_forgotten_after_success() -> None:
+    """S3-1: an endpoint that came back starts at 30 s again."""
+    state: State = Probing(100.0, epoch=9, openings=6)
+    state, _ = settle(state, Answer(True, 9), 50.0, POLICY, 0.0)
+
+    state = fail(state, 5, now=60.0)
+
+    assert state == Open(90.0, epoch=11, openings=1)
+
+
+@given(st.integers(1, 10_000), samples, st.floats(0.001, 86_400), st.floats(0.001, 86_400))
+def test_cooldown_stays_within_its_bounds(
+    openings: int, sample: float, first_s: float, longest_s: float
+) -> None:
+    """S3-1: never shorter than configured, never longer than the limit, whatever the jitter."""
+    policy = BreakerPolicy(cooldown_s=first_s, cooldown_max_s=longest_s)
+
+    assert first_s <= cooldown_s(policy, openings, sample) <= max(first_s, longest_s)
+
+
+def test_cooldowns_are_spread_also_at_the_limit() -> None:
+    """ARCHITECTURE: endpoints that fell together are not probed together."""
+    for openings in (1, 3, 50):
+        waits = {cooldown_s(POLICY, openings, n / 10) for n in range(10)}
+
+        assert len(waits) == 10
+
+
+def test_stale_answers_change_nothing() -> None:
+    """S3-1: what was sent before the breaker opened neither closes nor reopens it, then or ever."""
+    before = Closed(failures=4)
+    state: State = opened()
+    for ok in (True, False):
+        assert settle(state, Answer(ok, before.epoch), 1.0, POLICY, 0.0) == (state, Change.NONE)
+    state, _ = admit(state, 30.0, POLICY)
+    for ok in (True, False):
+        assert settle(state, Answer(ok, before.epoch), 31.0, POLICY, 0.0) == (state, Change.NONE)
+    state, _ = settle(state, Answer(True, state.epoch), 31.0, POLICY, 0.0)
+    for _ in range(10):
+        assert settle(state, Answer(False, before.epoch), 32.0, POLICY, 0.0) == (state, Change.NONE)
+
+
+def test_lost_probe_is_replaced_and_its_late_answer_ignored() -> None:
+    """S3-1: a silent probe is given up after its timeout; the next one alone decides."""
+    lost, _ = admit(opened(), 30.0, POLICY)
+    state, sent = admit(lost, 70.0, POLICY)
+
+    assert sent
+    assert settle(state, Answer(False, lost.epoch), 71.0, POLICY, 0.0) == (state, Change.NONE)
+    assert settle(state, Answer(True, state.epoch), 71.0, POLICY, 0.0)[1] is Change.CLOSED
+
+
+def test_zero_switches_it_off() -> None:
+    """S3-1: ``failures: 0`` never opens, and frees a breaker that was open when the setting changed."""
+    off = BreakerPolicy(failures=0)
+
+    assert isinstance(fail(Closed(), 1000, policy=off), Closed)
+    state, sent = admit(opened(), 1.0, off)
+    assert sent
+    assert isinstance(state, Closed)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([True, False, None]), samples)))
+def test_no_history_wedges_the_breaker(history: list[tuple[int, bool | None, float]]) -> None:
+    """Whatever was answered or lost (None), waiting out every timer admits a request."""
+    state: State = Closed()
+    now = 0.0
+    for pause, ok, sample in history:
+        now += pause
+        state, sent = admit(state, now, EAGER)
+        if sent and ok is not None:
+            state, _ = settle(state, Answer(ok, state.epoch), now, EAGER, sample)
+
+    _, sent = admit(state, now + 1.0, EAGER)
+
+    assert sent
+
+
+class Traffic(RuleBasedStateMachine):
+    """Any interleaving of requests, late answers and passing time against one breaker."""
+
+    policy = BreakerPolicy(failures=3, cooldown_s=4.0, cooldown_max_s=16.0, probe_timeout_s=5.0)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.state: State = Closed()
+        self.out: list[int] = []  # epochs of requests without an answer
+        self.probes: list[float] = []  # when probes began
+
+    @rule(seconds=st.integers(1, 6))
+    def wait(self, seconds: int) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    @rule()
+    def request(self) -> None:
+        """Ask to send; only a closed breaker or a due timer may say yes."""
+        before = self.state
+        self.state, sent = admit(before, self.now, self.policy)
+        assert sent == (isinstance(before, Closed) or self.now >= before.until)
+        if sent:
+            self.out.append(self.state.epoch)
+            if isinstance(self.state, Probing):
+                self.probes.append(self.now)
+
+    @precondition(lambda self: self.out)
+    @rule(ok=st.booleans(), sample=samples, data=st.data())
+    def answer(self, ok: bool, sample: float, data: st.DataObject) -> None:
+        """Let any request that is out be answered, however late."""
+        epoch = self.out.pop(data.draw(st.integers(0, len(self.out) - 1)))
+        before = self.state
+        self.state, change = settle(before, Answer(ok, epoch), self.now, self.policy, sample)
+        if change is Change.CLOSED:
+            assert ok
+            assert isinstance(before, Probing)
+            self.probes.clear()
+        if change is Change.OPENED:
+            assert not ok
+            assert isinstance(self.state, Open)
+            assert self.state.until >= self.now + self.policy.cooldown_s
+            self.probes.clear()
+
+    @invariant()
+    def one_probe_at_a_time(self) -> None:
+        """No two probes within one probe timeout, unless the first was answered."""
+        for first, second in zip(self.probes, self.probes[1:], strict=False):
+            assert second - first >= self.policy.probe_timeout_s
+
+    @invariant()
+    def closed_counts_below_the_limit(self) -> None:
+        """A breaker at its limit is not closed."""
+        if isinstance(self.state, Closed):
+            assert self.state.failures < self.policy.failures
+
+
+TestTraffic = Traffic.TestCase
+
+
+def test_presets() -> None:
+    """S3-6: threshold and cooldown of the three presets; S3-1: 5 and 30 s by default."""
+    shown = {name: (policy.failures, policy.cooldown_s) for name, policy in BREAKERS.items()}
+
+    assert shown == {
+        "default": (5, 30.0),
+        "high-traffic": (10, 60.0),
+        "low-traffic": (3, 10.0),
+        "critical": (20, 120.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("failures", -1),
+        ("cooldown_s", 0.0),
+        ("cooldown_s", float("nan")),
+        ("cooldown_max_s", 1e9),
+        ("probe_timeout_s", -1.0),
+    ],
+)
+def test_bad_policies_are_refused_by_field(field: str, value: float) -> None:
+    """Settings: a value that could wedge the breaker is an error that names its field."""
+    with pytest.raises(ConfigError, match=f"breaker.{field}"):
+        BreakerPolicy(**{field: value})  # type: ignore[arg-type]  # the wrong values are the point
