@@ -1,0 +1,57 @@
+"""The proofs' broker: a private node per proof, started fresh and removed with its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench.load import Management
+from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+
+
+class Broker:
+    """A private RabbitMQ node; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._home = folder / "broker-home"
+        self._node = PrivateBroker(self._home)
+        self.endpoint: BrokerEndpoint
+
+    async def __aenter__(self) -> Broker:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self._node.stop)
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    async def start(self) -> None:
+        """Start the node, or start it again after :meth:`kill`; its ports and data stay."""
+        self.endpoint = await asyncio.to_thread(lambda: self._node.start(bound=True))
+
+    async def kill(self) -> None:
+        """SIGKILL the node."""
+        await asyncio.to_thread(self._node.kill)
+
+    @property
+    def url(self) -> str:
+        """AMQP URL with the password."""
+        return self.endpoint.amqp_url
+
+    @property
+    def management(self) -> Management:
+        """The management API, with user and password."""
+        scheme, rest = self.endpoint.management_url.split("://")
+        return Management(f"{scheme}://{self.endpoint.user}:{self.endpoint.password}@{rest}")
+
+    def disk_mb(self) -> float:
+        """Return the disk that the node's data takes, in MiB, as ``du`` counts blocks."""
+        done = subprocess.run(
+            ["du", "-s", "--block-size=1K", str(self.endpoint.data_folder)],
+            capture_output=True,
+            text=True,
+            check=False,  # a file may vanish while it counts: the sum is still printed
+        )
+        return int(done.stdout.split()[0]) / 1024

@@ -1,0 +1,1 @@
+"""One module per proof of the core; each has ``GOALS`` and ``prove(bench)``."""

@@ -1,0 +1,55 @@
+"""One slow endpoint does not hold its tenant's events: four healthy siblings keep their rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.broker import Broker
+from bench.core.legs import Track, race
+from bench.daemon import Daemon, subscription
+from bench.load import make_events, secret_of
+from bench.nginx import Nginx
+from bench.prove import Bench, Goal, Measured, Proof
+from bench.sink import Rule, Sink
+
+EVENTS = 5_000
+HEALTHY = 4
+SLOW_S = 2.0
+SLOW_CONCURRENCY = 16
+BLOCKS = 2
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+
+GOALS = (Goal(name="slow_sibling_ratio", text="≥ 0.8", unit="ratio", n=EVENTS),)
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Race five endpoints, one of them slow, against the four alone; only nginx's requests count."""
+    events = make_events("sib", bench.count(EVENTS, 50))
+    requests = len(events) * HEALTHY
+    async with (
+        Broker(bench.folder) as broker,
+        Nginx(bench.folder) as nginx,
+        Sink(bench.folder, {"slow": Rule(secret=secret_of("slow"), delay_s=SLOW_S)}) as sink,
+        Daemon(bench.folder, broker.url, SETTINGS) as daemon,
+    ):
+        track = Track(bench, broker, nginx, daemon)
+        four = [subscription(f"h{n}", nginx.url(f"h{n}"), concurrency=64) for n in range(HEALTHY)]
+        slow = subscription("slow", sink.url("slow"), concurrency=SLOW_CONCURRENCY)
+
+        async def with_slow() -> float:
+            await daemon.subscribe([*four, slow])
+            return await track.run_daemon(events, requests)
+
+        async def alone() -> float:
+            await daemon.subscribe(four)
+            return await track.run_daemon(events, requests)
+
+        await daemon.subscribe(four)
+        await track.lay_out()
+        ratio = await race(bench, "slow_sibling", with_slow, alone, bench.count(BLOCKS))
+        served = await sink.total("seen")
+    bench.note("slow_sibling_slow_requests", served)
+    return [Measured(name="slow_sibling_ratio", value=round(ratio, 3), n=len(events), valid=served > 0)]
+
+
+PROOF = Proof("slow_sibling", GOALS, prove)

@@ -1,0 +1,127 @@
+"""Deliveries a second of the daemon, against a bare loop on the same libraries.
+
+The bare loop is judged too: by what its two halves, consume+ack and POST, reach alone. On one
+Python thread their costs add up, so ``1 / (1/consume + 1/post)`` is as fast as any loop can be; the share of
+that, and of the slower half, are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.broker import Broker
+from bench.core.legs import Track, race
+from bench.daemon import Daemon, subscription
+from bench.load import EventSpec, make_events, secret_of
+from bench.nginx import Nginx
+from bench.prove import Bench, Goal, Measured, Proof
+
+DELIVERIES = 20_000  #: per leg
+BLOCKS = 5
+PREFETCHES = (50, 200, 1000)
+FANOUT = 20
+BARE_SHARE = 0.85  #: of the bound that the bare loop has to reach to be a yardstick
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+
+GOALS = (
+    Goal(name="throughput_ratio_f1", text="≥ 0.70", unit="ratio", n=DELIVERIES),
+    Goal(name="throughput_ratio_f20", text="≥ 0.80", unit="ratio", n=DELIVERIES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a leg delivers."""
+
+    label: str
+    fanout: int = 1
+    tenants: int = 1
+
+    def events(self, deliveries: int) -> list[EventSpec]:
+        """Return the events that make *deliveries*."""
+        return make_events(f"thr_{self.label}", deliveries // self.fanout, tenants=self.tenants)
+
+    def targets(self, nginx: Nginx) -> list[tuple[str, str]]:
+        """Return URL and secret of each endpoint that one event goes to."""
+        return [(nginx.url(f"e{index:02d}"), secret_of(f"e{index:02d}")) for index in range(self.fanout)]
+
+    def subscriptions(self, nginx: Nginx) -> list[dict[str, object]]:
+        """Return what the daemon is told: *fanout* endpoints for each tenant."""
+        return [
+            subscription(f"e{index:02d}", nginx.url(f"e{index:02d}"), tenant=f"t{tenant:02d}", concurrency=64)
+            | {"secrets": [secret_of(f"e{index:02d}")]}
+            for tenant in range(self.tenants)
+            for index in range(self.fanout)
+        ]
+
+
+async def best_prefetch(track: Track, shape: Shape, deliveries: int) -> int:
+    """Return the prefetch with which the bare loop is fastest."""
+    rates = {}
+    for prefetch in PREFETCHES:
+        events = shape.events(deliveries)
+        rates[prefetch] = await track.run_bare(events, shape.targets(track.nginx), prefetch)
+    track.bench.note(
+        f"bare_{shape.label}_per_s_by_prefetch", {p: round(rate, 1) for p, rate in rates.items()}
+    )
+    return max(rates, key=lambda prefetch: rates[prefetch])
+
+
+async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int]:
+    """Race the daemon against the bare loop; return the median ratio and deliveries per leg."""
+    deliveries = track.bench.count(DELIVERIES, 40 * shape.fanout)
+    events, targets = shape.events(deliveries), shape.targets(track.nginx)
+    await track.daemon.subscribe(shape.subscriptions(track.nginx))
+    await track.lay_out()
+    prefetch = await best_prefetch(track, shape, deliveries)
+    requests = len(events) * shape.fanout
+
+    async def ours() -> float:
+        return await track.run_daemon(events, requests)
+
+    async def theirs() -> float:
+        return await track.run_bare(events, targets, prefetch)
+
+    ratio = await race(track.bench, f"throughput_{shape.label}", ours, theirs, blocks)
+    return ratio, requests
+
+
+async def judge_bare(track: Track) -> bool:
+    """Measure both halves of the bare loop alone; say whether the loop is a fair yardstick."""
+    bench, shape = track.bench, Shape("f1")
+    events = shape.events(bench.count(DELIVERIES, 100))
+    target = shape.targets(track.nginx)[0]
+    consume = await track.run_raw("consume", events, target)
+    post = await track.run_raw("post", events, target)
+    rates = bench.notes["bare_f1_per_s_by_prefetch"]
+    assert isinstance(rates, dict)
+    bare = max(rates.values())
+    bound = 1 / (1 / consume + 1 / post)
+    bench.note("raw_consume_ack_per_s", round(consume, 1))
+    bench.note("raw_post_per_s", round(post, 1))
+    bench.note("bare_share_of_slower_half", round(bare / min(consume, post), 3))
+    bench.note("bare_share_of_sum_of_costs", round(bare / bound, 3))
+    return bool(bare >= BARE_SHARE * bound)
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Race with fan-out 1 and 20; print 20 tenants and one lane as well."""
+    blocks = bench.count(BLOCKS)
+    async with Broker(bench.folder) as broker, Nginx(bench.folder) as nginx:
+        async with Daemon(bench.folder, broker.url, SETTINGS) as daemon:
+            track = Track(bench, broker, nginx, daemon)
+            f1, n1 = await compare(track, Shape("f1"), blocks)
+            fair = await judge_bare(track)
+            f20, n20 = await compare(track, Shape("f20", fanout=FANOUT), blocks)
+            await compare(track, Shape("tenants20", tenants=20), 1)
+        single = SETTINGS | {"LEVERET_TOPOLOGY__LANES": "1", "LEVERET_TOPOLOGY__PREFIX": "single"}
+        async with Daemon(bench.folder, broker.url, single, name="single") as daemon:
+            await compare(Track(bench, broker, nginx, daemon, "single"), Shape("one_lane"), 1)
+    return [
+        Measured(name="throughput_ratio_f1", value=round(f1, 3), n=n1, valid=fair),
+        Measured(name="throughput_ratio_f20", value=round(f20, 3), n=n20, valid=fair),
+    ]
+
+
+PROOF = Proof("throughput", GOALS, prove)

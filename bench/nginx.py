@@ -1,0 +1,127 @@
+"""nginx as the fastest honest receiver: answers 204, counts requests, keeps connections open."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.processes import fetch, free_port, spawn, stop
+
+CONFIG = """
+daemon off;
+master_process off;
+worker_rlimit_nofile 8192;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx-error.log error;
+events {{ worker_connections 4096; }}
+http {{
+  log_format proof '$msec $uri';
+  keepalive_timeout 3600s;
+  keepalive_requests 1000000000;
+  client_body_temp_path {folder}/nginx-body;
+  proxy_temp_path {folder}/nginx-proxy;
+  fastcgi_temp_path {folder}/nginx-fastcgi;
+  uwsgi_temp_path {folder}/nginx-uwsgi;
+  scgi_temp_path {folder}/nginx-scgi;
+  client_body_buffer_size 64k;
+  client_max_body_size 16m;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    access_log {folder}/nginx.log proof buffer=256k flush=1s;
+    location / {{ return 204; }}
+  }}
+  server {{
+    listen 127.0.0.1:{status_port};
+    access_log off;
+    location / {{ stub_status; }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a leg began."""
+
+    served: int  #: requests answered before it
+    log_bytes: int  #: length of the log before it
+
+
+class Nginx:
+    """A private nginx in one process, on free ports of 127.0.0.1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+        self._status_port = 0
+        self._asked = 0
+        self._log = folder / "nginx.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Nginx:
+        self.port, self._status_port = free_port(), free_port()
+        config = self.folder / "nginx.conf"
+        config.write_text(
+            CONFIG.format(folder=self.folder, port=self.port, status_port=self._status_port), encoding="utf-8"
+        )
+        argv = ["/usr/sbin/nginx", "-e", str(self.folder / "nginx-error.log"), "-c", str(config)]
+        self._process = spawn(argv, log=self.folder / "nginx.out")
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    self.served()
+                except OSError:
+                    await asyncio.sleep(0.02)
+                else:
+                    return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await stop(self._process)
+
+    def url(self, name: str) -> str:
+        """Return a URL that is answered with 204."""
+        return f"http://127.0.0.1:{self.port}/{name}"
+
+    def served(self) -> int:
+        """Return how many requests it has answered, its own status page left out."""
+        fields = fetch(f"http://127.0.0.1:{self._status_port}/").split()
+        self._asked += 1
+        return int(fields[9]) - self._asked
+
+    def mark(self) -> Mark:
+        """Remember where the count and the log stand: what comes now belongs to the next leg."""
+        return Mark(self.served(), self._log.stat().st_size if self._log.exists() else 0)
+
+    async def wait_for(self, mark: Mark, wanted: int, timeout_s: float) -> float:
+        """Wait until *wanted* requests were answered since *mark*; return the rate in requests a second.
+
+        The clock is nginx's own log (milliseconds): it starts with the first of them and stops with the
+        last, so starting a client up is outside of it and finishing is inside.
+
+        Raises:
+            TimeoutError: they did not come within *timeout_s*.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (count := self.served() - mark.served) < wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} of {wanted} requests came within {timeout_s} s")
+            await asyncio.sleep(0.1)
+        times = sorted(await self._logged(mark, wanted))
+        return (len(times) - 1) / max(0.001, times[-1] - times[0])
+
+    async def _logged(self, mark: Mark, wanted: int) -> list[float]:
+        """Return the time of each request since *mark* in Unix seconds, once the log holds *wanted*."""
+        async with asyncio.timeout(10):
+            while True:
+                with self._log.open("rb") as log:
+                    log.seek(mark.log_bytes)
+                    text = log.read()
+                times = [
+                    float(line.split(b" ", 1)[0]) for line in text.splitlines(True) if line.endswith(b"\n")
+                ]
+                if len(times) >= wanted:
+                    return times
+                await asyncio.sleep(0.2)  # nginx writes its buffer every second

@@ -1,0 +1,88 @@
+"""Child processes that never outlive the proof that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  #: Source: prctl(2)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies (run between fork and exec)."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start *argv* with both outputs appended to *log*."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=None if env is None else dict(env),
+            preexec_fn=die_with_parent,  # noqa: PLW1509  the proof starts no threads before this
+        )
+
+
+async def wait_exit(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """Return the exit code of *process*, or None when it still runs after *timeout_s*."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while (code := process.poll()) is None:
+        if asyncio.get_running_loop().time() >= deadline:
+            return None
+        await asyncio.sleep(0.01)
+    return code
+
+
+async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0) -> None:
+    """End *process* with SIGTERM, and with SIGKILL when that does not help."""
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    if await wait_exit(process, timeout_s) is None:
+        process.kill()
+        await wait_exit(process, timeout_s)
+
+
+async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    """Look every 20 ms whether *holds*; return False when it does not within *timeout_s*."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not (held := holds()):
+        if asyncio.get_running_loop().time() >= deadline:
+            break
+        await asyncio.sleep(0.02)
+    return held
+
+
+def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float = 20.0) -> bytes:
+    """GET a URL of our own on loopback and return the body.
+
+    Raises:
+        OSError: nobody answered, or not with 200.
+    """
+    request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 (our own http:// URL)
+    with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310 (the same)
+        body: bytes = response.read()
+        return body
+
+
+def free_port() -> int:
+    """Return a TCP port on 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def python_env() -> dict[str, str]:
+    """Return this environment without any setting of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}

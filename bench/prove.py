@@ -1,0 +1,183 @@
+"""What every ``make prove-NAME`` shares: goals, figures, the JSON file, the table, the exit code.
+
+Data flow: a proof measures -> Measured -> judge(goal) -> Figure -> build/prove-NAME.json and a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What a figure has to reach, and over how many cases at least."""
+
+    name: str
+    text: str  #: as the requirement writes it: ``0``, ``≤ 30``, ``≥ 0.70``
+    unit: str
+    n: int  #: fewer cases than this and the figure is short, so not ok
+
+    def met(self, value: float) -> bool:
+        """Say whether *value* reaches the goal; a bare number means "exactly"."""
+        sign, _, rest = self.text.rpartition(" ")
+        limit = float(rest)
+        if sign == "≤":
+            return value <= limit
+        if sign == "≥":
+            return value >= limit
+        return value == limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a proof found for one goal."""
+
+    name: str
+    value: float
+    n: int  #: cases that were really looked at
+    valid: bool = True  #: False when a condition of the measurement itself did not hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One row of ``build/prove-NAME.json``."""
+
+    name: str
+    value: float | None  #: None: the proof broke before it measured anything
+    goal: str
+    unit: str
+    n: int
+    seconds: float
+    ok: bool
+
+
+@dataclass(slots=True)
+class Bench:
+    """What a proof is run with.
+
+    Attributes:
+        folder: A private folder, emptied before each proof.
+        scale: 1 is the real thing; smaller shrinks every count, and every figure is then short.
+        notes: Further measurements, printed and kept beside the figures.
+    """
+
+    folder: Path
+    scale: float = 1.0
+    notes: dict[str, object] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    def count(self, full: int, least: int = 1) -> int:
+        """Return *full* shrunk by the scale, at least *least*."""
+        return max(least, round(full * self.scale))
+
+    def say(self, text: str) -> None:
+        """Print one line of progress, with the seconds since the start."""
+        print(f"  [{time.monotonic() - self.started:7.1f} s] {text}", file=sys.stderr, flush=True)
+
+    def note(self, name: str, value: object) -> None:
+        """Keep and print a measurement that is no figure."""
+        self.notes[name] = value
+        self.say(f"{name} = {value}")
+
+
+Prove = Callable[[Bench], Awaitable[Sequence[Measured]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A named proof: the goals that it answers and the coroutine that measures them."""
+
+    name: str
+    goals: Sequence[Goal]
+    prove: Prove
+
+
+def judge(goal: Goal, measured: Measured | None, seconds: float) -> Figure:
+    """Compare what was measured with *goal*; nothing measured, or too few cases, is not ok."""
+    value = None if measured is None else measured.value
+    n = 0 if measured is None else measured.n
+    valid = measured is not None and measured.valid
+    ok = value is not None and valid and n >= goal.n and goal.met(value)
+    return Figure(
+        name=goal.name,
+        value=value,
+        goal=goal.text,
+        unit=goal.unit,
+        n=n,
+        seconds=round(seconds, 1),
+        ok=ok,
+    )
+
+
+async def run_proof(proof: Proof, bench: Bench) -> list[Figure]:
+    """Run *proof* in its own folder; one that raises still yields its figures, none of them ok."""
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    bench.folder.mkdir(parents=True)
+    bench.say(f"--- {proof.name}")
+    began = time.monotonic()
+    found: dict[str, Measured] = {}
+    try:
+        found = {measured.name: measured for measured in await proof.prove(bench)}
+    except Exception:
+        traceback.print_exc()
+        bench.notes[f"{proof.name}_error"] = traceback.format_exc(limit=3)
+    seconds = time.monotonic() - began
+    return [judge(goal, found.get(goal.name), seconds) for goal in proof.goals]
+
+
+def run(title: str, proofs: Sequence[Proof], *, bench: Bench, complete: bool) -> int:
+    """Run *proofs* one after the other, write and print their figures.
+
+    Args:
+        title: ``core`` for ``build/prove-core.json``.
+        proofs: In the order of running.
+        bench: Folder and scale.
+        complete: False when names were left out or the scale is not 1: then the file is
+            ``build/prove-<title>-part.json``, so that it never passes for the whole.
+
+    Returns:
+        The exit code: 0 only when every figure is ok.
+    """
+    figures: list[Figure] = []
+    stem = f"prove-{title}" if complete else f"prove-{title}-part"
+    for proof in proofs:
+        figures += asyncio.run(run_proof(proof, bench))
+        write(Path("build") / f"{stem}.json", figures)
+        write_notes(Path("build") / f"{stem}-notes.json", bench.notes)
+    show(figures)
+    return 0 if figures and all(figure.ok for figure in figures) else 1
+
+
+def write(path: Path, figures: Sequence[Figure]) -> None:
+    """Write *figures* as a JSON list, one row a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = ",\n ".join(json.dumps(asdict(figure), ensure_ascii=False) for figure in figures)
+    path.write_text(f"[{rows}]\n", encoding="utf-8")
+
+
+def write_notes(path: Path, notes: Mapping[str, object]) -> None:
+    """Write the further measurements beside the figures."""
+    path.write_text(json.dumps(notes, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+
+
+def show(figures: Sequence[Figure]) -> None:
+    """Print *figures* as a table."""
+    table = Table("name", "value", "goal", "unit", "n", "seconds", "ok")
+    for figure in figures:
+        value = "none" if figure.value is None else f"{figure.value:g}"
+        verdict = "ok" if figure.ok else "NOT OK"
+        table.add_row(
+            figure.name, value, figure.goal, figure.unit, str(figure.n), f"{figure.seconds:g}", verdict
+        )
+    Console(width=110).print(table)
