@@ -22,6 +22,8 @@ class Publication:
     message_id: str | None = None  #: None: the broker edge makes a fresh one
     type: str | None = None
     timestamp_s: float | None = None  #: Unix seconds
+    app_id: str | None = None
+    correlation_id: str | None = None
 
 
 class Ticket(Protocol):
@@ -29,6 +31,9 @@ class Ticket(Protocol):
 
     async def ack(self) -> None:
         """Settle: the broker may forget it. On a channel that died: nothing, it will come again."""
+
+    def alive(self) -> bool:
+        """Whether the message is still ours to settle."""
 
     async def requeue(self) -> None:
         """Give it back unstarted. On a channel that died: nothing, it comes again by itself."""
@@ -80,6 +85,17 @@ class Store(Protocol):
 
     async def disable(self, subscription_id: str, reason: str) -> None:
         """Set ``enabled: false`` and remember why. Unknown ids are ignored."""
+
+
+class Archive(Protocol):
+    """Where parked entries go whose time in the parked queue is over."""
+
+    async def append(self, entry: Mapping[str, object]) -> None:
+        """Keep *entry* on disk; returns once it is there.
+
+        Raises:
+            OSError: the disk did not take it.
+        """
 
 
 class Clock(Protocol):

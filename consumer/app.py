@@ -1,0 +1,372 @@
+"""Wire settings, edges and flow together; run until a signal; drain.
+
+Data flow: Settings -> broker edge, sender, store, health server -> Deliverer -> run -> drain -> exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import ConfigError, LeveretError, TopologyMismatch
+from consumer.edges import logs
+from consumer.edges.api import HealthServer
+from consumer.edges.broker.connect import AmqpOptions
+from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions
+from consumer.edges.broker.windows import Window
+from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.private_broker import PrivateBroker, find_server
+from consumer.edges.store import FileStore
+from consumer.edges.system import Failpoint, FileArchive, SystemClock
+from consumer.flow.deliver import Deliverer
+from consumer.flow.endpoints import Endpoints
+from consumer.flow.intake import Source
+from consumer.flow.observe import Observer
+from consumer.flow.overflow import Overflow
+from consumer.flow.registry import Registry
+from consumer.flow.world import Bounds, World
+from consumer.ports import Incoming
+from consumer.settings import Settings
+from metrics.series import Series
+from topology.plan import TopologySpec, build_plan
+
+POLL_STORE_S = 0.5  #: an apply takes effect within a second
+GAUGES_EVERY_S = 1.0
+GIVE_BACK_S = 600.0  #: pressed for longer: the unstarted go back, well before a consumer timeout of 30 min
+MIN_WINDOW = 16  #: messages; a window is never lowered below this
+SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How ``leveret run`` was called."""
+
+    declare: bool = True
+
+
+def run(settings: Settings, how: Run) -> int:
+    """Run the daemon until SIGTERM or SIGINT; return the exit code."""
+    logs.configure(settings.log.level, settings.log.format)
+    return uvloop.run(_serve(settings, how))
+
+
+async def _serve(settings: Settings, how: Run) -> int:
+    urls = settings.amqp_urls() or (await asyncio.to_thread(_private_broker_url, settings),)
+    return await Daemon(settings, how, urls).run()
+
+
+def _private_broker_url(settings: Settings) -> str:
+    """Start the private broker, or find it running."""
+    server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
+    return PrivateBroker(settings.home, server=server).start().amqp_url
+
+
+class Daemon:
+    """One worker: everything that lives between start and exit."""
+
+    def __init__(self, settings: Settings, how: Run, urls: tuple[str, ...]) -> None:
+        self._settings = settings
+        self._spec = settings.topology_spec()
+        self._registry_of_series = CollectorRegistry()
+        self.observe = Observer(Series(self._registry_of_series))
+        self._clock = SystemClock()
+        self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
+        self._store = FileStore(settings.home, settings.subscription_rules())
+        self._subscriptions = Registry(self._store, self.observe)
+        self._edge = self._build_edge(urls, how)
+        self._sender = AiohttpSender(_sender_options(settings))
+        world = self._build_world()
+        endpoints = Endpoints(world.bounds, self.observe, world.sample)
+        self._deliverer = Deliverer(world, self._subscriptions, endpoints)
+        self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
+        self._health = HealthServer(self._registry_of_series, self._unready)
+        self._stop = asyncio.Event()
+        self._draining = False
+
+    async def run(self) -> int:
+        """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
+        self._watch_signals()
+        await self._subscriptions.reload()
+        port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
+        self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
+        if self._settings.egress.allow or self._settings.egress.allow_http:
+            self.observe.warned(
+                "egress.open",
+                allow=[str(n) for n in self._settings.egress.allow],
+                allow_http=self._settings.egress.allow_http,
+            )
+        serving = [
+            asyncio.create_task(step, name=name)
+            for name, step in (
+                ("broker", self._edge.run()),
+                ("overflow", self._overflow.run()),
+                ("store", self._follow_store()),
+                ("gauges", self._gauges()),
+                ("pressure", self._give_back_under_pressure()),
+            )
+        ]
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({stopping, *serving}, return_when=asyncio.FIRST_COMPLETED)
+        code = self._exit_code(serving)
+        if code == 0:
+            await self._drain()
+        for task in (*serving, stopping):
+            task.cancel()
+        await asyncio.gather(*serving, stopping, return_exceptions=True)
+        await self._sender.close()
+        await self._health.stop()
+        self.observe.said("daemon.stopped", code=code)
+        return code
+
+    # wiring
+
+    def _build_edge(self, urls: tuple[str, ...], how: Run) -> BrokerEdge:
+        settings, spec = self._settings, self._spec
+        declare = how.declare and settings.topology.declare
+        options = EdgeOptions(
+            amqp=AmqpOptions(
+                urls=urls,
+                heartbeat_s=settings.amqp.heartbeat_s,
+                connect_timeout_s=settings.amqp.connect_timeout_s,
+                reconnect_max_s=settings.amqp.reconnect_max_s,
+                confirm_slow_s=settings.amqp.confirm_slow_s,
+                confirm_lost_s=settings.amqp.confirm_lost_s,
+                tls=_tls(settings, urls),
+            ),
+            plan=build_plan(spec),
+            windows=self._windows(),
+            control=spec.names.control if declare else None,
+            sized_queues=_sized_queues(spec),
+            declare=declare,
+        )
+        callbacks = Callbacks(deliver=self._take, reopened=self._reopened, control=self._control)
+        edge = BrokerEdge(options, callbacks, self.observe, random.random, os.urandom(6).hex())
+        edge.publisher.on_pressure = self._pressed
+        if self._failpoint is not None:
+            edge.publisher.failpoint = self._failpoint.reach
+        return edge
+
+    def _build_world(self) -> World:
+        settings, spec = self._settings, self._spec
+        sending = settings.sending
+        bounds = Bounds(
+            concurrency=sending.concurrency,
+            quick_latency_s=sending.quick_latency_s,
+            quick_wait_s=sending.quick_wait_s,
+            max_targets_per_message=sending.max_targets_per_message,
+            due_hold=max(1, settings.window(settings.windows.due_prefetch) // 2),
+            suspect_after=settings.retry.suspect_after,
+            user_agent=f"leveret/{version('leveret')}",
+            parked_ttl_s=spec.parked_ttl_s,
+        )
+        return World(
+            publisher=self._edge.publisher,
+            sender=self._sender,
+            clock=self._clock,
+            observe=self.observe,
+            sample=random.random,
+            random_bytes=os.urandom,
+            names=spec.names,
+            ladder=spec.ladder,
+            due_queues=spec.due_queues,
+            decode=settings.decode_rules(),
+            bounds=bounds,
+            reach=None if self._failpoint is None else self._failpoint.reach,
+        )
+
+    def _windows(self) -> tuple[Window, ...]:
+        settings, spec, names = self._settings, self._spec, self._spec.names
+        w = settings.windows
+
+        def window(source: Source, queues: tuple[str, ...], prefetch: int | None) -> Window:
+            return Window(source=source, queues=queues, prefetch=self._bounded(settings.window(prefetch)))
+
+        inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
+        windows = [
+            window(Source.LANE, tuple(map(names.lane, range(spec.lanes))), w.lane_prefetch),
+            window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), w.due_prefetch),
+            window(Source.REPLAY, (names.replay,), w.replay_prefetch),
+            window(Source.STRAY, (names.stray,), w.due_prefetch),
+            window(Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
+            window(Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
+            window(Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
+        ]
+        if spec.spill_queues:
+            spills = tuple(map(names.spill, range(spec.spill_queues)))
+            windows.append(window(Source.SPILL, spills, w.spill_prefetch))
+        if inboxes:
+            windows.append(window(Source.INBOX, inboxes, w.lane_prefetch))
+        return tuple(windows)
+
+    def _bounded(self, prefetch: int) -> int:
+        """Lower a window so that all of them, full of the largest events, stay within the memory limit."""
+        queues = self._spec.lanes + self._spec.due_queues + self._spec.spill_queues + len(self._spec.sources)
+        room = self._settings.limits.memory_bytes // (self._settings.events.max_event_bytes * (queues + 2))
+        if prefetch > max(room, MIN_WINDOW):
+            self.observe.warned("window.lowered", wanted=prefetch, prefetch=max(room, MIN_WINDOW))
+            return max(room, MIN_WINDOW)
+        return prefetch
+
+    # what the edge tells
+
+    def _take(self, source: Source, incoming: Incoming) -> None:
+        if source in (Source.OVERFLOW, Source.EXPIRED):
+            self._overflow.offer(incoming, expired=source is Source.EXPIRED)
+        else:
+            self._deliverer.intake.offer(source, incoming)
+
+    def _reopened(self) -> None:
+        self._deliverer.intake.forget_dead()
+
+    def _pressed(self, reason: str | None) -> None:
+        self.observe.pressed(reason)
+        if reason is None:
+            self._deliverer.intake.pump()
+
+    def _control(self, body: bytes) -> None:
+        try:
+            kind = orjson.loads(body)["kind"]
+        except (ValueError, KeyError, TypeError):
+            return
+        if kind == "reload":
+            self._spawn(self._subscriptions.reload())
+
+    def _unready(self) -> str | None:
+        return "draining" if self._draining else self._edge.unready()
+
+    # routines
+
+    async def _follow_store(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_STORE_S)
+            if self._store.changed():
+                await self._subscriptions.reload()
+
+    async def _gauges(self) -> None:
+        series, loop = self.observe.series, asyncio.get_running_loop()
+        while True:
+            due = loop.time() + GAUGES_EVERY_S
+            await asyncio.sleep(GAUGES_EVERY_S)
+            series.loop_lag.set(max(0.0, loop.time() - due))
+            for source, count in self._deliverer.intake.by_source().items():
+                series.window.labels(source).set(count)
+
+    async def _give_back_under_pressure(self) -> None:
+        """Under long back-pressure give back what is unstarted, well before the consumer timeout."""
+        publisher = self._edge.publisher
+        while True:
+            await publisher.pressed_for(GIVE_BACK_S)
+            if self._draining:
+                return
+            await self._edge.stop_consuming()
+            given = await self._deliverer.intake.give_back()
+            self.observe.warned("window.given_back", messages=given)
+            await publisher.relieved()
+            await self._edge.resume_consuming()
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._subscriptions.reload()))
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            self.observe.warned("daemon.forced")
+            os._exit(1)
+        self._stop.set()
+
+    async def _drain(self) -> None:
+        """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
+        self._draining = True
+        intake = self._deliverer.intake
+        intake.pause()
+        self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
+        await self._edge.stop_consuming()
+        given_back = await intake.give_back()
+        try:
+            await asyncio.wait_for(intake.idle(), self._settings.sending.drain_grace_s)
+        except TimeoutError:
+            cut = self._deliverer.cut()
+            self.observe.warned("drain.cut", requests=cut)
+            await intake.idle()
+        await intake.give_back()
+        await self._edge.flush()
+        self.observe.said("drain.ended", given_back=given_back)
+
+    def _exit_code(self, serving: list[asyncio.Task[None]]) -> int:
+        code = 0
+        for task in serving:
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None:
+                code = 1
+                self._say_fatal(task.get_name(), error)
+        return code
+
+    def _say_fatal(self, name: str, error: BaseException) -> None:
+        mismatch = self._edge.fatal
+        if mismatch is not None:
+            self.observe.log.error("topology.mismatch", detail=str(mismatch))
+        else:
+            self.observe.task_failed(name, error)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        task.add_done_callback(_ignore)
+
+
+def _ignore(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _sender_options(settings: Settings) -> SenderOptions:
+    return SenderOptions(
+        connect_timeout_s=settings.sending.connect_timeout_s,
+        max_response_bytes=settings.sending.max_response_bytes,
+        egress=settings.egress_rule(),
+    )
+
+
+def _tls(settings: Settings, urls: tuple[str, ...]) -> ssl.SSLContext | None:
+    """Build the TLS context of amqps:// URLs.
+
+    Raises:
+        ConfigError: a certificate file cannot be used.
+    """
+    if not any(url.startswith("amqps://") for url in urls):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.amqp.ca_file)
+        if settings.amqp.cert_file is not None:
+            context.load_cert_chain(settings.amqp.cert_file, settings.amqp.key_file)
+    except OSError as error:
+        raise ConfigError(f"amqp: a certificate file cannot be used: {error}") from None
+    return context
+
+
+def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
+    names = spec.names
+    named: list[tuple[Callable[[int], str], int, str]] = [
+        (names.lane, spec.lanes, "lane"),
+        (names.due_queue, spec.due_queues, "due"),
+        (names.spill, spec.spill_queues, "spill"),
+    ]
+    queues = [(name(i), label) for name, count, label in named for i in range(count)]
+    queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
+    single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
+    return tuple(queues + [(getattr(names, label), label) for label in single])
+
+
+__all__ = ["ConfigError", "Daemon", "LeveretError", "Run", "TopologyMismatch", "run"]

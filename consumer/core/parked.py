@@ -1,0 +1,170 @@
+"""A parked entry: what the final dead-letter exchange receives and operators look through.
+
+Data flow: Park verdict or bad event -> entry_headers -> leveret.dlx -> leveret.parked -> read_entry -> JSON.
+The body is the event's bytes, or the producer's raw bytes, unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from consumer.core.delivery import (
+    DeliveryMessage,
+    headers_of,
+    is_wrapped,
+    read_delivery,
+    to_ms,
+    unwrap_raw,
+    wrap_raw,
+)
+from consumer.core.errors import BadEvent
+from consumer.core.model import Kind, ParkReason, RawMessage
+
+MAX_DETAIL = 1000  #: characters of the reason text that are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedEntry:
+    """One thing that we gave up on, with all that an operator needs to judge and replay it.
+
+    Exactly one of *delivery* and *raw* is set.
+    """
+
+    id: str  #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice
+    reason: ParkReason
+    detail: str  #: never empty
+    parked_at: float  #: Unix seconds
+    ttl_s: float  #: how long the parked queue keeps it
+    body: bytes
+    delivery: DeliveryMessage | None = None
+    raw: RawMessage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkNote:
+    """Why and when something is parked."""
+
+    reason: ParkReason
+    detail: str
+    at: float  #: Unix seconds
+    ttl_s: float  #: how long the parked queue keeps it
+
+
+def delivery_id(event_id: str, subscription_id: str) -> str:
+    """Name a delivery: ``dlv_`` and 16 hex digits, the same however often it is published."""
+    return "dlv_" + hashlib.sha256(f"{event_id}\0{subscription_id}".encode()).hexdigest()[:16]
+
+
+def delivery_entry_headers(message: DeliveryMessage, note: ParkNote) -> dict[str, object]:
+    """Write the headers of a parked delivery (one target)."""
+    entry_id = "prk_" + delivery_id(message.event.id, " ".join(message.targets))[4:]
+    return headers_of(message) | _note_headers(note, entry_id)
+
+
+def raw_entry_headers(raw: RawMessage, note: ParkNote) -> dict[str, object]:
+    """Write the headers of a parked raw message."""
+    mark = hashlib.sha256(raw.body + b"\0" + repr((raw.message_id, raw.routing_key)).encode())
+    return wrap_raw(raw) | _note_headers(note, "prk_" + mark.hexdigest()[:16])
+
+
+def read_entry(raw: RawMessage) -> ParkedEntry:
+    """Read one message of the parked queue.
+
+    Raises:
+        BadEvent: it is none of ours.
+        UnknownVersion: a newer worker wrote it.
+    """
+    h: Mapping[str, Any] = raw.headers
+    try:
+        reason = ParkReason(h["leveret-reason"])
+        note = {
+            "id": str(h["leveret-entry"]),
+            "detail": str(h["leveret-detail"]),
+            "parked_at": h["leveret-parked-at"] / 1000,
+            "ttl_s": h["leveret-ttl"] / 1000,
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadEvent(ParkReason.MALFORMED, f"not a parked entry: {error!r}") from None
+    if is_wrapped(raw):
+        return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
+    return ParkedEntry(reason=reason, body=raw.body, delivery=read_delivery(raw), **note)
+
+
+def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
+    """Show an entry with stable field names, times in RFC 3339 and durations in seconds.
+
+    Source: REQUIREMENTS S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
+    movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
+    """
+    shown: dict[str, object] = {
+        "id": entry.id,
+        "reason": entry.reason.value,
+        "detail": entry.detail,
+        "parked_at": rfc3339(entry.parked_at),
+        "ttl_s": entry.ttl_s,
+        "size_bytes": len(entry.body),
+    }
+    if entry.delivery is not None:
+        return shown | _delivery_fields(entry.delivery)
+    raw = entry.raw
+    if raw is None:
+        return shown
+    return shown | {
+        "event_id": raw.message_id,
+        "tenant": raw.headers.get("tenant"),
+        "type": raw.type or raw.routing_key,
+        "exchange": raw.exchange,
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
+        "failed_attempts": 0,
+        "attempts": [],
+    }
+
+
+def rfc3339(at: float) -> str:
+    """Write Unix seconds as RFC 3339 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
+    event, target = message.event, message.targets[0] if message.targets else ""
+    last = message.attempts[-1] if message.attempts else None
+    return {
+        "delivery_id": delivery_id(event.id, target),
+        "event_id": event.id,
+        "subscription_id": target,
+        "tenant": event.tenant,
+        "type": event.type,
+        "arrived_at": rfc3339(event.arrived_at),
+        "failed_attempts": message.attempts_made,
+        "last_failure_code": None if last is None else _code(last.status, last.kind),
+        "last_failure_at": None if last is None else rfc3339(last.at + last.duration_s),
+        "attempts": [
+            {
+                "number": a.number,
+                "at": rfc3339(a.at),
+                "kind": a.kind.value,
+                "status": a.status,
+                "duration_s": a.duration_s,
+            }
+            for a in message.attempts
+        ],
+    }
+
+
+def _code(status: int | None, kind: Kind) -> str:
+    return kind.value if status is None else str(status)
+
+
+def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
+    return {
+        "leveret-entry": entry_id,
+        "leveret-reason": note.reason.value,
+        "leveret-detail": note.detail[:MAX_DETAIL] or note.reason.value,
+        "leveret-parked-at": to_ms(note.at),
+        "leveret-ttl": to_ms(note.ttl_s),
+    }

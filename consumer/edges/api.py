@@ -1,0 +1,59 @@
+"""Health and metrics over HTTP: /healthz, /readyz, /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from metrics.server import exposition
+
+
+class HealthServer:
+    """Answers on the address that LEVERET_LISTEN names."""
+
+    def __init__(self, registry: CollectorRegistry, unready: Callable[[], str | None]) -> None:
+        """Bind to what is shown.
+
+        Args:
+            registry: The metrics.
+            unready: Says why the daemon is not ready, or None.
+        """
+        self._registry = registry
+        self._unready = unready
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port, which *port* 0 leaves to the system.
+
+        Raises:
+            OSError: the address is taken or not ours.
+        """
+        app = web.Application(client_max_size=1024)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        reason = self._unready()
+        if reason is None:
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text=f"not ready: {reason}\n")
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        content_type, body = exposition(self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})

@@ -1,0 +1,141 @@
+"""Connect to one of several brokers, and keep a connection to them for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import cast
+
+import aio_pika
+import aiormq
+from aio_pika.abc import AbstractConnection
+from aiormq.channel import Channel
+from aiormq.connection import Connection
+from yarl import URL
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.flow.observe import Observer
+
+# aiormq calls a connection stuck after (heartbeat + 1) x 3 s without a frame. A cut without FIN has to be
+# noticed within two heartbeats: (10 + 1) x 1.3 s, looked at every 5 s, is at most 19.3 s.
+Connection.HEARTBEAT_GRACE_MULTIPLIER = 1.3  # type: ignore[assignment]  # only multiplied, never an index
+
+CONNECTION_ERRORS = (OSError, aiormq.exceptions.AMQPError, asyncio.TimeoutError, RuntimeError)
+"""What connecting, declaring or settling may raise when the broker or the network fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmqpOptions:
+    """How to reach the broker."""
+
+    urls: tuple[str, ...]  #: tried in turn; may hold passwords, so never logged
+    heartbeat_s: float = 10.0
+    connect_timeout_s: float = 10.0
+    reconnect_first_s: float = 0.2
+    reconnect_max_s: float = 30.0
+    confirm_slow_s: float = 5.0  #: a confirm older than this starts no new attempt
+    confirm_lost_s: float = 60.0  #: a confirm older than this closes the channel
+    tls: ssl.SSLContext | None = None
+
+
+def shown_url(url: str) -> str:
+    """Return an AMQP URL without its password and query."""
+    parsed = URL(url)
+    if parsed.password:
+        parsed = parsed.with_password("***")
+    return str(parsed.with_query(None))
+
+
+async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
+    """Open a plain connection to the first broker of the list that answers.
+
+    Raises:
+        BrokerUnavailable: none answered; names each without its password.
+    """
+    faults = []
+    for url in options.urls:
+        address = URL(url).update_query({"heartbeat": int(options.heartbeat_s), "name": f"leveret {name}"})
+        try:
+            return await aio_pika.connect(address, timeout=options.connect_timeout_s, ssl_context=options.tls)
+        except CONNECTION_ERRORS as error:
+            faults.append(f"{shown_url(url)}: {_reason(error)}")
+    raise BrokerUnavailable("no broker answered: " + "; ".join(faults))
+
+
+@dataclass(slots=True)
+class KeepAlive:
+    """Runs *session* on a fresh connection again and again, with growing, jittered pauses between."""
+
+    options: AmqpOptions
+    name: str
+    observe: Observer
+    sample: Callable[[], float]
+
+    async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
+        """Never return, but by cancellation. The pause starts anew once a session lasted."""
+        pause_s, loop = self.options.reconnect_first_s, asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await self._once(session)
+            if loop.time() - began > self.options.reconnect_max_s:
+                pause_s = self.options.reconnect_first_s
+            await asyncio.sleep(pause_s * (0.5 + self.sample()))
+            pause_s = min(pause_s * 2, self.options.reconnect_max_s)
+            self.observe.series.reconnects.labels(self.name).inc()
+
+    async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
+        try:
+            connection = await connect(self.options, self.name)
+        except BrokerUnavailable as error:
+            self.observe.warned("broker.unreachable", connection=self.name, detail=str(error))
+            return
+        self.observe.said("broker.connected", connection=self.name)
+        try:
+            await session(connection)
+        except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
+            self.observe.warned("broker.lost", connection=self.name, detail=_reason(error))
+        finally:
+            await close_quietly(connection)
+
+
+async def close_quietly(connection: AbstractConnection) -> None:
+    """Close a connection that may be broken already; bounded to 5 s."""
+    try:
+        await asyncio.wait_for(connection.close(), 5)
+    except CONNECTION_ERRORS:
+        return
+
+
+async def open_channel(connection: AbstractConnection, *, confirms: bool) -> Channel:
+    """Open a channel and return the library's inner one, which costs less per message."""
+    channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
+    await channel.initialize()
+    return cast(Channel, await channel.get_underlay_channel())
+
+
+def underlay(connection: AbstractConnection) -> Connection:
+    """Return the library's inner connection.
+
+    Raises:
+        BrokerUnavailable: it was never opened.
+    """
+    if connection.transport is None:
+        raise BrokerUnavailable("the connection was never opened")
+    return cast(Connection, connection.transport.connection)
+
+
+async def closed(*resources: Connection | Channel) -> None:
+    """Return once one of the connections or channels is closed, from either side."""
+    closings = [resource.closing for resource in resources]
+    try:
+        await asyncio.wait(closings, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for closing in closings:
+            closing.cancel()
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return text[:300]

@@ -1,0 +1,209 @@
+"""The broker edge: both connections kept alive, the topology declared, windows open, queue sizes read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from aio_pika.abc import AbstractConnection
+
+from consumer.core.errors import TopologyMismatch
+from consumer.edges.broker.connect import (
+    CONNECTION_ERRORS,
+    AmqpOptions,
+    KeepAlive,
+    closed,
+    open_channel,
+    underlay,
+)
+from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.windows import Window, WindowReader
+from consumer.flow.intake import Source
+from consumer.flow.observe import Observer
+from consumer.ports import Incoming
+from topology.declare import TopologyError, declare
+from topology.check import Finding
+from topology.plan import Plan
+from topology.probe import missing_parts
+
+REPAIR_PAUSE_S = 2.0  #: the topology is declared anew at most this often
+SIZES_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeOptions:
+    """What the edge is to serve."""
+
+    amqp: AmqpOptions
+    plan: Plan
+    windows: Sequence[Window]
+    control: str | None  #: fanout exchange of control messages; None without the right to bind
+    sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
+    declare: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """Whom the edge tells."""
+
+    deliver: Callable[[Source, Incoming], None]
+    reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
+    control: Callable[[bytes], None]
+
+
+class BrokerEdge:
+    """Keeps the daemon connected for ever."""
+
+    def __init__(
+        self,
+        options: EdgeOptions,
+        callbacks: Callbacks,
+        observe: Observer,
+        sample: Callable[[], float],
+        instance: str,
+    ) -> None:
+        self._options = options
+        self._callbacks = callbacks
+        self._observe = observe
+        self._consuming = KeepAlive(options.amqp, "consume", observe, sample)
+        self.publisher = ConfirmingPublisher(
+            options.amqp, KeepAlive(options.amqp, "publish", observe, sample), instance
+        )
+        self.publisher.on_unroutable = self._ask_repair
+        self._readers = [
+            WindowReader(window, observe, callbacks.deliver, self._window_broke) for window in options.windows
+        ]
+        self._repair = asyncio.Event()
+        self._stopping = False
+        self._declared = False
+        self.fatal: TopologyMismatch | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            TopologyMismatch: at the start, when what stands on the broker is not what we need.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.publisher.run())
+            group.create_task(self._consuming.run(self._session))
+
+    async def stop_consuming(self) -> None:
+        """Cancel every consumer; channels stay open so that what is in hand can be settled."""
+        self._stopping = True
+        await asyncio.gather(*(reader.stop() for reader in self._readers))
+
+    async def resume_consuming(self) -> None:
+        """Consume again after :meth:`stop_consuming`."""
+        self._stopping = False
+        await asyncio.gather(*(reader.resume() for reader in self._readers))
+
+    async def flush(self) -> None:
+        """Return once every ack is with the broker."""
+        for reader in self._readers:
+            try:
+                await reader.flush()
+            except CONNECTION_ERRORS:
+                continue
+
+    def unready(self) -> str | None:
+        """Say what is missing before events are delivered, or None."""
+        if not self._declared:
+            return "the topology is not declared yet"
+        quiet = [r.window.source.value for r in self._readers if not r.consuming]
+        if quiet:
+            return f"not consuming: {', '.join(quiet)}"
+        return self.publisher.pressed()
+
+    def _ask_repair(self) -> None:
+        self._repair.set()
+
+    def _window_broke(self) -> None:
+        self._callbacks.reopened()
+        self._repair.set()
+
+    async def _session(self, connection: AbstractConnection) -> None:
+        await self._declare(connection)
+        side_tasks: list[Awaitable[None]] = [self._repairs(connection), self._sizes(connection)]
+        if self._options.control is not None:
+            side_tasks.append(self._control(connection, self._options.control))
+        tasks = [asyncio.ensure_future(t) for t in side_tasks]
+        tasks += [asyncio.ensure_future(reader.run(connection)) for reader in self._readers]
+        try:
+            await closed(underlay(connection))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._callbacks.reopened()
+
+    async def _declare(self, connection: AbstractConnection) -> None:
+        """Declare the plan, or without the rights see that it stands.
+
+        A mismatch ends the daemon at its start; later it is logged and tried again, since deliveries in
+        hand still have to be settled.
+        """
+        try:
+            if self._options.declare:
+                for warning in await declare(self._options.plan, connection):
+                    self._observe.warned("topology.differs", detail=warning)
+            else:
+                _demand(await missing_parts(self._options.plan, connection))
+        except (TopologyError, TopologyMismatch) as error:
+            if not self._declared:
+                self.fatal = TopologyMismatch(str(error))
+                raise self.fatal from error
+            self._observe.warned("topology.differs", detail=str(error))
+        self._declared = True
+
+    async def _repairs(self, connection: AbstractConnection) -> None:
+        """Declare again whenever a queue or binding turned out to be missing."""
+        while True:
+            await self._repair.wait()
+            self._repair.clear()
+            self._observe.said("topology.repairing")
+            try:
+                await self._declare(connection)
+            except CONNECTION_ERRORS as error:
+                self._observe.warned("topology.repair_failed", detail=str(error)[:300])
+            await asyncio.sleep(REPAIR_PAUSE_S)
+
+    async def _sizes(self, connection: AbstractConnection) -> None:
+        """Read the sizes of our queues for the gauges."""
+        gauge, totals = self._observe.series.queue_messages, dict[str, int]()
+        while True:
+            try:
+                channel = await open_channel(connection, confirms=False)
+                totals = dict.fromkeys((label for _, label in self._options.sized_queues), 0)
+                for queue, label in self._options.sized_queues:
+                    found = await channel.queue_declare(queue, passive=True)
+                    totals[label] += found.message_count or 0
+                await channel.close()
+            except CONNECTION_ERRORS:
+                totals = {}
+            for label, total in totals.items():
+                gauge.labels(label).set(total)
+            await asyncio.sleep(SIZES_EVERY_S)
+
+    async def _control(self, connection: AbstractConnection, exchange: str) -> None:
+        """Listen to what other workers and the command line tell all workers."""
+        while True:
+            try:
+                channel = await open_channel(connection, confirms=False)
+                queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
+                await channel.queue_bind(queue, exchange)
+
+                async def take(message: object) -> None:
+                    self._callbacks.control(getattr(message, "body", b""))
+
+                await channel.basic_consume(queue, take, no_ack=True)
+                await closed(channel, underlay(connection))
+            except CONNECTION_ERRORS as error:
+                self._observe.warned("control.lost", detail=str(error)[:300])
+            await asyncio.sleep(REPAIR_PAUSE_S)
+
+
+def _demand(missing: Sequence[Finding]) -> None:
+    if missing:
+        raise TopologyMismatch("; ".join(map(str, missing[:5])))

@@ -1,0 +1,227 @@
+"""What a worker knows of each endpoint while it runs: breaker, clocks, slots, recent latency.
+
+Data flow: Deliverer asks :meth:`Endpoint.admit` for each target; :meth:`Endpoint.learn` after each attempt.
+The decisions are the core's; here they are only kept and joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from consumer.core import breaker, clock
+from consumer.core.breaker import Answer, Change, Closed, Open, State
+from consumer.core.classify import Signal, breaker_signal
+from consumer.core.clock import EndpointClock
+from consumer.core.model import Defer, Outcome
+from consumer.core.retry import parse_retry_after
+from consumer.core.subscription import Subscription, endpoint_id
+from consumer.flow.observe import Observer
+from consumer.flow.world import Bounds
+
+RECENT = 20  #: attempts that the p90 looks at
+LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
+FIRST_LATENCY_S = 0.1  #: assumed before the first answer
+PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
+HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Go: an endpoint slot is taken."""
+
+    epoch: int  #: of the breaker, for the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A slot is expected soon: wait for :meth:`Endpoint.slot`."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Not now; no attempt is spent."""
+
+    defer: Defer
+    reason: str  #: breaker | paced | slow | saturated
+
+
+Admission: TypeAlias = Send | Wait | Hold
+
+
+class Endpoint:
+    """The running state of one endpoint."""
+
+    def __init__(self, subscription: Subscription, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self.breaker: State = Closed()
+        self.pace = EndpointClock()  #: pauses, Retry-After, slow start: nothing is sent before it
+        self.backlog = EndpointClock()  #: spreads what is put off over the endpoint's own speed
+        self.in_flight = 0
+        self.latency_s = FIRST_LATENCY_S
+        self._recent: deque[bool] = deque(maxlen=RECENT)
+        self._slow = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+        self.rebind(subscription)
+
+    def rebind(self, subscription: Subscription) -> None:
+        """Take over changed settings of the subscription."""
+        self.subscription = subscription
+        self.headers: Sequence[tuple[str, str]] = (
+            ("content-type", "application/json"),
+            ("user-agent", self._bounds.user_agent),
+            *subscription.headers,
+        )
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the recent p90 latency is at or over ``quick_latency_s``."""
+        return self._slow * 10 > len(self._recent)
+
+    def admit(self, now: float, *, fresh: bool, reserved: bool) -> Admission:
+        """Say whether one request may go now, and take the endpoint's slot if so.
+
+        Args:
+            now: Unix seconds.
+            fresh: It would be sent straight from the event, where a slow endpoint would hold up its
+                siblings' ack; False for delivery messages.
+            reserved: It comes back at the time that this endpoint's clock gave it.
+        """
+        policy = self.subscription.breaker
+        if not isinstance(self.breaker, Closed):
+            self.breaker, probe = breaker.admit(self.breaker, now, policy)
+            if not probe:
+                return self._held_by_breaker(now)
+            self.in_flight += 1
+            return Send(self.breaker.epoch)
+        if not clock.ready(self.pace, now, reserved=reserved):
+            self.pace, at = clock.reserve(self.pace, now)
+            return Hold(Defer(at), "paced")
+        if fresh and self.is_slow:
+            return self._put_off(now, now, "slow")
+        admission: Send | Wait = Send(self.breaker.epoch)
+        if self.in_flight >= self.subscription.concurrency:
+            expected_s = (len(self._line) + 1) * self._interval_s()
+            if expected_s > self._bounds.quick_wait_s:
+                return self._put_off(now, now + expected_s, "saturated")
+            admission = Wait(self.breaker.epoch)
+        else:
+            self.in_flight += 1
+        if self.pace.spacing_s and not reserved:
+            self.pace, _ = clock.reserve(self.pace, now)
+        return admission
+
+    async def slot(self) -> None:
+        """Wait for a slot of this endpoint; no global slot may be held meanwhile."""
+        if self.in_flight < self.subscription.concurrency and not self._line:
+            self.in_flight += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give the slot to the next in line, or back."""
+        while self._line and self.in_flight <= self.subscription.concurrency:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.in_flight -= 1
+
+    def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
+        """Take in what an attempt showed; return what it did to the breaker."""
+        self._learn_latency(outcome.duration_s)
+        asked_s = parse_retry_after(outcome.retry_after, now)
+        if asked_s and (outcome.status or 0) >= 300:
+            self.pace = clock.pause_until(self.pace, now + asked_s)
+        signal = breaker_signal(outcome)
+        if signal is Signal.UNKNOWN:
+            return Change.NONE
+        alive = signal is Signal.ALIVE
+        if alive and self.pace.slow_s:
+            self._speed_up(now)
+        answer = Answer(ok=alive, epoch=epoch)
+        self.breaker, change = breaker.settle(self.breaker, answer, now, self.subscription.breaker, sample)
+        if change is Change.CLOSED:
+            self.pace = clock.slow_start(self.pace, now)
+        return change
+
+    def _learn_latency(self, duration_s: float) -> None:
+        self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
+        slow = duration_s >= self._bounds.quick_latency_s
+        if len(self._recent) == RECENT and self._recent[0]:
+            self._slow -= 1
+        self._recent.append(slow)
+        self._slow += slow
+
+    def _interval_s(self) -> float:
+        return self.latency_s / self.subscription.concurrency
+
+    def _speed_up(self, now: float) -> None:
+        """A success during the slow start: what is fresh need not stand behind what was reserved slowly."""
+        faster = clock.speed_up(self.pace)
+        earliest = max(now + faster.spacing_s, faster.held_until)
+        self.pace = replace(faster, next_at=min(faster.next_at, earliest))
+
+    def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
+        return self._spread(now, earliest, self._interval_s(), reason)
+
+    def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
+        """Give out times from *earliest* on, *interval_s* apart."""
+        tail = max(self.backlog.next_at, earliest)
+        self.backlog = replace(self.backlog, next_at=tail, interval_s=interval_s)
+        self.backlog, at = clock.reserve(self.backlog, now)
+        return Hold(Defer(at), reason)
+
+    def _held_by_breaker(self, now: float) -> Hold:
+        until = self.breaker.until if isinstance(self.breaker, Open) else now + PROBE_PAUSE_S
+        return self._spread(now, until, max(self._interval_s(), HELD_INTERVAL_S), "breaker")
+
+
+class Endpoints:
+    """Every endpoint that this worker has met, by subscription."""
+
+    def __init__(self, bounds: Bounds, observe: Observer, sample: Callable[[], float]) -> None:
+        self._bounds = bounds
+        self._observe = observe
+        self._sample = sample
+        self._known: dict[str, Endpoint] = {}
+
+    def of(self, subscription: Subscription) -> Endpoint:
+        """Return the running state; a changed URL starts a new one."""
+        known = self._known.get(subscription.id)
+        if known is not None:
+            if known.subscription is subscription:
+                return known
+            if known.subscription.url == subscription.url:
+                known.rebind(subscription)
+                return known
+        state = self._known[subscription.id] = Endpoint(subscription, self._bounds)
+        self._observe.series.breakers.labels("closed").inc()
+        return state
+
+    def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
+        """Let *endpoint* learn from an attempt; report a change of its breaker."""
+        before = type(endpoint.breaker).__name__.lower()
+        change = endpoint.learn(outcome, epoch, now, self._sample())
+        if change is not Change.NONE:
+            after = type(endpoint.breaker).__name__.lower()
+            self._observe.breaker_changed(endpoint.subscription, before, after)
+
+    def shown(self) -> dict[str, str]:
+        """Breaker states by endpoint id, for operators."""
+        return {
+            endpoint_id(e.subscription.tenant, e.subscription.url): type(e.breaker).__name__.lower()
+            for e in self._known.values()
+        }

@@ -1,0 +1,138 @@
+"""Publish until the broker has confirmed; the only way by which the flow publishes.
+
+Confirm first, ack after: a source message is acked only once everything here has returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.errors import BrokerUnavailable, Refused
+from consumer.core.model import ParkReason, RawMessage
+from consumer.core.parked import ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.flow.world import World
+from consumer.ports import Publication
+from topology.ladder import first_hop_s, next_hop_s
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+
+class Outbox:
+    """Turns what the flow decided into confirmed publishes."""
+
+    def __init__(self, world: World, *, patient: bool = False) -> None:
+        """Bind to *world*.
+
+        Args:
+            world: The ports.
+            patient: Wait while the parked queue is full, for what comes out of overflow; otherwise a
+                refused entry goes to overflow.
+        """
+        self._world = world
+        self._patient = patient
+        self._names = world.names
+
+    async def confirmed(self, publication: Publication, *, when_refused: str | None = None) -> None:
+        """Publish until it is confirmed; returns only then.
+
+        A returned, refused or unconfirmed publish is tried again after a pause that grows to 5 s: the
+        source stays unacked meanwhile, so nothing is lost however long it takes.
+
+        Args:
+            publication: What to publish.
+            when_refused: Routing key to go on with once the broker said nack, as a full queue does.
+        """
+        world, pause_s = self._world, FIRST_PAUSE_S
+        if world.reach is not None:
+            await world.reach("before-publish")
+        while True:
+            try:
+                await world.publisher.publish(publication)
+            except BrokerUnavailable as error:
+                world.observe.publish_failed(error, publication.routing_key, pause_s)
+                if isinstance(error, Refused) and when_refused not in (None, publication.routing_key):
+                    publication = replace(publication, routing_key=str(when_refused))
+                    continue
+                await asyncio.sleep(pause_s * (0.5 + world.sample()))
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            else:
+                return
+
+    async def all_confirmed(self, publications: Sequence[Publication]) -> None:
+        """Publish all of them together and return once each is confirmed."""
+        if len(publications) == 1:
+            await self.confirmed(publications[0])
+        elif publications:
+            await asyncio.gather(*map(self.confirmed, publications))
+
+    def waiting(self, message: DeliveryMessage, now: float) -> Publication:
+        """Address a delivery message to the rung that its wait begins with."""
+        rung_s = first_hop_s(message.not_before - now, self._world.ladder)
+        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+
+    def rewaiting(self, message: DeliveryMessage, now: float) -> Publication | None:
+        """Address a delivery message that came back early to its next rung; None: hold it here."""
+        rest_s = message.not_before - now
+        rung_s = next_hop_s(rest_s, message.wait_s, self._world.ladder, exact=message.exact)
+        if rung_s is None:
+            return None
+        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+
+    def due_now(self, message: DeliveryMessage) -> Publication:
+        """Address a delivery message straight to a due queue, without a rung."""
+        return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
+
+    async def park_delivery(self, message: DeliveryMessage, reason: ParkReason, detail: str) -> None:
+        """Park one delivery, confirmed; a full parked queue sends it to overflow."""
+        note = self._note(reason, detail)
+        event = message.event
+        await self._to_parked(event.body, delivery_entry_headers(message, note), note, event.content_type)
+        self._world.observe.parked(
+            reason,
+            note.detail,
+            event_id=event.id,
+            tenant=event.tenant,
+            subscription_id=" ".join(message.targets),
+            attempts=message.attempts_made,
+        )
+
+    async def park_raw(self, raw: RawMessage, reason: ParkReason, detail: str) -> None:
+        """Park a producer's message with its raw bytes, confirmed."""
+        note = self._note(reason, detail)
+        await self._to_parked(raw.body, raw_entry_headers(raw, note), note, raw.content_type)
+        self._world.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
+
+    async def _to_parked(
+        self, body: bytes, headers: dict[str, object], note: ParkNote, content_type: str | None
+    ) -> None:
+        reason = note.reason
+        entry = Publication(
+            exchange=self._names.dlx,
+            routing_key=self._names.parked_key(reason.value),
+            body=body,
+            headers=headers,
+            content_type=(content_type or "application/octet-stream")[:255],
+        )
+        refused = None if self._patient else self._names.refused_key(reason.value)
+        await self.confirmed(entry, when_refused=refused)
+
+    def _ours(self, message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
+        return Publication(
+            exchange=exchange,
+            routing_key=routing_key,
+            body=message.event.body,
+            headers=headers_of(message),
+            content_type=message.event.content_type[:255],
+        )
+
+    def _due_queue(self, message: DeliveryMessage) -> str:
+        return self._names.due_queue(hash(message.event.id) % self._world.due_queues)
+
+    def _note(self, reason: ParkReason, detail: str) -> ParkNote:
+        return ParkNote(
+            reason=reason, detail=detail, at=self._world.clock.now(), ttl_s=self._world.bounds.parked_ttl_s
+        )

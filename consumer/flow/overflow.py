@@ -1,0 +1,123 @@
+"""Turn raw dead letters into parked entries, and archive entries whose time is over.
+
+Data flow: leveret.overflow -> parked entry -> leveret.parked; leveret.expired -> archive file.
+One message at a time: while the parked queue is full this waits, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
+from consumer.core.errors import BadEvent
+from consumer.core.model import ParkReason, RawMessage
+from consumer.core.parked import entry_as_dict, read_entry
+from consumer.flow.outbox import LONGEST_PAUSE_S, Outbox
+from consumer.flow.world import World
+from consumer.ports import Archive, Incoming, Publication
+
+REASONS: Mapping[str, tuple[ParkReason, str]] = {
+    "delivery_limit": (ParkReason.POISON, "it came back to workers too often without being settled"),
+    "expired": (ParkReason.EXPIRED, "its own expiration passed while it stood in a queue"),
+    "rejected": (ParkReason.UNDELIVERABLE, "a consumer rejected it"),
+    "maxlen": (ParkReason.UNDELIVERABLE, "its queue was over a length limit"),
+}
+"""What the broker's dead-letter reasons mean here. Source: RabbitMQ "Dead Letter Exchanges"."""
+
+
+class Overflow:
+    """Works off the overflow and expired queues."""
+
+    def __init__(self, world: World, archive: Archive) -> None:
+        self._world = world
+        self._archive = archive
+        self._outbox = Outbox(world, patient=True)
+        self._queue: asyncio.Queue[tuple[Incoming, bool]] = asyncio.Queue()
+
+    def offer(self, incoming: Incoming, *, expired: bool) -> None:
+        """Take one message of the overflow queue, or of the expired queue."""
+        self._queue.put_nowait((incoming, expired))
+
+    async def run(self) -> None:
+        """Work for ever, one message after the other."""
+        while True:
+            incoming, expired = await self._queue.get()
+            if not incoming.ticket.alive():
+                continue
+            try:
+                if expired:
+                    await self._archive_entry(incoming.message)
+                else:
+                    await self._park(incoming.message)
+                await incoming.ticket.ack()
+            except (OSError, UnknownVersion) as error:
+                self._world.observe.task_failed("overflow", error)
+                await asyncio.sleep(LONGEST_PAUSE_S)
+                await incoming.ticket.requeue()
+
+    async def _park(self, raw: RawMessage) -> None:
+        if raw.routing_key.startswith("refused."):
+            await self._park_refused(raw)
+            return
+        death = _newest_death(raw)
+        reason, detail = REASONS.get(
+            str(death.get("reason")), (ParkReason.UNDELIVERABLE, "the broker gave up on it")
+        )
+        queue = str(death.get("queue", ""))
+        detail = f"{detail} (queue {queue})"
+        try:
+            if is_wrapped(raw) and queue == self._world.names.suspect:
+                await self._outbox.park_raw(unwrap_raw(raw), reason, detail)
+            elif is_ours(raw) and self._is_own_queue(queue):
+                message = read_delivery(raw)
+                for target in message.targets:
+                    await self._outbox.park_delivery(replace(message, targets=(target,)), reason, detail)
+            else:
+                await self._outbox.park_raw(_as_published(raw, death), reason, detail)
+        except BadEvent as bad:
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
+
+    async def _park_refused(self, raw: RawMessage) -> None:
+        """An entry that a full parked queue refused: try until there is room."""
+        headers = {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
+        reason = raw.routing_key.partition(".")[2]
+        await self._outbox.confirmed(
+            Publication(
+                exchange=self._world.names.dlx,
+                routing_key=self._world.names.parked_key(reason),
+                body=raw.body,
+                headers=headers,
+                content_type=raw.content_type or "application/octet-stream",
+            )
+        )
+
+    async def _archive_entry(self, raw: RawMessage) -> None:
+        try:
+            shown: dict[str, object] = entry_as_dict(read_entry(raw))
+        except BadEvent as bad:
+            shown = {"reason": bad.reason, "detail": bad.detail}
+        shown["body_base64"] = base64.b64encode(raw.body).decode()
+        await self._archive.append(shown)
+        self._world.observe.entry_expired(shown)
+
+    def _is_own_queue(self, queue: str) -> bool:
+        names = self._world.names
+        due = queue.startswith(names.due_queue(0)[:-2])
+        return due or queue in (names.replay, names.suspect, names.stray)
+
+
+def _newest_death(raw: RawMessage) -> Mapping[str, Any]:
+    deaths = raw.headers.get("x-death")
+    first = deaths[0] if isinstance(deaths, list) and deaths else {}
+    return first if isinstance(first, dict) else {}
+
+
+def _as_published(raw: RawMessage, death: Mapping[str, Any]) -> RawMessage:
+    """Restore the exchange and key that the producer used; dead-lettering replaced them."""
+    keys = death.get("routing-keys")
+    key = str(keys[0]) if isinstance(keys, list) and keys else raw.routing_key
+    return replace(raw, exchange=str(death.get("exchange", raw.exchange)), routing_key=key)

@@ -1,0 +1,44 @@
+"""What the flow holds: the ports to the outside, the names, and the bounds it keeps to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from consumer.core.decode import DecodeRules
+from consumer.flow.observe import Observer
+from consumer.ports import Clock, Publisher, Sender
+from topology.ladder import Ladder
+from topology.names import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Limits of one worker; each comes from a setting."""
+
+    concurrency: int = 256  #: HTTP requests in flight, all endpoints together
+    quick_latency_s: float = 1.0  #: recent p90 under which a target is sent straight from the event
+    quick_wait_s: float = 0.25  #: longest expected wait for a slot that is waited out in the worker
+    max_targets_per_message: int = 100  #: an event with more targets is split first
+    due_hold: int = 500  #: delivery messages whose last second is waited out here, at most
+    suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
+    user_agent: str = "leveret/0"
+    parked_ttl_s: float = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The ports and constants that every part of the flow shares."""
+
+    publisher: Publisher
+    sender: Sender
+    clock: Clock
+    observe: Observer
+    sample: Callable[[], float]  #: uniform in [0, 1): the only chance in the flow
+    random_bytes: Callable[[int], bytes]
+    names: Names
+    ladder: Ladder
+    due_queues: int
+    decode: DecodeRules
+    bounds: Bounds = field(default_factory=Bounds)
+    reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there
