@@ -13,10 +13,31 @@ import pytest
 
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 
+SERVER_VERSION = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what the Makefile asks of a run."""
+    group = parser.getgroup("leveret")
+    group.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
+    group.addoption("--broker-version", default="", help="what the RabbitMQ server's version begins with")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """End tidily on SIGTERM too, so that the fixtures stop what they started."""
     signal.signal(signal.SIGTERM, _interrupted)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which server the tests ran on."""
+    terminalreporter.write_line(f"RabbitMQ server: {config.stash.get(SERVER_VERSION, 'not used')}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that left tests out, where the run demands them all."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--no-skips") and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
@@ -24,12 +45,19 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 @pytest.fixture(scope="session")
-def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
+def private_broker(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[PrivateBroker]:
     """The node that all tests share; do not stop or kill it, ask for ``own_broker`` instead."""
     broker = PrivateBroker(tmp_path_factory.mktemp("shared-broker"))
-    broker.start(bound=True)
-    yield broker
-    broker.stop()
+    try:
+        version = broker.start(bound=True).version
+        pytestconfig.stash[SERVER_VERSION] = version
+        wanted = pytestconfig.getoption("--broker-version")
+        assert version.startswith(wanted), f"the server is {version}, not {wanted}"
+        yield broker
+    finally:
+        broker.stop()
 
 
 @pytest.fixture(scope="session")

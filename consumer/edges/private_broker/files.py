@@ -57,6 +57,21 @@ class NodeIdentity:
     cookie: str
     ports: Ports
 
+    @property
+    def amqp_url(self) -> str:
+        """AMQP URL of the vhost ``/``, with the password."""
+        return f"amqp://{self.user}:{self.password}@127.0.0.1:{self.ports.amqp}/"
+
+    @property
+    def management_url(self) -> str:
+        """Where the management API is, without credentials."""
+        return f"http://127.0.0.1:{self.ports.management}"
+
+    @property
+    def prometheus_url(self) -> str:
+        """Where the node's own metrics are, without the path."""
+        return f"http://127.0.0.1:{self.ports.prometheus}"
+
     def __repr__(self) -> str:
         """Show no secret."""
         return f"NodeIdentity(node={self.node!r}, user={self.user!r}, ports={self.ports!r})"

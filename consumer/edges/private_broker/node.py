@@ -55,7 +55,7 @@ class BrokerStatus:
     node: str | None = None
     pid: int | None = None
     version: str | None = None
-    amqp_port: int | None = None
+    amqp_url: str | None = field(default=None, repr=False)  #: with the password
     management_url: str | None = None
     prometheus_url: str | None = None
     data_folder: Path
@@ -145,9 +145,9 @@ class PrivateBroker:
             node=identity.node,
             pid=run.node.pid,
             version=version,
-            amqp_port=identity.ports.amqp,
-            management_url=f"http://127.0.0.1:{identity.ports.management}",
-            prometheus_url=f"http://127.0.0.1:{identity.ports.prometheus}",
+            amqp_url=identity.amqp_url,
+            management_url=identity.management_url,
+            prometheus_url=identity.prometheus_url,
             data_folder=self.layout.outside,
             data_bytes=size,
         )
@@ -241,11 +241,10 @@ class PrivateBroker:
             fault = "is not ready" if processes.alive(run.node) else "ended while it started"
             logs = (self.layout.outside / "log").glob("*.log")
             raise BrokerUnavailable(f"the private broker {fault}; its log ends with:\n{files.tail(logs)}")
-        ports = identity.ports
         return BrokerEndpoint(
-            amqp_url=f"amqp://{identity.user}:{identity.password}@127.0.0.1:{ports.amqp}/",
-            management_url=f"http://127.0.0.1:{ports.management}",
-            prometheus_url=f"http://127.0.0.1:{ports.prometheus}",
+            amqp_url=identity.amqp_url,
+            management_url=identity.management_url,
+            prometheus_url=identity.prometheus_url,
             user=identity.user,
             password=identity.password,
             version=version,

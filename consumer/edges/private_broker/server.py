@@ -31,7 +31,7 @@ REMEDY = """\
 no RabbitMQ server was found{where}. Ways on:
   - install one: `make broker-install`, `apt-get install rabbitmq-server`, `dnf install rabbitmq-server` \
 or `brew install rabbitmq` (its own service need not run)
-  - name one that is installed elsewhere: LEVERET_RABBITMQ_HOME=<folder with sbin/rabbitmq-server>
+  - name one that is installed elsewhere: LEVERET_RABBITMQ_HOME=<its folder, with sbin or bin in it>
   - run one in a container: `docker run -d --name leveret-rabbitmq -p 127.0.0.1:5672:5672 rabbitmq:4` \
 and set LEVERET_AMQP_URL=amqp://guest:guest@127.0.0.1:5672/
   - use your own broker: LEVERET_AMQP_URL=amqp://<user>:<password>@<host>:5672/<vhost>"""
@@ -56,22 +56,25 @@ class Server:
         return f"{self.epmd.parent}:{ours}"
 
 
-def find_server(environ: Mapping[str, str] = os.environ) -> Server:
-    """Return the installed server to use.
+def find_server(
+    home: Path | None = None, chroot: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> Server:
+    """Return the installed server to use: the one that is named, else the first in the usual places.
 
     Args:
-        environ: ``LEVERET_RABBITMQ_HOME`` names an installation (a folder with ``sbin`` or ``bin``),
-            ``LEVERET_RABBITMQ_CHROOT`` the root folder of a Linux system that has one. Else the usual
-            places and PATH are searched.
+        home: An installation: a folder with ``sbin`` or ``bin``. None asks ``LEVERET_RABBITMQ_HOME``.
+        chroot: The root folder of another Linux system to look in. None asks ``LEVERET_RABBITMQ_CHROOT``.
+        environ: The variables; they are asked here because tests and benches run without settings.
 
     Raises:
         ConfigError: there is none; the text names every way on.
     """
-    chroot, named = environ.get("LEVERET_RABBITMQ_CHROOT"), environ.get("LEVERET_RABBITMQ_HOME")
-    root = Path(chroot).resolve() if chroot else None
-    where = f" in {named or chroot}" if named or chroot else ""
+    named = home or _path(environ.get("LEVERET_RABBITMQ_HOME"))
+    root = chroot or _path(environ.get("LEVERET_RABBITMQ_CHROOT"))
+    root = root.resolve() if root else None
+    where = f" in {named or root}" if named or root else ""
     if named:
-        places = [Path(named) / "sbin", Path(named) / "bin", Path(named)]
+        places = [named / "sbin", named / "bin", named]
     else:
         places = [Path(place) for place in USUAL_PLACES] + ([] if root else list(_on_path(environ)))
     scripts = next((place for place in places if _is_inner_script(_seen(root, place))), None)
@@ -83,6 +86,11 @@ def find_server(environ: Mapping[str, str] = os.environ) -> Server:
             f"{scripts} has no Erlang: neither erl nor epmd was found; install Erlang or put it on PATH"
         )
     return Server(scripts, epmd, root)
+
+
+def _path(text: str | None) -> Path | None:
+    """Return the folder that a variable names; an empty one counts as absent."""
+    return Path(text) if text else None
 
 
 def _seen(root: Path | None, path: Path) -> Path:

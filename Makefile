@@ -1,0 +1,75 @@
+# Everything a developer types. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST ?=
+TRIXIE := build/brokers/trixie
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | column -t -s "$$(printf '\t')"
+
+.PHONY: venv
+venv: $(READY) ## Make .venv from the hashed lock
+
+$(READY): requirements-dev.lock pyproject.toml scripts/make-venv.sh
+	sh scripts/make-venv.sh
+
+.PHONY: broker-install
+broker-install: $(READY) ## Install a RabbitMQ server with apt when there is none; starts no system broker
+	@sh scripts/broker-install.sh
+
+.PHONY: test
+test: lint broker-install ## Everything that CI checks: style, types, layers, tests with coverage
+	$(BIN)/coverage erase
+	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
+
+.PHONY: lint
+lint: $(READY) ## Style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## Rewrite the sources in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: run
+run: broker-install ## Run the daemon (on the private broker unless LEVERET_AMQP_URL is set)
+	$(BIN)/leveret run
+
+.PHONY: prove-core
+prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	$(BIN)/python -m bench.prove_core
+
+.PHONY: bench-match
+bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
+	$(BIN)/python -m bench.match
+
+.PHONY: test-interop
+test-interop: $(READY) ## Verify our signatures with the npm verifier and openssl
+	sh scripts/test-interop.sh
+
+.PHONY: test-brokers
+test-brokers: $(READY) ## The suite and the proof on RabbitMQ 4.0 (Debian trixie); needs root
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/pytest --no-skips --broker-version=4.0. $(PYTEST)
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(MAKE) prove-core
+
+.PHONY: lock
+lock: ## Resolve the dependencies again, within pyproject's bounds; needs uv
+	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
+	$(LOCK) pyproject.toml --output-file requirements.lock
+	$(LOCK) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+.PHONY: clean
+clean: ## Remove what was built; the private broker's data in .leveret stays
+	sh scripts/clean.sh

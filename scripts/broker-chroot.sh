@@ -1,0 +1,46 @@
+#!/bin/sh
+# Run a command with a RabbitMQ of another Debian release, which lives in a folder of its own.
+#
+#   scripts/broker-chroot.sh RELEASE FOLDER COMMAND [ARGUMENT...]
+#
+# The folder is made once with debootstrap and kept. The command sees LEVERET_RABBITMQ_CHROOT=FOLDER.
+# Needs root: chroot and mount do.
+set -eu
+
+release=$1
+folder=$2
+shift 2
+
+if [ "$(id -u)" != 0 ]; then
+    echo "broker-chroot: needs root (chroot and mount); run it as root, with sudo or in a container" >&2
+    exit 1
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+command -v debootstrap >/dev/null || sh "$here/apt-install.sh" debootstrap
+
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+mounted() { grep -qs " $folder/proc " /proc/mounts; }
+release_proc() { if mounted; then umount "$folder/proc"; fi; }
+
+# The last step of making it writes this file, so an interrupted one is made again.
+if [ ! -e "$folder/.complete" ]; then
+    release_proc
+    rm -rf --one-file-system "$folder"
+    mkdir -p "$folder"
+    echo "Making $folder: Debian $release with rabbitmq-server (a few minutes)"
+    if ! debootstrap --variant=minbase --include=rabbitmq-server "$release" "$folder" >"$folder.log" 2>&1; then
+        tail -20 "$folder.log" "$folder/debootstrap/debootstrap.log" >&2 || true
+        exit 1
+    fi
+    rm -rf "$folder/var/cache/apt/archives" "$folder/var/lib/apt/lists"
+    touch "$folder/.complete"
+fi
+
+trap release_proc EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cp /etc/hosts "$folder/etc/hosts"
+mounted || mount -t proc proc "$folder/proc"
+LEVERET_RABBITMQ_CHROOT=$folder "$@"

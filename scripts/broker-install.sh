@@ -1,0 +1,31 @@
+#!/bin/sh
+# Install a RabbitMQ server when none is found, without starting a broker of the system's.
+set -eu
+cd "$(dirname "$0")/.."
+
+find_server() {
+    .venv/bin/python -c '
+import sys
+from consumer.core.errors import ConfigError
+from consumer.edges.private_broker import find_server
+try:
+    find_server()
+except ConfigError as error:
+    sys.exit(str(error))
+'
+}
+
+if find_server 2>/dev/null; then
+    exit 0
+fi
+if ! sh scripts/apt-install.sh rabbitmq-server; then
+    find_server
+fi
+find_server
+
+# It was not here before, so nobody relies on it: it shall not come up at the next boot either.
+if command -v update-rc.d >/dev/null; then
+    if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
+    $disable rabbitmq-server disable >/dev/null 2>&1 || true
+fi
+echo "broker-install: rabbitmq-server is installed; its system service is off (update-rc.d rabbitmq-server enable)"
