@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
+
+from consumer.core.errors import ConfigError
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 Path = tuple[str | int, ...]
 
@@ -153,6 +158,14 @@ def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
     value = detail["input"]
     plain = isinstance(value, str | int | float) and not is_complex(field) and not is_secret(field)
     return f"must be {allowed(field, str(path[-1]))}" + (f", not {value!r:.80}" if plain else "")
+
+
+def as_value_error(check: Callable[[_T], _R], value: _T) -> _R:
+    """Call *check* and let its ConfigError be one of pydantic's, so that it is listed with the others."""
+    try:
+        return check(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
 def _bounds(field: FieldInfo) -> str:

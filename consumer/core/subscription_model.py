@@ -6,10 +6,10 @@ Data flow: YAML or JSON values -> SubscriptionEntry (checked, nothing filled in)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
@@ -20,13 +20,10 @@ from consumer.core.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.errors import ConfigError
 from consumer.core.match import check_pattern
 from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.schema import Section
+from consumer.core.schema import Section, as_value_error
 from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.urls import Url, parse_url
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 DAY_S: Final = 86_400.0
 NAME_MAX: Final = 128
@@ -202,13 +199,13 @@ class SubscriptionEntry(Section):
     @classmethod
     def _check_events(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in value:
-            _as_value_error(check_pattern, pattern)
+            as_value_error(check_pattern, pattern)
         return value
 
     @field_validator("secrets")
     @classmethod
     def _check_secrets(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        keys = [_as_value_error(parse_secret, secret.get_secret_value()) for secret in value]
+        keys = [as_value_error(parse_secret, secret.get_secret_value()) for secret in value]
         if len(set(keys)) < len(keys):
             raise ValueError("the same secret stands there twice; remove one")
         return value
@@ -216,7 +213,7 @@ class SubscriptionEntry(Section):
     @field_validator("on_status")
     @classmethod
     def _check_on_status(cls, value: dict[str, StatusRule]) -> dict[str, StatusRule]:
-        return _as_value_error(parse_status_rules, value)
+        return as_value_error(parse_status_rules, value)
 
     @field_validator("headers")
     @classmethod
@@ -295,11 +292,3 @@ def _check_header(name: str, value: str) -> None:
         raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters")
     if not _VALUE.fullmatch(value):
         raise ValueError(f"{name}: the value must be visible ASCII, without blanks at its ends and not empty")
-
-
-def _as_value_error(check: Callable[[_T], _R], value: _T) -> _R:
-    """Call *check* and let its ConfigError be one of pydantic's, so that it is listed with the others."""
-    try:
-        return check(value)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None

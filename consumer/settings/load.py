@@ -47,11 +47,13 @@ class Loaded:
 
 
 def _origin(origins: Mapping[str, str], key: str) -> str:
+    """Say who set *key*: itself, the table around it, or something in it."""
+    inside = next((who for name, who in origins.items() if name.startswith(f"{key}.")), "default")
     while key:
         if key in origins:
             return origins[key]
         key = key.rpartition(".")[0]
-    return "default"
+    return inside
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from consumer.core.decode import TENANT_PATTERN, DecodeRules
-from consumer.core.schema import Section
+from consumer.core.schema import Section, as_value_error
 from consumer.core.sources import SourceRule, parse_rule
 from consumer.core.subscription_model import BreakerFields, RetryChoice
 from topology.ladder import RUNGS_S
@@ -173,7 +173,7 @@ class EventsSettings(Section):
     @field_validator("extensions", "headers")
     @classmethod
     def _check_members(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        DecodeRules(extensions=frozenset(value))
+        as_value_error(lambda names: DecodeRules(extensions=names), frozenset(value))
         return value
 
 
@@ -207,9 +207,9 @@ class SourceSettings(Section):
         return self
 
     def rule(self) -> SourceRule:
-        """Return what reads an event of this source."""
+        """Return what reads an event of this source; checked when the settings are built."""
         texts = {name: getattr(self, name) for name in ("tenant", "type", "id", "time", "data")}
-        return parse_rule({name: text for name, text in texts.items() if text is not None})
+        return as_value_error(parse_rule, {name: text for name, text in texts.items() if text is not None})
 
     def spec(self, tenant_header: str) -> SourceSpec:
         """Return what the topology needs: bound straight to our exchange when headers say all."""

@@ -1,0 +1,71 @@
+"""``leveret config show | check``: the effective settings, where each comes from, and what is wrong.
+
+Data flow: defaults, leveret.toml, LEVERET_* -> load -> rows with secrets masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import typer
+from pydantic import BaseModel
+
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows
+from consumer.core import schema
+from consumer.settings import Loaded, Settings, load
+
+app = typer.Typer(help="The effective settings.", no_args_is_help=True)
+
+_BETWEEN_URLS = re.compile(r"\s*,\s*(?=[a-z]+s?://)|\s+")
+_PASSWORD = re.compile(r"(?<=://)([^:@/]*):.*@")  # to the last @, as a password may hold one
+_QUERY = re.compile(r"\?.*")
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Print every setting with its value and who set it; passwords are masked."""
+    with errors_in_one_line():
+        loaded = load()
+    print_rows(("setting", "value", "source"), list(_rows(loaded)), as_json=as_json)
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Say whether the settings are usable. Exit 0 when they are, 1 with one line per problem when not."""
+    with errors_in_one_line():
+        loaded = load()
+        urls = loaded.settings.amqp_urls()
+    broker = f"{len(urls)} AMQP URL(s)" if urls else "the private broker"
+    if as_json:
+        print_json({"ok": True, "file": str(loaded.file) if loaded.file else None, "amqp_urls": len(urls)})
+        return
+    typer.echo(f"settings are usable; file: {loaded.file or 'none'}; broker: {broker}")
+
+
+def _rows(loaded: Loaded) -> Iterable[dict[str, object]]:
+    dump = loaded.settings.model_dump(mode="json")
+    for path, field in schema.leaves(Settings):
+        key = schema.dotted(path)
+        value = _value_at(loaded.settings, path) if schema.is_secret(field) else _dumped_at(dump, path)
+        yield {"setting": key, "value": value, "source": loaded.origin(key)}
+
+
+def _dumped_at(dump: object, path: tuple[str, ...]) -> object:
+    for part in path:
+        dump = dump[part] if isinstance(dump, dict) else None
+    return dump
+
+
+def _value_at(settings: BaseModel, path: tuple[str, ...]) -> object:
+    value: object = settings
+    for part in path:
+        value = getattr(value, part)
+    secret = getattr(value, "get_secret_value", None)
+    return mask_url(secret()) if secret is not None else value
+
+
+def mask_url(text: str) -> str:
+    """Return a URL, or several, with each password and query replaced by ``***``."""
+    urls = _BETWEEN_URLS.split(text.strip())
+    return " ".join(_QUERY.sub("?***", _PASSWORD.sub(r"\1:***@", url)) for url in urls)

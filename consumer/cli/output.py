@@ -1,0 +1,99 @@
+"""What every command prints: tables for people, one JSON object per line for programs, errors in one line.
+
+Data flow: rows -> table or JSON lines on stdout; an error of ours -> lines on stderr and exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from consumer.core.errors import LeveretError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+"""The option that every listing takes."""
+
+_PIPE_WIDTH = 10_000
+"""Columns when stdout is no terminal: nothing is wrapped or cut off there."""
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Turn an error of ours or of the disk into one line per problem on stderr, and exit code 1."""
+    try:
+        yield
+    except LeveretError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'system'}: {error.strerror or error}; check that it exists and its rights")
+
+
+def fail(text: str) -> NoReturn:
+    """Print each line of *text* on stderr and end with exit code 1."""
+    for line in text.splitlines():
+        typer.echo(f"leveret: {printable(line)}", err=True)
+    raise typer.Exit(1)
+
+
+def warn(text: str) -> None:
+    """Print each line of *text* on stderr as a warning."""
+    for line in text.splitlines():
+        typer.echo(f"leveret: warning: {printable(line)}", err=True)
+
+
+def printable(text: str) -> str:
+    r"""Return *text* with everything that a terminal might obey written as ``\x1b`` and the like.
+
+    Source: FAULTS 51.
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def print_json(row: Mapping[str, object]) -> None:
+    """Print *row* as one line."""
+    typer.echo(orjson.dumps(row).decode())
+
+
+def print_rows(
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, as_json: bool, empty: str = "nothing"
+) -> None:
+    """Print *rows* as a table of *columns*, or all their fields as JSON lines; *empty* for people alone."""
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    if not rows:
+        typer.echo(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(show(row.get(column))) for column in columns))
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, highlight=False, width=_PIPE_WIDTH)
+    console.print(table)
+
+
+def show(value: object) -> str:
+    """Write one value of a table for people."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+    if isinstance(value, list | tuple):
+        return " ".join(show(item) for item in value) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={show(item)}" for key, item in value.items()) or "-"
+    return printable(str(value))

@@ -1,0 +1,345 @@
+"""Settings: what wins over what, and how a mistake is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core import schema
+from consumer.core.breaker import BreakerPolicy
+from consumer.core.errors import ConfigError
+from consumer.core.retry import POLICIES, planned_delays_s
+from consumer.settings import Settings, load, load_settings, split_amqp_urls
+from topology.plan import TopologySpec
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no leveret.toml of the checkout be found."""
+    monkeypatch.chdir(tmp_path)
+
+
+def faults(environ: Mapping[str, str]) -> list[str]:
+    """Return the lines of the error that *environ* causes."""
+    with pytest.raises(ConfigError) as raised:
+        load_settings(environ)
+    return str(raised.value).splitlines()
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    """Outside contract, environment: state folder, listen address, private broker, 37 rungs, 16 lanes."""
+    settings = load_settings({})
+
+    assert settings == Settings()
+    assert settings.home == Path(".leveret")
+    assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 8080)
+    assert settings.amqp_urls() == ()
+    assert settings.topology_spec() == TopologySpec()
+    assert len(settings.topology.rungs_s) == 37
+    assert settings.subscription_rules().retry == POLICIES["default"]
+    assert settings.subscription_rules().breaker == BreakerPolicy()
+    assert settings.window(None) == 512
+
+
+def test_the_process_environment_is_read_only_by_the_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """STYLE 8: built once; Settings() itself reads nothing."""
+    monkeypatch.setenv("LEVERET_SENDING__TIMEOUT_S", "3")
+
+    assert Settings().sending.timeout_s == 15.0
+    assert load_settings().sending.timeout_s == 3.0
+
+
+def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
+    """Issue 2, item 3: default < profile < preset < file < environment < option, field by field."""
+    (tmp_path / "leveret.toml").write_text(
+        'profile = "production"\npreset = "high-traffic"\n'
+        "[breaker]\nfailures = 7\n[sending]\nconcurrency = 8\ntimeout_s = 4\n"
+    )
+
+    loaded = load(
+        {"LEVERET_SENDING__CONCURRENCY": "9", "LEVERET_BREAKER": '{"probe_timeout_s": 12}'},
+        {"topology": {"declare": False}},
+    )
+
+    settings = loaded.settings
+    assert settings.retry.policy == "high-traffic"
+    assert (settings.breaker.failures, settings.breaker.cooldown_s) == (7, 60.0)
+    assert settings.breaker.probe_timeout_s == 12.0
+    assert (settings.sending.concurrency, settings.sending.timeout_s) == (9, 4.0)
+    assert not settings.topology.declare
+    assert loaded.origin("retry.policy") == "preset high-traffic"
+    assert loaded.origin("breaker.cooldown_s") == "preset high-traffic"
+    assert loaded.origin("breaker.failures") == "file leveret.toml"
+    assert loaded.origin("breaker.probe_timeout_s") == "env LEVERET_BREAKER"
+    assert loaded.origin("sending.concurrency") == "env LEVERET_SENDING__CONCURRENCY"
+    assert loaded.origin("topology.declare") == "option"
+    assert loaded.origin("log.level") == "default"
+
+
+@pytest.mark.parametrize(
+    ("profile", "delays", "cap"),
+    [("development", (0.5, 1.0), 30.0), ("production", (1.0, 2.0, 4.0, 8.0), 300.0)],
+)
+def test_profiles(profile: str, delays: tuple[float, ...], cap: float) -> None:
+    """S2-2: development has 3 attempts, 500 ms, 30 s; production 5, 1 s, 300 s."""
+    retry = load_settings({"LEVERET_PROFILE": profile}).subscription_rules().retry
+
+    assert planned_delays_s(retry) == delays
+    assert retry.max_s == cap
+
+
+@pytest.mark.parametrize(
+    ("preset", "breaker", "delays", "timeout_s"),
+    [
+        ("high-traffic", (10, 60.0), (1.0, 2.0), 3.0),
+        ("low-traffic", (3, 10.0), (1.0, 2.0, 4.0), 10.0),
+        ("critical", (20, 120.0), (2.0, 4.0, 8.0, 16.0, 32.0), 15.0),
+    ],
+)
+def test_presets(
+    preset: str, breaker: tuple[int, float], delays: tuple[float, ...], timeout_s: float
+) -> None:
+    """S3-6: threshold, cooldown, retries, backoff and time-out of each preset."""
+    rules = load_settings({"LEVERET_PRESET": preset}).subscription_rules()
+
+    assert (rules.breaker.failures, rules.breaker.cooldown_s) == breaker
+    assert planned_delays_s(rules.retry) == delays
+    assert rules.timeout_s == timeout_s
+
+
+def test_an_own_policy_can_be_named_and_changed() -> None:
+    """Issue 2, item 3: every time in policies is a setting."""
+    settings = load_settings(
+        {
+            "LEVERET_RETRY__POLICIES": '{"night": {"policy": "linear", "max_attempts": 4, "jitter": 0.5}}',
+            "LEVERET_RETRY__POLICY": "night",
+            "LEVERET_RETRY__BASE_S": "2",
+        }
+    )
+
+    retry = settings.subscription_rules().retry
+    assert planned_delays_s(retry) == (2.0, 2.0, 2.0)
+    assert retry.jitter_ratio == 0.5
+    assert planned_delays_s(settings.retry_policies()["night"]) == (5.0, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        (
+            "SENDING__TIMEOUT_S",
+            "31",
+            "sending.timeout_s (env LEVERET_SENDING__TIMEOUT_S): "
+            "must be a number from 1 to 30, in seconds, not '31'",
+        ),
+        (
+            "BREAKER__FAILURES",
+            "nan",
+            "breaker.failures (env LEVERET_BREAKER__FAILURES): "
+            "must be a whole number from 0 to 10000, not 'nan'",
+        ),
+        (
+            "SENDIN__TIMEOUT_S",
+            "3",
+            "LEVERET_SENDIN__TIMEOUT_S: no such setting; did you mean LEVERET_SENDING__TIMEOUT_S?",
+        ),
+        ("AMQPURL", "x", "LEVERET_AMQPURL: no such setting; did you mean LEVERET_AMQP_URL?"),
+        ("ZZZ", "x", "LEVERET_ZZZ: no such setting; see `leveret config show`"),
+        (
+            "EGRESS__ALLOW",
+            "127.0.0.0/8",
+            "LEVERET_EGRESS__ALLOW: is not JSON; write a list as JSON, such as '[\"127.0.0.0/8\"]'",
+        ),
+        (
+            "EGRESS__ALLOW",
+            '["10.0.0.1/8"]',
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is no CIDR network: "
+            "10.0.0.1/8 has host bits set; write one such as 10.1.0.0/16",
+        ),
+        (
+            "LISTEN",
+            "localhost",
+            "listen (env LEVERET_LISTEN): "
+            "must be HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8080",
+        ),
+        (
+            "TOPOLOGY__RUNGS_S",
+            "[1, 1]",
+            "topology.rungs_s (env LEVERET_TOPOLOGY__RUNGS_S): "
+            "rungs must ascend, each larger than the one before",
+        ),
+        (
+            "RETRY__POLICIES",
+            '{"a": {"base": 1}}',
+            "retry.policies.a.base (env LEVERET_RETRY__POLICIES): "
+            "no such key; did you mean retry.policies.a.base_s?",
+        ),
+        (
+            "RETRY__POLICIES",
+            '{"linear": {}}',
+            "settings: retry.policies.linear: is the name of a built-in policy; choose another",
+        ),
+        (
+            "SOURCES",
+            '[{"name": "a", "exchange": "x", "tenant": "header"}]',
+            "sources[0] (env LEVERET_SOURCES): sources: tenant: 'header' is no rule; "
+            'write "header:NAME", "routing_key:N", "body:/json/pointer" or "const:TEXT"',
+        ),
+    ],
+)
+def test_a_mistake_names_key_fault_and_what_is_allowed(name: str, value: str, line: str) -> None:
+    """Issue 2, item 3: an unknown key or bad value names the key, the fault and the allowed range."""
+    assert faults({f"LEVERET_{name}": value}) == [line]
+
+
+def test_an_unknown_policy_lists_the_known_ones() -> None:
+    """Issue 2, item 3: the fault names what would be allowed."""
+    (line,) = faults({"LEVERET_RETRY__POLICY": "nope"})
+
+    assert line.startswith("settings: retry.policy: 'nope' is none of adr, aggressive, ")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Issue 2, item 3: one line per problem, in the file too."""
+    (tmp_path / "leveret.toml").write_text(
+        "colour = 1\n[topologie]\nlanes = 1\n[topology]\nlanes = 0\nlane = 2\n"
+    )
+
+    assert sorted(faults({})) == [
+        "colour (file leveret.toml): no such key; see `leveret config show`",
+        "topologie (file leveret.toml): no such key; did you mean topology?",
+        "topology.lane (file leveret.toml): no such key; did you mean topology.lanes?",
+        "topology.lanes (file leveret.toml): must be a whole number from 1 to 100, not 0",
+    ]
+
+
+@pytest.mark.parametrize("text", ["a = \n", "a = 1\na = 2\n", "\x00"])
+def test_a_broken_file_names_the_line(tmp_path: Path, text: str) -> None:
+    """Issue 2, item 3: a file that is no TOML is an error that names file and line."""
+    (tmp_path / "leveret.toml").write_text(text)
+
+    (line,) = faults({})
+    assert line.startswith("leveret.toml: is not TOML: ")
+    assert "line" in line
+
+
+def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
+    """Issue 2, item 3: LEVERET_CONFIG, else ./leveret.toml, else LEVERET_HOME/leveret.toml."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "leveret.toml").write_text("listen = '127.0.0.1:1'\n")
+    in_home = load_settings({"LEVERET_HOME": str(home)})
+    (tmp_path / "leveret.toml").write_text("listen = '127.0.0.1:2'\n")
+    here = load_settings({"LEVERET_HOME": str(home)})
+    (tmp_path / "other.toml").write_text("listen = '127.0.0.1:3'\n")
+    named = load_settings({"LEVERET_HOME": str(home), "LEVERET_CONFIG": "other.toml"})
+
+    assert [settings.listen_port for settings in (in_home, here, named)] == [1, 2, 3]
+    assert faults({"LEVERET_CONFIG": "gone.toml"}) == [
+        "LEVERET_CONFIG: there is no file gone.toml; name an existing one or unset it"
+    ]
+
+
+def test_foreign_variables_do_not_stop_the_start() -> None:
+    """Outside contract, environment: what Kubernetes makes for a service `leveret` is no setting."""
+    foreign = {
+        "LEVERET_SERVICE_HOST": "10.0.0.1",
+        "LEVERET_SERVICE_PORT_HTTP": "80",
+        "LEVERET_PORT": "tcp://10.0.0.1:80",
+        "LEVERET_PORT_80_TCP_ADDR": "10.0.0.1",
+        "LEVERET_TEST_ANYTHING": "1",
+        "LEVERET_TOPOLOGY__PREFIX": "",
+        "OTHER": "1",
+    }
+
+    assert load_settings(foreign) == Settings()
+
+
+@pytest.mark.parametrize("name", ["AMQP_URL", "DATABASE_URL"])
+def test_a_secret_is_in_no_message_and_no_repr(name: str) -> None:
+    """Issue 2, item 3: an error or a repr never holds a password."""
+    environ = {f"LEVERET_{name}": "amqp://user:hush@h/"}
+    settings = load_settings(environ)
+    assert "hush" not in repr(settings) + str(settings)
+
+    lines = faults({"LEVERET_AMQP_URL": "http://user:hush@h/", "LEVERET_LISTEN": "x"})
+    assert len(lines) == 2
+    assert "hush" not in "".join(lines)
+
+
+def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:
+    """ARCHITECTURE, aio-pika: AMQP URL list, URL from a file that is read anew at each connection."""
+    listed = load_settings({"LEVERET_AMQP_URL": "amqp://u:a,b@one/ , amqps://two/%2f amqp://three"})
+    assert listed.amqp_urls() == ("amqp://u:a,b@one/", "amqps://two/%2f", "amqp://three")
+
+    secret = tmp_path / "amqp"
+    secret.write_text("amqp://one\n")
+    filed = load_settings({"LEVERET_AMQP_URL_FILE": str(secret)})
+    assert filed.amqp_urls() == ("amqp://one",)
+    secret.write_text("amqp://two\n")
+    assert filed.amqp_urls() == ("amqp://two",)
+    secret.unlink()
+    with pytest.raises(ConfigError, match=r"^amqp_url_file: cannot read .*: No such file or directory$"):
+        filed.amqp_urls()
+
+
+def test_the_environment_chooses_between_url_and_url_file(tmp_path: Path) -> None:
+    """Outside contract, environment: URL or URL file; the higher layer's choice hides the lower one's."""
+    (tmp_path / "leveret.toml").write_text('amqp_url_file = "gone"\n')
+
+    assert load_settings({"LEVERET_AMQP_URL": "amqp://h"}).amqp_urls() == ("amqp://h",)
+    assert faults({"LEVERET_AMQP_URL": "amqp://h", "LEVERET_AMQP_URL_FILE": "x"}) == [
+        "settings: amqp_url and amqp_url_file cannot both be set"
+    ]
+
+
+@given(st.text(max_size=60))
+def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
+    """Issue 2, item 3: no value makes the check fail in any other way, nor is it repeated."""
+    for url in (text, f"amqp://{text}", f"amqp://user:{text}@host"):
+        try:
+            urls = split_amqp_urls(url)
+        except ValueError as refused:
+            told = str(refused)
+        else:
+            assert urls
+            continue
+        assert told == "holds no AMQP URL" or told.endswith("or amqps://...")
+
+
+def test_every_setting_says_what_it_is_and_round_trips() -> None:
+    """STYLE 8: each field has a description, and its default passes its own bounds."""
+    for path, field in schema.leaves(Settings):
+        assert field.description, schema.dotted(path)
+        assert schema.allowed(field, path[-1]), schema.dotted(path)
+        assert schema.find_field(Settings, path) is field
+
+    dump = Settings().model_dump(mode="json")
+    assert Settings.model_validate(json.loads(json.dumps(dump))) == Settings()
+
+
+def test_sources_become_topology_and_decode_rules() -> None:
+    """ARCHITECTURE, Sources: what needs more than headers goes through an inbox."""
+    settings = load_settings(
+        {
+            "LEVERET_SOURCES": json.dumps(
+                [
+                    {"name": "plain", "exchange": "a", "tenant": "header:tenant"},
+                    {"name": "deep", "exchange": "b", "routing_key": "x.#", "tenant": "body:/company/id"},
+                ]
+            ),
+            "LEVERET_EVENTS__MISSING_TENANT": "park",
+        }
+    )
+
+    plain, deep = settings.topology_spec().sources
+    rules = settings.decode_rules()
+    assert (plain.direct, deep.direct, deep.routing_key) == (True, False, "x.#")
+    assert list(rules.exchanges) == ["a"]
+    assert list(rules.inboxes) == ["leveret.inbox.deep"]
+    assert rules.default_tenant is None
