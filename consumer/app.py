@@ -9,7 +9,6 @@ import asyncio
 import os
 import random
 import signal
-import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,10 +18,9 @@ import orjson
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from consumer.core.errors import ConfigError, LeveretError, TopologyMismatch
 from consumer.edges import logs
 from consumer.edges.api import HealthServer
-from consumer.edges.broker.connect import AmqpOptions
+from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions
 from consumer.edges.broker.windows import Window
 from consumer.edges.http import AiohttpSender, SenderOptions
@@ -135,15 +133,7 @@ class Daemon:
         settings, spec = self._settings, self._spec
         declare = how.declare and settings.topology.declare
         options = EdgeOptions(
-            amqp=AmqpOptions(
-                urls=urls,
-                heartbeat_s=settings.amqp.heartbeat_s,
-                connect_timeout_s=settings.amqp.connect_timeout_s,
-                reconnect_max_s=settings.amqp.reconnect_max_s,
-                confirm_slow_s=settings.amqp.confirm_slow_s,
-                confirm_lost_s=settings.amqp.confirm_lost_s,
-                tls=_tls(settings, urls),
-            ),
+            amqp=amqp_options(settings.amqp, urls),
             plan=build_plan(spec),
             windows=self._windows(),
             control=spec.names.control if declare else None,
@@ -339,23 +329,6 @@ def _sender_options(settings: Settings) -> SenderOptions:
     )
 
 
-def _tls(settings: Settings, urls: tuple[str, ...]) -> ssl.SSLContext | None:
-    """Build the TLS context of amqps:// URLs.
-
-    Raises:
-        ConfigError: a certificate file cannot be used.
-    """
-    if not any(url.startswith("amqps://") for url in urls):
-        return None
-    try:
-        context = ssl.create_default_context(cafile=settings.amqp.ca_file)
-        if settings.amqp.cert_file is not None:
-            context.load_cert_chain(settings.amqp.cert_file, settings.amqp.key_file)
-    except OSError as error:
-        raise ConfigError(f"amqp: a certificate file cannot be used: {error}") from None
-    return context
-
-
 def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
     names = spec.names
     named: list[tuple[Callable[[int], str], int, str]] = [
@@ -367,6 +340,3 @@ def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
     queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
     single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
     return tuple(queues + [(getattr(names, label), label) for label in single])
-
-
-__all__ = ["ConfigError", "Daemon", "LeveretError", "Run", "TopologyMismatch", "run"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import typer
 
 from consumer.cli.broker import app as broker
+from consumer.cli.config import app as config
+from consumer.cli.parked import app as parked
 from consumer.cli.run import run
+from consumer.cli.subscriptions import app as subscriptions
 from consumer.cli.topology import app as topology
 
 app = typer.Typer(
@@ -20,11 +22,9 @@ app = typer.Typer(
 app.command()(run)
 app.add_typer(broker, name="broker")
 app.add_typer(topology, name="topology")
-for name in ("config", "subscriptions", "parked"):
-    try:
-        app.add_typer(import_module(f"consumer.cli.{name}").app, name=name)
-    except ModuleNotFoundError:
-        pass
+app.add_typer(config, name="config")
+app.add_typer(subscriptions, name="subscriptions")
+app.add_typer(parked, name="parked")
 
 
 def main() -> None:

@@ -15,8 +15,9 @@ from aiormq.channel import Channel
 from aiormq.connection import Connection
 from yarl import URL
 
-from consumer.core.errors import BrokerUnavailable
+from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.flow.observe import Observer
+from consumer.settings.sections import AmqpSettings
 
 # aiormq calls a connection stuck after (heartbeat + 1) x 3 s without a frame. A cut without FIN has to be
 # noticed within two heartbeats: (10 + 1) x 1.3 s, looked at every 5 s, is at most 19.3 s.
@@ -38,6 +39,35 @@ class AmqpOptions:
     confirm_slow_s: float = 5.0  #: a confirm older than this starts no new attempt
     confirm_lost_s: float = 60.0  #: a confirm older than this closes the channel
     tls: ssl.SSLContext | None = None
+
+
+def amqp_options(settings: AmqpSettings, urls: tuple[str, ...]) -> AmqpOptions:
+    """Build the options from the settings.
+
+    Raises:
+        ConfigError: a certificate file cannot be used.
+    """
+    return AmqpOptions(
+        urls=urls,
+        heartbeat_s=settings.heartbeat_s,
+        connect_timeout_s=settings.connect_timeout_s,
+        reconnect_max_s=settings.reconnect_max_s,
+        confirm_slow_s=settings.confirm_slow_s,
+        confirm_lost_s=settings.confirm_lost_s,
+        tls=_tls(settings),
+    )
+
+
+def _tls(settings: AmqpSettings) -> ssl.SSLContext | None:
+    if settings.ca_file is None and settings.cert_file is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.cert_file is not None:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"[amqp] ca_file, cert_file, key_file: cannot be used: {error}") from error
+    return context
 
 
 def shown_url(url: str) -> str:

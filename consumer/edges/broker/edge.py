@@ -22,8 +22,8 @@ from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
-from topology.declare import TopologyError, declare
 from topology.check import Finding
+from topology.declare import TopologyError, declare
 from topology.plan import Plan
 from topology.probe import missing_parts
 

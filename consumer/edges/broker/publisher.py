@@ -80,7 +80,8 @@ class ConfirmingPublisher:
         loop = asyncio.get_running_loop()
         began = self._pending[message_id] = loop.time()
         try:
-            await self._publish(channel, publication, message_id)
+            publishing = publish_on(channel, publication, message_id)
+            await (publishing if self.failpoint is None else self._past_failpoint(publishing))
         except aiormq.exceptions.PublishError:
             self.on_unroutable()
             raise Unroutable(
@@ -99,30 +100,10 @@ class ConfirmingPublisher:
             self._pending.pop(message_id, None)
         self._observe.series.confirm.observe(loop.time() - began)
 
-    async def _publish(self, channel: Channel, publication: Publication, message_id: str) -> None:
-        at = publication.timestamp_s
-        publishing = channel.basic_publish(
-            publication.body,
-            exchange=publication.exchange,
-            routing_key=publication.routing_key,
-            properties=Basic.Properties(
-                content_type=publication.content_type,
-                delivery_mode=2,
-                headers=dict(publication.headers),  # type: ignore[arg-type]  # values are AMQP field values
-                message_id=message_id,
-                message_type=publication.type,
-                timestamp=None if at is None else datetime.fromtimestamp(at, UTC),
-                app_id=publication.app_id,
-                correlation_id=publication.correlation_id,
-            ),
-            mandatory=True,
-            wait=False,
-        )
-        if self.failpoint is None:
-            await publishing
-            return
+    async def _past_failpoint(self, publishing: Awaitable[object]) -> None:
         task = asyncio.ensure_future(publishing)
-        await self.failpoint("after-publish-before-confirm")
+        if self.failpoint is not None:
+            await self.failpoint("after-publish-before-confirm")
         await task
 
     async def _session(self, connection: AbstractConnection) -> None:
@@ -175,6 +156,28 @@ class ConfirmingPublisher:
                 now.set()
                 before.clear()
                 self.on_pressure(reason)
+
+
+async def publish_on(channel: Channel, publication: Publication, message_id: str) -> None:
+    """Publish on a channel with confirms; raises what the library raises."""
+    at = publication.timestamp_s
+    await channel.basic_publish(
+        publication.body,
+        exchange=publication.exchange,
+        routing_key=publication.routing_key,
+        properties=Basic.Properties(
+            content_type=publication.content_type,
+            delivery_mode=2,
+            headers=dict(publication.headers),  # type: ignore[arg-type]  # values are AMQP field values
+            message_id=message_id,
+            message_type=publication.type,
+            timestamp=None if at is None else datetime.fromtimestamp(at, UTC),
+            app_id=publication.app_id,
+            correlation_id=publication.correlation_id,
+        ),
+        mandatory=True,
+        wait=False,
+    )
 
 
 async def _is_blocked(transport: Connection) -> bool:

@@ -153,7 +153,7 @@ class WindowReader:
 
 def raw_message(message: DeliveredMessage, queue: str) -> RawMessage:
     """Translate a message of the library into the core's words."""
-    delivery: Any = message.delivery
+    delivery: Any = message.delivery  # the three kinds that carry a message have the same fields
     properties = message.header.properties
     headers: Mapping[str, Any] = properties.headers or {}
     stamp = properties.timestamp
