@@ -58,6 +58,8 @@ class Event:
     extras: Mapping[str, str] = field(default_factory=dict)  #: more top-level members of the payload
     trace: Mapping[str, str] = field(default_factory=dict)  #: ``traceparent`` and ``tracestate`` to send on
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``; None is never
+    #: the event said no time, so *timestamp* is when it came
+    timestamp_assumed: bool = field(default=False, compare=False)
 
 
 class Kind(StrEnum):

@@ -1,0 +1,112 @@
+"""Tell what a body is (JSON, text, other) and undo its content encoding.
+
+Data flow: bytes as published -> plain_bytes -> read_data -> Data, the span that core.webhook splices.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+from typing import NamedTuple
+
+from consumer.core import jsontext
+from consumer.core.errors import BadEvent
+from consumer.core.model import DataForm, ParkReason
+
+JSON_TYPE = "application/json"
+
+# Some clients (kombu) write the character set here; that changes no byte.
+_NO_ENCODING = frozenset({"", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"})
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+
+
+class Data(NamedTuple):
+    """The data of an event within its body."""
+
+    form: DataForm
+    content_type: str | None  #: as declared; None where nothing was
+    start: int = 0
+    end: int | None = None  #: None is the end of the body
+    encoded: bool = False  #: JSON form: the value is a string that holds base64
+
+
+def plain_bytes(body: bytes, encoding: str | None, max_bytes: int) -> bytes:
+    """Return *body* without its content encoding.
+
+    Args:
+        body: As published.
+        encoding: The AMQP property; ``gzip`` and ``deflate`` are undone.
+        max_bytes: Bound of *body* and of the result; never more than this is inflated.
+
+    Raises:
+        BadEvent: ``too_large``, ``malformed`` (a broken stream) or ``unsupported_format`` (another encoding).
+    """
+    if len(body) > max_bytes:
+        raise BadEvent(ParkReason.TOO_LARGE, f"the body has {len(body)} bytes, at most {max_bytes} are taken")
+    if encoding is None:
+        return body
+    name = encoding.strip().lower()
+    if name in _NO_ENCODING:
+        return body
+    if name not in {"gzip", "x-gzip", "deflate"}:
+        raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, f"content encoding {name[:40]!r} is not read; use gzip")
+    return _inflate(body, _GZIP_OR_ZLIB, max_bytes)
+
+
+def _inflate(body: bytes, window_bits: int, max_bytes: int) -> bytes:
+    stream = zlib.decompressobj(window_bits)
+    try:
+        plain = stream.decompress(body, max_bytes + 1)
+    except zlib.error:
+        if window_bits != -zlib.MAX_WBITS:
+            return _inflate(body, -zlib.MAX_WBITS, max_bytes)  # "deflate" without the zlib header
+        raise BadEvent(ParkReason.MALFORMED, "the compressed body is broken") from None
+    if len(plain) > max_bytes:
+        raise BadEvent(ParkReason.TOO_LARGE, f"the body inflates to more than {max_bytes} bytes")
+    if not stream.eof or stream.unused_data:
+        raise BadEvent(ParkReason.MALFORMED, "the compressed body is cut short or has more after its end")
+    return plain
+
+
+@lru_cache(maxsize=256)
+def media_type(content_type: str | None) -> str:
+    """Return a content type in lower case without parameters; empty where there is none."""
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
+def is_json(content_type: str | None) -> bool:
+    """Say whether a body of this content type is JSON: ``application/json``, ``+json``, or none declared."""
+    kind = media_type(content_type)
+    return kind in {"", JSON_TYPE, "text/json"} or kind.endswith("+json")
+
+
+def read_data(content_type: str | None, body: bytes) -> Data:
+    """Return the whole of *body* as data.
+
+    JSON is validated and its outer white space left out. ``text/*`` in UTF-8 is text, anything else
+    becomes base64.
+
+    Raises:
+        BadEvent: declared JSON, and it is not; ``malformed``.
+    """
+    if content_type == JSON_TYPE or is_json(content_type):
+        jsontext.validate(body)
+        if body[0] > 0x20 and body[-1] > 0x20:
+            return Data(DataForm.JSON, content_type)
+        return Data(DataForm.JSON, content_type, *jsontext.trim(body))
+    if media_type(content_type).startswith("text/") and _is_utf8(content_type, body):
+        return Data(DataForm.TEXT, content_type)
+    return Data(DataForm.BASE64, content_type)
+
+
+def _is_utf8(content_type: str | None, body: bytes) -> bool:
+    for parameter in (content_type or "").lower().split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip().strip('"') not in _UTF8_NAMES:
+            return False
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
