@@ -121,6 +121,7 @@ def test_configured_rate_outlasts_slow_start() -> None:
         clock = speed_up(clock)
 
     assert clock.spacing_s == 0.2
+    assert slow_start(set_interval(EndpointClock(), 5.0), 0.0).spacing_s == 5.0
 
 
 def test_saturated_endpoint_takes_what_its_slots_give() -> None:

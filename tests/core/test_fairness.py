@@ -66,6 +66,15 @@ def test_nobody_waits_longer_than_one_turn_of_each_other() -> None:
     assert served == ["flood", "flood", "flood", "quiet"]
 
 
+def test_every_turn_is_a_full_one() -> None:
+    """S1-8: a tenant that ran empty in its turn leaves the next one all three jobs."""
+    queue: FairQueue[str] = FairQueue()
+    for tenant in "aabbbbc":
+        queue.push(tenant, tenant)
+
+    assert "".join(queue.drain()) == "aabbbcb"
+
+
 def test_one_tenant_alone_gets_everything() -> None:
     """S1-8: the limit binds only while another waits."""
     queue: FairQueue[int] = FairQueue()

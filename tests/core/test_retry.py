@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,12 @@ def test_no_wait_is_negative_or_out_of_range(
     assert 0 <= delay_s(policy, failed, sample) <= max_s * 1.25 + 0.001
 
 
+def test_growth_past_all_numbers_ends_at_the_cap() -> None:
+    """S0-1: a thousand attempts neither overflow nor turn a base of zero into a wait."""
+    assert delay_s(RetryPolicy(multiplier=1000.0, jitter_ratio=0.0), 1000, 0.5) == 60.0
+    assert delay_s(RetryPolicy(multiplier=1000.0, base_s=0.0), 1000, 0.5) == 0.0
+
+
 def test_schedule_repeats_its_last_wait() -> None:
     """S0-2: N attempts have N-1 waits also when the schedule is shorter or longer."""
     assert planned_delays_s(RetryPolicy(max_attempts=4, schedule_s=(1.0, 7.0))) == (1.0, 7.0, 7.0)
@@ -238,6 +245,18 @@ def test_retry_after_in_odd_forms(value: str | None, seconds: float | None) -> N
     assert parse_retry_after(value, now) == seconds
 
 
+def test_dates_are_gmt_wherever_we_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAULTS 39: the date form without a zone is GMT too, not the machine's time."""
+    now = datetime.fromisoformat("2015-10-21T07:27:00Z").timestamp()
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert parse_retry_after("Wed Oct 21 07:28:00 2015", now) == 60
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9 A-Za-z:+-]{0,40}", fullmatch=True))
 def test_no_retry_after_breaks_us(value: str) -> None:
     """FAULTS 39: whatever the header says, the answer is none or within a day, never an error."""
@@ -285,6 +304,12 @@ def test_retry_after_can_only_lengthen(status: int, retry_after: str, verdict: R
     policy = RetryPolicy(max_age_s=1e6)
 
     assert decide(failure(status, retry_after=retry_after), situation(policy)) == verdict
+
+
+def test_schedule_is_exact_only_when_the_endpoint_decided() -> None:
+    """FAULTS 39: a Retry-After within the schedule changes nothing."""
+    assert decide(failure(retry_after="3"), situation(attempt=3)) == Retry(4.0, exact=False)
+    assert decide(failure(retry_after="5"), situation(attempt=3)) == Retry(5.0, exact=True)
 
 
 def test_wait_never_passes_the_age_limit() -> None:
