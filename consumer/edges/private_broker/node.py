@@ -28,6 +28,7 @@ from consumer.edges.private_broker.server import Server, find_server
 
 START_TIMEOUT_S = 120.0
 STOP_GRACE_S = 60.0  #: the node closes its queues cleanly; it takes 2 to 5 s
+BOOT_GRACE_S = 3.0  #: a node that is asked to stop while it boots may never answer
 _STARTS = 3  #: another program may take a drawn port before the node listens
 
 
@@ -191,7 +192,7 @@ class PrivateBroker:
             try:
                 endpoint = self._await_ready(identity, run, timeout_s, fresh=True)
             except BrokerUnavailable:
-                self._sweep(run)
+                self._sweep(run, grace_s=BOOT_GRACE_S)
                 if left == 0 or all(files.port_is_free(port) for port in identity.ports.all()):
                     raise
                 continue
@@ -282,13 +283,13 @@ class PrivateBroker:
             os.close(self._leash)
             self._leash = None
 
-    def _sweep(self, run: _Run) -> None:
+    def _sweep(self, run: _Run, *, grace_s: float = STOP_GRACE_S) -> None:
         """End what is left of the node: its guard first, then the node in its own time, then the rest."""
         if run.guard is not None and run.guard.pid != os.getpid():
             processes.end(run.guard, grace_s=0.0)
         self._unleash()
         if run.node is not None:
-            processes.end(run.node, grace_s=STOP_GRACE_S)
+            processes.end(run.node, grace_s=grace_s)
         named = [run.epmd] if run.epmd is not None else []
         processes.end_all([*named, *processes.find_marked(self.layout.marker)])
         self.layout.run.unlink(missing_ok=True)
