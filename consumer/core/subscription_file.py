@@ -7,22 +7,30 @@ entries -> tuple of entries, or one ConfigError with a line per problem.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import yaml
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
 
 from consumer.core import schema
 from consumer.core.errors import ConfigError
 from consumer.core.schema import Path
 from consumer.core.signing import SigningKey
-from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules, refuse_endpoint
+from consumer.core.subscription_model import (
+    RetryChoice,
+    SubscriptionEntry,
+    SubscriptionRules,
+    refuse_endpoint,
+)
 from consumer.core.urls import parse_url
 
 NODES_MAX = 2_000_000
 """Most values in one file, aliases expanded: a small file of nested aliases must not fill the memory."""
 
 _OVERVIEW = "the subscriptions file in the docs"
+_PLAIN_TAGS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
@@ -80,14 +88,18 @@ def parse_subscriptions(text: str, source: str, rules: SubscriptionRules) -> Par
     document = _Document()
     entries: dict[int, SubscriptionEntry] = {}
     for index, values in _entries(text, source, document):
-        entry = _read_entry(("subscriptions", index), values, document)
+        path: Path = ("subscriptions", index)
+        if not isinstance(values, dict):
+            document.complain(path, "must be a mapping with url and events")
+            continue
+        _check_against(rules, path, values, document)
+        entry = _read_entry(path, values, document)
         if entry is not None:
-            _check_against(rules, ("subscriptions", index), entry, document)
             entries[index] = entry
     warnings: list[Problem] = []
     for index, key, fault, is_warning in clashes(entries):
-        path: Path = ("subscriptions", index, key)
-        found = Problem(document.line(path), schema.dotted(path), fault)
+        at: Path = ("subscriptions", index, key)
+        found = Problem(document.line(at), schema.dotted(at), fault)
         (warnings if is_warning else document.problems).append(found)
     if document.problems:
         raise ConfigError("\n".join(problem.describe(source) for problem in sorted(set(document.problems))))
@@ -150,10 +162,9 @@ def _entries(text: str, source: str, document: _Document) -> Iterable[tuple[int,
     yield from enumerate(entries)
 
 
-def _read_entry(path: Path, values: object, document: _Document) -> SubscriptionEntry | None:
-    if not isinstance(values, dict):
-        document.complain(path, "must be a mapping with url and events")
-        return None
+def _read_entry(
+    path: Path, values: Mapping[Hashable, object], document: _Document
+) -> SubscriptionEntry | None:
     try:
         return SubscriptionEntry.model_validate(values)
     except ValidationError as error:
@@ -164,14 +175,18 @@ def _read_entry(path: Path, values: object, document: _Document) -> Subscription
 
 
 def _check_against(
-    rules: SubscriptionRules, path: Path, entry: SubscriptionEntry, document: _Document
+    rules: SubscriptionRules, path: Path, values: Mapping[Hashable, object], document: _Document
 ) -> None:
-    reason = refuse_endpoint(parse_url(entry.url), rules.egress)
-    if reason is not None:
-        document.complain((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
-    if entry.retry is not None:
+    """Check what depends on the settings; a value that is wrong in itself is told elsewhere."""
+    url, retry = values.get("url"), values.get("retry")
+    with suppress(ValueError):
+        reason = refuse_endpoint(parse_url(url), rules.egress) if isinstance(url, str) else None
+        if reason is not None:
+            document.complain((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
+    with suppress(ValidationError):
         try:
-            entry.retry.build(rules.policies, rules.retry)
+            if retry is not None:
+                RetryChoice.model_validate(retry).build(rules.policies, rules.retry)
         except ConfigError as error:
             document.complain((*path, "retry"), str(error))
 
@@ -208,6 +223,8 @@ def _value(
     if document.nodes > NODES_MAX:
         raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
     document.lines[path] = node.start_mark.line + 1
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+        raise ConstructorError(None, None, "a tag that no subscription needs", node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         return [_value(item, (*path, index), document, loader) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
