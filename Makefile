@@ -13,7 +13,7 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hash
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | column -t -s "$$(printf '\t')"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
 .PHONY: venv
 venv: $(READY) ## Make .venv from the hashed lock
