@@ -164,7 +164,8 @@ class FileStore:
         """Replace the file; what is on disk is the old one or the new one, whatever happens."""
         document = {"version": _VERSION, "subscriptions": [entry.document() for entry in entries]}
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-        fresh = self.path.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}.new")
+        fresh = self.path.with_name(f"{FILE_NAME}.new")  # ours alone: the lock is held
+        fresh.unlink(missing_ok=True)
         try:
             with open(
                 os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"

@@ -245,7 +245,7 @@ async def test_a_policy_that_is_gone_is_told_at_load(files: FileStore, tmp_path:
 
 
 async def test_a_full_disk_leaves_the_old_file_and_no_rubbish(files: FileStore) -> None:
-    """FAULTS 68: a write that breaks off is an error; the old file stays whole, half of a new one does not."""
+    """FAULTS 68: a write that breaks off is an error; the old file stays whole, no half is left."""
     await files.apply(wanted(shop()))
     before = files.path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -260,6 +260,19 @@ async def test_a_full_disk_leaves_the_old_file_and_no_rubbish(files: FileStore) 
     assert files.path.read_bytes() == before
     assert len(list(files.path.parent.iterdir())) == 2
     assert by_id(await files.load())[SHOP].enabled
+
+
+async def test_what_a_killed_writer_left_is_no_hindrance(files: FileStore) -> None:
+    """FAULTS 57, 68: half of a new file, left by a kill, is never read and goes with the next write."""
+    await files.apply(wanted(shop()))
+    left = files.path.with_name("subscriptions.json.new")
+    left.write_text('{"version": 1, "subscr')
+    left.chmod(0o644)
+
+    assert list(by_id(await files.load())) == [SHOP]
+    await files.apply(wanted(shop(timeout_s=2)))
+    assert not left.exists()
+    assert stat.S_IMODE(files.path.stat().st_mode) == 0o600
 
 
 async def test_two_writers_lose_nothing(tmp_path: Path) -> None:
