@@ -165,7 +165,10 @@ def _handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding
     needed = quorum_queues * HANDLES_PER_QUEUE
     for node in snapshot.nodes:
         total = node.get("fd_total")
-        if isinstance(total, int) and needed > HANDLES_SHARE * total:
+        if not isinstance(total, int):
+            subject = f"open-file limit of node {node['name']}"
+            yield Finding(Severity.NOTE, subject, "is not known yet", "check again some seconds later")
+        elif needed > HANDLES_SHARE * total:
             yield Finding(
                 Severity.ERROR,
                 f"node {node['name']}",

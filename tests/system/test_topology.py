@@ -1,0 +1,377 @@
+"""The topology on a real broker: it stands, messages go the way it draws, differences are named."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import aio_pika
+import httpx2
+import pytest
+from aio_pika.exceptions import DeliveryError, PublishError
+from aiormq.abc import FieldTable
+
+from tests.topology.live import SMALL, Live, connected, standing
+from topology.declare import ExchangeMissing, PluginMissing, TopologyConflict, TopologyError, declare
+from topology.ladder import RUNGS_S
+from topology.plan import Plan, SourceSpec, TopologySpec, build_plan
+from topology.probe import probe
+
+NAMES = SMALL.names
+
+
+def with_arguments(plan: Plan, queue: str, **changes: Any) -> Plan:
+    """Return *plan* with arguments of one queue changed; ``None`` takes one away. ``_`` stands for ``-``."""
+    queues = []
+    for part in plan.queues:
+        if part.name == queue:
+            renamed = {name.replace("_", "-"): value for name, value in changes.items()}
+            merged = {**dict(part.arguments), **renamed}
+            kept = tuple(sorted((name, value) for name, value in merged.items() if value is not None))
+            queues.append(replace(part, arguments=kept))
+        else:
+            queues.append(part)
+    return replace(plan, queues=tuple(queues))
+
+
+async def count_until_refused(live: Live) -> int:
+    """Park up to 50 entries; return how many the broker took before it said nack."""
+    for accepted in range(50):
+        try:
+            await live.publish(NAMES.dlx, NAMES.parked_key("exhausted"), b"parked")
+        except DeliveryError:
+            return accepted
+    return 50
+
+
+async def test_two_prefixes_live_on_one_node(vhost: str) -> None:
+    """Two instances with the full ladder start side by side, declare twice without a change, and work."""
+    async with (
+        standing(vhost, TopologySpec()) as first,
+        standing(vhost, TopologySpec(prefix="other")) as second,
+    ):
+        for live in (first, second):
+            names = TopologySpec(prefix=live.plan.prefix).names
+            assert await declare(live.plan, live.connection) == ()
+            await live.publish(
+                names.wait, names.wait_key(0.25, names.due_queue(1)), live.plan.prefix.encode()
+            )
+
+        for live in (first, second):
+            names = TopologySpec(prefix=live.plan.prefix).names
+            [(_, message)] = await live.take([names.due_queue(1)], 1)
+            assert message.body == live.plan.prefix.encode()
+
+
+async def test_two_workers_declare_at_once(vhost: str) -> None:
+    """Workers that start together do not get into each other's way."""
+    plan = build_plan(SMALL)
+    async with connected(vhost) as one, connected(vhost) as two, connected(vhost) as three:
+        assert await asyncio.gather(*(declare(plan, each) for each in (one, two, three))) == [(), (), ()]
+
+
+async def test_every_rung_leads_to_the_wanted_due_queue(vhost: str) -> None:
+    """Through each rung to each due queue, replay and spill: it surfaces there, key and body unchanged."""
+    ends = [NAMES.due_queue(0), NAMES.due_queue(1), NAMES.replay, NAMES.spill(0)]
+    async with standing(vhost, SMALL) as live:
+        wanted = {NAMES.wait_key(rung_s, end): end for rung_s in SMALL.rungs_s for end in ends}
+        for key in wanted:
+            await live.publish(NAMES.wait, key, key.encode())
+
+        taken = await live.take(ends, len(wanted))
+
+    assert {message.routing_key: queue for queue, message in taken} == wanted
+    assert all(message.body.decode() == message.routing_key for _, message in taken)
+
+
+async def test_every_default_rung_is_routable(vhost: str) -> None:
+    """A mandatory publish finds a queue for each of the 37 rungs, and none for a rung that is not there."""
+    names = TopologySpec().names
+    async with standing(vhost, TopologySpec(lanes=1)) as live:
+        for rung_s in RUNGS_S:
+            await live.publish(names.wait, names.wait_key(rung_s, names.due_queue(0)))
+        with pytest.raises(PublishError):
+            await live.publish(names.wait, names.wait_key(0.3, names.due_queue(0)))
+
+
+async def test_a_direct_key_skips_the_ladder(vhost: str) -> None:
+    """The due exchange leads into our own queues at once, without the default exchange."""
+    async with standing(vhost, SMALL) as live:
+        for queue in (NAMES.replay, NAMES.due_queue(1), NAMES.spill(0)):
+            await live.publish(NAMES.due, NAMES.direct_key(queue))
+            [(where, _)] = await live.take([NAMES.replay, NAMES.due_queue(1), NAMES.spill(0)], 1)
+            assert where == queue
+
+
+async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) -> None:
+    """FAULTS 64: a due queue was deleted: what comes back from a rung is kept in stray, not lost."""
+    async with standing(vhost, SMALL) as live:
+        for number in range(50):
+            await live.publish(NAMES.wait, NAMES.wait_key(0.1, "leveret.due.77"), str(number).encode())
+
+        taken = await live.take([NAMES.stray], 50)
+
+    assert {message.body for _, message in taken} == {str(number).encode() for number in range(50)}
+
+
+async def test_a_full_parked_queue_refuses(vhost: str) -> None:
+    """FAULTS 64, S1-4: parked says nack when it is full and loses nothing; overflow takes what it refused."""
+    async with standing(vhost, replace(SMALL, parked_max_length=3)) as live:
+        accepted = await count_until_refused(live)
+        assert 3 <= accepted < 50
+
+        await live.publish(NAMES.dlx, NAMES.refused_key("exhausted"), b"refused")
+        taken = await live.take([NAMES.parked, NAMES.overflow], accepted + 1)
+
+    assert sorted(queue for queue, _ in taken) == [NAMES.overflow] + [NAMES.parked] * accepted
+
+
+@pytest.mark.parametrize(
+    ("queue", "exchange", "key"),
+    [
+        (NAMES.due_queue(0), NAMES.due, NAMES.direct_key(NAMES.due_queue(0))),
+        (NAMES.suspect, NAMES.dlx, "suspect"),
+    ],
+)
+async def test_what_comes_back_too_often_ends_in_overflow(
+    vhost: str, queue: str, exchange: str, key: str
+) -> None:
+    """FAULTS 70: over its delivery limit a message goes to overflow, and says where it died."""
+    async with standing(vhost, replace(SMALL, delivery_limit=2)) as live:
+        await live.publish(exchange, key, b"poison")
+        await live.return_until_gone(queue, times=3)
+
+        [(_, message)] = await live.take([NAMES.overflow], 1)
+
+    assert message.body == b"poison"
+    assert message.headers["x-first-death-queue"] == queue
+    assert message.headers["x-first-death-reason"] == "delivery_limit"
+
+
+async def test_parked_entries_expire_into_expired(vhost: str) -> None:
+    """S1-4: an entry whose TTL ran out moves to expired; it does not vanish."""
+    async with standing(vhost, replace(SMALL, parked_ttl_s=0.2)) as live:
+        await live.publish(NAMES.dlx, NAMES.parked_key("permanent"), b"old")
+        [(_, message)] = await live.take([NAMES.expired], 1)
+
+    assert message.body == b"old"
+
+
+async def test_tenants_are_spread_over_the_lanes(vhost: str) -> None:
+    """events -> route -> lanes: a tenant has one lane, 200 tenants reach all 8, no header is one lane."""
+    spec = replace(SMALL, lanes=8)
+    lanes = [NAMES.lane(index) for index in range(8)]
+    async with standing(vhost, spec) as live:
+        for number in range(200):
+            for _ in range(2):
+                await live.publish(NAMES.events, "order.created", headers={"tenant": f"t{number}"})
+        for number in range(20):
+            await live.publish(NAMES.events, f"order.n{number}")
+        taken = await live.take(lanes, 420)
+
+    where: dict[str, set[str]] = {}
+    for queue, message in taken:
+        where.setdefault(str(message.headers.get("tenant")), set()).add(queue)
+    assert all(len(queues) == 1 for queues in where.values())
+    assert set().union(*where.values()) == set(lanes)
+
+
+async def test_message_ids_are_spread_when_the_hash_is_on_them(vhost: str) -> None:
+    """[events] hash_on = message_id spreads a single tenant's events."""
+    lanes = [NAMES.lane(index) for index in range(4)]
+    async with standing(vhost, replace(SMALL, lanes=4, hash_on="message_id")) as live:
+        events = await live.channel.get_exchange(NAMES.events, ensure=False)
+        for number in range(100):
+            message = aio_pika.Message(b"{}", message_id=f"m{number}", headers={"tenant": "one"})
+            await events.publish(message, "order.created", mandatory=True)
+        taken = await live.take(lanes, 100)
+
+    assert {queue for queue, _ in taken} == set(lanes)
+
+
+async def test_a_binding_on_route_bypasses_the_lanes(vhost: str) -> None:
+    """A noisy tenant's binding on route takes its events, and its only; unbinding gives them back."""
+    noisy: FieldTable = {"x-match": "all", "tenant": "noisy"}
+    queues = [NAMES.spill(0), NAMES.lane(0), NAMES.lane(1)]
+    async with standing(vhost, SMALL) as live:
+        spill = await live.channel.get_queue(NAMES.spill(0), ensure=False)
+        await spill.bind(NAMES.route, "", arguments=noisy)
+        await live.publish(NAMES.events, "a", b"1", {"tenant": "noisy"})
+        await live.publish(NAMES.events, "a", b"2", {"tenant": "calm"})
+        bypassed = {message.body: queue for queue, message in await live.take(queues, 2)}
+        await spill.unbind(NAMES.route, "", arguments=noisy)
+        await live.publish(NAMES.events, "a", b"3", {"tenant": "noisy"})
+        [(back, _)] = await live.take(queues, 1)
+
+    assert bypassed[b"1"] == NAMES.spill(0)
+    assert bypassed[b"2"] != NAMES.spill(0)
+    assert back != NAMES.spill(0)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [replace(SMALL, lanes=1, consistent_hash=False), replace(SMALL, queue_type="classic")],
+    ids=["one lane", "classic"],
+)
+async def test_the_other_modes_work(vhost: str, spec: TopologySpec) -> None:
+    """lanes = 1 without the plugin, and classic queues: an event arrives, a retry comes back."""
+    async with standing(vhost, spec) as live:
+        await live.publish(NAMES.events, "order.created", headers={"tenant": "acme"})
+        await live.publish(NAMES.wait, NAMES.wait_key(0.1, NAMES.due_queue(0)))
+        lanes = [NAMES.lane(index) for index in range(spec.lanes)]
+        taken = await live.take([*lanes, NAMES.due_queue(0)], 2)
+
+    assert {message.routing_key for _, message in taken} == {"order.created", "100.leveret.due.00"}
+
+
+async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
+    """[[sources]]: a user's exchange is bound as the plan says; one that does not exist is a clear error."""
+    inbox = SourceSpec(name="crm", exchange="crm", routing_key="customer.#")
+    direct = SourceSpec(name="shop", exchange="shop", direct=True)
+    spec = replace(SMALL, sources=(inbox, direct))
+    async with connected(vhost) as connection:
+        with pytest.raises(ExchangeMissing, match=r"exchange crm does not exist, but \[\[sources\]\]"):
+            await declare(build_plan(spec), connection)
+        channel = await connection.channel()
+        for name in ("crm", "shop"):
+            await channel.declare_exchange(name, "topic", durable=True)
+
+    async with standing(vhost, spec) as live:
+        await live.publish("crm", "customer.new", b"crm")
+        await live.publish("shop", "order.paid", b"shop", {"tenant": "acme"})
+        taken = await live.take([NAMES.inbox("crm"), NAMES.lane(0), NAMES.lane(1)], 2)
+
+    where = {message.body: (queue, message.exchange) for queue, message in taken}
+    assert where[b"crm"] == (NAMES.inbox("crm"), "crm")
+    assert where[b"shop"][0] in (NAMES.lane(0), NAMES.lane(1))
+    assert where[b"shop"][1] == "shop"
+
+
+async def test_limits_that_follow_settings_are_used_as_found(vhost: str) -> None:
+    """An existing queue with another length, TTL or delivery limit is used, with one warning for each."""
+    changed = replace(
+        SMALL, parked_max_length=7, parked_ttl_s=60.0, browse_limit=2_000_000, delivery_limit=50
+    )
+    async with standing(vhost, SMALL) as live:
+        warnings = await declare(build_plan(changed), live.connection)
+        again = await declare(build_plan(changed), live.connection)
+        assert await declare(live.plan, live.connection) == ()
+
+    assert again == warnings
+    parked = [line for line in warnings if line.startswith("queue leveret.parked:")]
+    assert [line.partition(";")[0] for line in sorted(parked)] == [
+        "queue leveret.parked: x-delivery-limit is 1000000 on the broker, 2000000 in the plan",
+        "queue leveret.parked: x-max-length is 10000 on the broker, 7 in the plan",
+        "queue leveret.parked: x-message-ttl is 604800000 on the broker, 60000 in the plan",
+    ]
+    assert any(line.startswith("queue leveret.lane.00: x-delivery-limit is 1000 ") for line in warnings)
+
+
+async def test_a_limit_that_is_missing_on_the_broker_is_used_as_found(vhost: str) -> None:
+    """A parked queue without any length limit (made by hand) is used with a warning too."""
+    plan = build_plan(SMALL)
+    async with connected(vhost) as connection:
+        await declare(with_arguments(plan, NAMES.parked, x_max_length=None), connection)
+        warnings = await declare(plan, connection)
+
+    assert [line.partition(";")[0] for line in warnings] == [
+        "queue leveret.parked: x-max-length is none on the broker, 10000 in the plan"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "changes", "words"),
+    [
+        (NAMES.rung(0.1), {"x_message_ttl": 999}, "x-message-ttl is 999 on the broker, 100 in"),
+        (NAMES.lane(0), {"x_overflow": None, "x_dead_letter_strategy": None}, "is none on the broker"),
+        (NAMES.due_queue(0), {"x_dead_letter_exchange": "y"}, "x-dead-letter-exchange is y on the broker"),
+        (NAMES.overflow, {"x_max_length": 5}, "x-max-length is 5 on the broker, none in the plan"),
+        (
+            NAMES.parked,
+            {"x_max_length": 5, "x_message_ttl": 9, "x_dead_letter_exchange": "y"},
+            "x-dead-letter-exchange is y on the broker, leveret.expired in the plan",
+        ),
+    ],
+)
+async def test_any_other_difference_is_an_error_that_names_it(
+    vhost: str, queue: str, changes: dict[str, Any], words: str
+) -> None:
+    """FAULTS 61: queue, argument, expected and found, at once; also behind a difference that is used."""
+    plan = build_plan(SMALL)
+    async with connected(vhost) as connection:
+        await declare(with_arguments(plan, queue, **changes), connection)
+
+        with pytest.raises(TopologyConflict) as caught:
+            await declare(plan, connection)
+
+    assert str(caught.value).startswith(f"queue {queue}: ")
+    assert words in str(caught.value)
+
+
+async def test_another_queue_type_is_an_error(vhost: str) -> None:
+    """FAULTS 61: a topology of classic queues is not silently used as quorum."""
+    async with standing(vhost, replace(SMALL, queue_type="classic")) as live:
+        with pytest.raises(TopologyConflict, match=r"queue leveret\.overflow"):
+            await declare(build_plan(SMALL), live.connection)
+
+
+async def test_another_exchange_is_an_error(vhost: str) -> None:
+    """FAULTS 61: an exchange of another type, or without its alternate exchange, is named."""
+    async with connected(vhost) as connection:
+        channel = await connection.channel()
+        await channel.declare_exchange(NAMES.due, "topic", durable=True)
+        with pytest.raises(TopologyConflict, match=r"exchange leveret\.due: alternate-exchange is none"):
+            await declare(build_plan(SMALL), connection)
+        await channel.exchange_delete(NAMES.due)
+        await channel.declare_exchange(NAMES.wait, "fanout", durable=True)
+        with pytest.raises(TopologyConflict, match=r"exchange leveret\.wait: type is fanout on the broker"):
+            await declare(build_plan(SMALL), connection)
+
+
+async def test_a_missing_plugin_is_a_clear_error(vhost: str) -> None:
+    """An exchange type that the node does not know: the error names the plugin and the way without it."""
+    plan = build_plan(SMALL)
+    exchanges = tuple(
+        replace(part, type="x-unknown") if part.name == NAMES.lanes else part for part in plan.exchanges
+    )
+    async with connected(vhost) as connection:
+        with pytest.raises(PluginMissing, match=r"rabbitmq_consistent_hash_exchange.*lanes = 1"):
+            await declare(replace(plan, exchanges=exchanges), connection)
+
+
+async def test_a_queue_held_by_another_connection_is_a_clear_error(vhost: str) -> None:
+    """An exclusive queue under one of our names is named, not waited for."""
+    async with connected(vhost) as other, connected(vhost) as connection:
+        await (await other.channel()).declare_queue(NAMES.overflow, exclusive=True)
+        with pytest.raises(TopologyError, match=r"queue leveret\.overflow"):
+            await declare(build_plan(SMALL), connection)
+
+
+async def test_a_deleted_queue_is_made_again(vhost: str) -> None:
+    """FAULTS 62, 64: declaring again repairs a deleted queue and its bindings without touching the rest."""
+    async with standing(vhost, SMALL) as live:
+        await live.channel.queue_delete(NAMES.rung(0.1))
+        [finding] = await probe(live.plan, live.connection)
+        assert (finding.subject, finding.text) == ("queue leveret.wait.100", "does not exist")
+
+        assert await declare(live.plan, live.connection) == ()
+        await live.publish(NAMES.wait, NAMES.wait_key(0.1, NAMES.due_queue(0)))
+        await live.take([NAMES.due_queue(0)], 1)
+
+
+async def test_a_policy_beats_our_arguments(vhost: str, management: httpx2.Client) -> None:
+    """What the check warns of is true on this server: a broad policy makes a lane lose events by TTL, and
+    a full parked drop its oldest entries instead of refusing.
+    """
+    name = vhost.rpartition("/")[2]
+    definition = {"overflow": "drop-head", "message-ttl": 300}
+    policy = {"pattern": ".*", "definition": definition, "apply-to": "queues"}
+    management.put(f"/api/policies/{name}/broad", json=policy).raise_for_status()
+    async with standing(vhost, replace(SMALL, parked_max_length=3)) as live:
+        assert await count_until_refused(live) == 50
+
+        await live.publish(NAMES.events, "a", b"event", {"tenant": "acme"})
+        [(_, message)] = await live.take([NAMES.overflow], 1)
+
+    assert message.headers["x-first-death-reason"] == "expired"

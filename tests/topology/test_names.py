@@ -1,0 +1,40 @@
+"""Names: one prefix, nothing that a topic key cannot carry."""
+
+from __future__ import annotations
+
+import pytest
+
+from topology.names import Names
+from topology.plan import TopologySpec, build_plan
+
+
+def test_the_default_names_are_the_documented_ones() -> None:
+    """Outside contract: publishers and operators know these names."""
+    names = Names()
+
+    assert (names.events, names.parked, names.dlx) == ("leveret.events", "leveret.parked", "leveret.dlx")
+    assert (names.lane(0), names.due_queue(3), names.spill(12)) == (
+        "leveret.lane.00",
+        "leveret.due.03",
+        "leveret.spill.12",
+    )
+    assert (names.rung(0.25), names.rung(86_400)) == ("leveret.wait.250", "leveret.wait.86400000")
+    assert names.inbox("shop") == "leveret.inbox.shop"
+    assert names.wait_key(1.5, names.due_queue(0)) == "1500.leveret.due.00"
+    assert names.direct_key(names.replay) == "0.leveret.replay"
+
+
+@pytest.mark.parametrize("prefix", ["", "a..b", ".a", "a.", "a b", "a*", "#", "é", "x" * 65, "amq", "amq.x"])
+def test_a_prefix_that_cannot_work_is_refused(prefix: str) -> None:
+    """A prefix ends up in topic keys, so wildcards, empty words and the broker's own are errors."""
+    with pytest.raises(ValueError, match="prefix"):
+        Names(prefix)
+
+
+@pytest.mark.parametrize("other", ["leveret2", "leveret.wait", "leveret.due"])
+def test_two_prefixes_share_no_name(other: str) -> None:
+    """Two instances on one broker do not meet, even where one prefix begins with the other."""
+    mine, theirs = build_plan(TopologySpec()), build_plan(TopologySpec(prefix=other))
+
+    assert not {queue.name for queue in mine.queues} & {queue.name for queue in theirs.queues}
+    assert not {part.name for part in mine.exchanges} & {part.name for part in theirs.exchanges}

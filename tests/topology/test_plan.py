@@ -1,0 +1,190 @@
+"""The plan: exactly the arguments that the architecture names, and the same text every time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from topology.plan import Plan, SourceSpec, TopologySpec, build_plan
+
+SPEC = TopologySpec()
+INBOX = SourceSpec(name="crm", exchange="crm.events", routing_key="customer.#")
+DIRECT = SourceSpec(name="shop", exchange="shop", direct=True)
+
+
+def queue_arguments(plan: Plan, name: str) -> dict[str, Any]:
+    """Return the arguments of one queue in *plan*."""
+    return next(dict(queue.arguments) for queue in plan.queues if queue.name == name)
+
+
+def test_a_rung_gives_back_confirmed() -> None:
+    """Rungs: one TTL each, dead letters to due, at-least-once, and no routing key of their own."""
+    assert queue_arguments(build_plan(SPEC), "leveret.wait.1500") == {
+        "x-queue-type": "quorum",
+        "x-message-ttl": 1500,
+        "x-dead-letter-exchange": "leveret.due",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["leveret.lane.15", "leveret.due.03", "leveret.replay", "leveret.spill.03", "leveret.inbox.crm"]
+)
+def test_work_queues_have_the_last_net(name: str) -> None:
+    """Lanes, due, replay, spill and inboxes dead-letter raw into overflow after 1,000 returns."""
+    assert queue_arguments(build_plan(replace(SPEC, sources=(INBOX,))), name) == {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "leveret.dlx",
+        "x-dead-letter-routing-key": "raw",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+        "x-delivery-limit": 1000,
+    }
+
+
+def test_parked_refuses_and_expires_into_expired() -> None:
+    """S1-4: 10,000 entries, 7 days, nothing removed silently; browsing never kills an entry."""
+    assert queue_arguments(build_plan(SPEC), "leveret.parked") == {
+        "x-queue-type": "quorum",
+        "x-max-length": 10_000,
+        "x-message-ttl": 604_800_000,
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": "leveret.expired",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-delivery-limit": 1_000_000,
+    }
+
+
+def test_suspect_gives_two_tries_and_leads_to_overflow() -> None:
+    """FAULTS 70: a message that kills workers ends in overflow after two more tries."""
+    plan = build_plan(SPEC)
+    suspect = queue_arguments(plan, "leveret.suspect")
+
+    assert suspect["x-delivery-limit"] == 2
+    assert (suspect["x-dead-letter-exchange"], suspect["x-dead-letter-routing-key"]) == ("leveret.dlx", "raw")
+    assert "binding leveret.dlx -[raw]-> queue leveret.overflow" in plan.lines()
+
+
+def test_no_dead_letter_target_has_a_limit() -> None:
+    """A dead-letter target with a length limit stalls everybody's dead letters: none has one.
+
+    The targets are followed through the bindings: from every dead-letter exchange, by the key that the dead
+    letters carry.
+    """
+    plan = build_plan(replace(SPEC, sources=(INBOX,)))
+    keys = {"leveret.dlx": {"raw"}}
+    targets = {
+        binding.destination
+        for queue in plan.queues
+        for binding in plan.bindings
+        if binding.source == dict(queue.arguments).get("x-dead-letter-exchange")
+        and binding.routing_key in keys.get(binding.source, {binding.routing_key})
+    }
+
+    assert {"leveret.overflow", "leveret.expired", "leveret.due.00"} <= targets
+    for name in {*targets, "leveret.stray"}:
+        assert not {"x-max-length", "x-max-length-bytes"} & queue_arguments(plan, name).keys()
+    for name in ("leveret.overflow", "leveret.expired", "leveret.stray"):
+        assert queue_arguments(plan, name) == {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
+
+
+def test_events_route_lanes_are_joined_by_alternate_exchanges() -> None:
+    """events -> route; what no headers binding takes goes on to the lanes, hashed by tenant."""
+    lines = build_plan(SPEC).lines()
+
+    assert "exchange leveret.route (headers) alternate-exchange=leveret.lanes" in lines
+    assert "exchange leveret.lanes (x-consistent-hash) hash-header=tenant" in lines
+    assert "exchange leveret.due (topic) alternate-exchange=leveret.stray" in lines
+    assert "binding leveret.events -[#]-> exchange leveret.route" in lines
+    assert sum("leveret.lanes -[1]-> queue leveret.lane." in line for line in lines) == 16
+
+
+def test_the_hash_follows_the_settings() -> None:
+    """hash_on message_id, or another tenant header."""
+    by_id = build_plan(replace(SPEC, hash_on="message_id")).lines()
+    by_header = build_plan(replace(SPEC, hash_header="x-company")).lines()
+
+    assert "exchange leveret.lanes (x-consistent-hash) hash-property=message_id" in by_id
+    assert "exchange leveret.lanes (x-consistent-hash) hash-header=x-company" in by_header
+
+
+def test_one_lane_needs_no_plugin() -> None:
+    """lanes = 1 without the plugin: a fanout in front of the one lane."""
+    plan = build_plan(replace(SPEC, lanes=1, consistent_hash=False))
+
+    assert not plan.needs_consistent_hash
+    assert "exchange leveret.lanes (fanout)" in plan.lines()
+    assert "binding leveret.lanes -[(any)]-> queue leveret.lane.00" in plan.lines()
+    assert build_plan(SPEC).needs_consistent_hash
+
+
+def test_classic_queues_get_only_what_they_know() -> None:
+    """queue_type = classic: the type is named, and quorum-only arguments are left out."""
+    for queue in build_plan(replace(SPEC, queue_type="classic")).queues:
+        arguments = dict(queue.arguments)
+        assert arguments["x-queue-type"] == "classic"
+        assert not {"x-delivery-limit", "x-dead-letter-strategy"} & arguments.keys()
+        assert queue.follows <= arguments.keys()
+
+
+def test_sources_are_bound_straight_or_through_an_inbox() -> None:
+    """[[sources]]: headers suffice: exchange to exchange; else an inbox queue; the exchange is the user's."""
+    plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
+
+    assert plan.foreign_exchanges == ("crm.events", "shop")
+    assert "binding crm.events -[customer.#]-> queue leveret.inbox.crm" in plan.lines()
+    assert "binding shop -[#]-> exchange leveret.events" in plan.lines()
+    assert "leveret.inbox.shop" not in {queue.name for queue in plan.queues}
+    assert not {"crm.events", "shop"} & {exchange.name for exchange in plan.exchanges}
+
+
+def test_the_plan_is_the_same_every_time_and_counts_its_queues() -> None:
+    """Deterministic; 37 rungs + 16 lanes + 4 due + 4 spill + replay and five ends."""
+    assert build_plan(SPEC) == build_plan(TopologySpec())
+    assert str(build_plan(SPEC)) == str(build_plan(TopologySpec()))
+    assert len(build_plan(SPEC).queues) == 37 + 16 + 4 + 4 + 1 + 5
+
+
+def test_diff_names_what_changes() -> None:
+    """A diff holds the lines that go and come, and nothing when plans are equal."""
+    before, after = build_plan(SPEC), build_plan(replace(SPEC, parked_max_length=5, due_queues=5))
+
+    diff = before.diff(after)
+
+    assert before.diff(build_plan(SPEC)) == ()
+    assert any(line.startswith("- queue leveret.parked") and "x-max-length=10000" in line for line in diff)
+    assert any(line.startswith("+ queue leveret.parked") and "x-max-length=5 " in line for line in diff)
+    assert any(line.startswith("+ queue leveret.due.04") for line in diff)
+    assert len(diff) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"lanes": 0}, "lanes"),
+        ({"lanes": 101}, "lanes"),
+        ({"consistent_hash": False}, "lanes must be 1"),
+        ({"due_queues": 0}, "due_queues"),
+        ({"spill_queues": -1}, "spill_queues"),
+        ({"rungs_s": ()}, "rungs_s"),
+        ({"rungs_s": (0.0, 1.0)}, "rungs_s"),
+        ({"rungs_s": (2.0, 1.0)}, "ascend"),
+        ({"rungs_s": (1.0, 1.0)}, "ascend"),
+        ({"rungs_s": (0.0015,)}, "whole milliseconds"),
+        ({"parked_ttl_s": 0.0}, "parked_ttl_s"),
+        ({"parked_max_length": 0}, "parked_max_length"),
+        ({"delivery_limit": -1}, "delivery_limit"),
+        ({"queue_type": "stream"}, "queue_type"),
+        ({"prefix": "a b"}, "prefix"),
+        ({"sources": (replace(INBOX, name="a.b"),)}, "source name"),
+        ({"sources": (INBOX, INBOX)}, "used twice"),
+        ({"sources": (replace(INBOX, exchange=""),)}, "no exchange"),
+    ],
+)
+def test_a_wrong_spec_is_an_error_that_names_the_field(changes: dict[str, Any], named: str) -> None:
+    """Every bound holds; a delivery limit of -1 is never given (3.10 would drop at the first return)."""
+    with pytest.raises(ValueError, match=named):
+        replace(SPEC, **changes)
