@@ -1,305 +1,154 @@
-"""The proofs' receiver: a small, fast HTTP server that misbehaves as told and logs every request.
+"""The proofs' receiver: ``tests.receiver`` as a child process, and its log as values.
 
-Data flow: JSON rules file -> ``python -m bench.sink RULES LOG`` -> one JSON line a request in LOG.
-It parses only what our client sends (POST, Content-Length), so that it is no bottleneck beside a
-daemon on two cores. Each request's signature is checked at once by the PyPI reference verifier.
+Data flow: request -> tests.receiver (child) -> JSON line -> Seen, checked by the PyPI reference verifier.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import base64
 import json
 import subprocess
 import sys
-import time
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-import uvloop
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from bench.load import secret_of
 from bench.processes import fetch, python_env, spawn, stop, wait_until
+from tests.receiver import flaky_fails
 
-FLUSH_S = 0.1  #: the log on disk is at most this much behind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """How the receiver answers one path, ``/<name>``."""
-
-    secret: str  #: ``whsec_...`` of the subscription; checked by the reference verifier
-    status: int = 200
-    delay_s: float = 0.0
-    flaky_share: float = 0.0  #: this share of attempts answers 503, chosen by :func:`flaky_fails`
-    fail_first: int = 0  #: the first so many attempts of an id answer *fail_status*
-    fail_status: int = 503
-    retry_after: str = ""  #: sent with every failure when not empty
-    gone_after: int = 0  #: over 0: 410 to every request after so many
-    hold: int = 0  #: over 0: first attempts wait until so many are held, then all are answered at once
-    log: bool = True  #: False also leaves out digest and signature check: for heavy loads
+START_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One request, as logged."""
+    """One request, as the receiver logged it."""
 
-    path: str
+    path: str  #: the name that the proof gave the endpoint
     id: str
-    attempt: int  #: how many requests with this id came to this path so far, 1-based
-    status: int
-    began: float  #: Unix seconds: the last byte of the request was read
-    ended: float  #: Unix seconds: the response was written
-    digest: str  #: of the body bytes
-    verified: bool  #: by the reference verifier, on arrival
+    attempt: int  #: how many requests with this id came to this endpoint so far, 1-based
+    status: int  #: 0: its client was gone before the answer
+    began: float  #: Unix seconds when the request had been read
+    ended: float  #: Unix seconds when the answer was written or the connection ended
+    digest: str  #: SHA-256 of the body bytes
+    verified: bool  #: by the reference verifier, while its timestamp was fresh; False without bodies
 
 
-def flaky_fails(webhook_id: str, attempt: int, share: float) -> bool:
-    """Say whether a flaky path answers 503: a fixed function of id and attempt (1-based)."""
-    digest = hashlib.sha256(f"{webhook_id}:{attempt}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the receiver has seen so far, over all endpoints."""
+
+    arrived: int
+    answered: int
+    cut: int  #: their clients went away before the answer
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are neither answered nor cut."""
+        return self.arrived - self.answered - self.cut
 
 
 def flaky_attempts(webhook_id: str, share: float, max_attempts: int) -> tuple[int, bool]:
-    """Return how many attempts an id needs on a flaky path, and whether the last one is taken."""
+    """Return how many attempts an id needs at a flaky endpoint, and whether the last one is taken."""
     for attempt in range(1, max_attempts + 1):
         if not flaky_fails(webhook_id, attempt, share):
             return attempt, True
     return max_attempts, False
 
 
-@dataclass(slots=True)
-class PathState:
-    """One path while the server runs."""
-
-    rule: Rule
-    verifier: Webhook
-    seen: int = 0
-    open: int = 0
-    done: int = 0
-    attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    held: list[asyncio.Future[None]] = field(default_factory=list)
-
-
-class Server:
-    """State shared by all connections."""
-
-    def __init__(self, rules: Mapping[str, Rule], log: Path) -> None:
-        self.paths = {name: PathState(rule, Webhook(rule.secret)) for name, rule in rules.items()}
-        self.lines: list[bytes] = []
-        self.log = log
-
-    def stats(self) -> bytes:
-        """Return requests seen, answered and open per path, as JSON."""
-        return orjson.dumps(
-            {name: {"seen": p.seen, "done": p.done, "open": p.open} for name, p in self.paths.items()}
-        )
-
-    async def flush_for_ever(self) -> None:
-        """Append what was logged to the file every :data:`FLUSH_S`."""
-        with self.log.open("ab") as out:
-            while True:
-                await asyncio.sleep(FLUSH_S)
-                if self.lines:
-                    lines, self.lines = self.lines, []
-                    out.write(b"\n".join(lines) + b"\n")
-                    out.flush()
-
-    def decide(self, path: PathState, attempt: int, webhook_id: str) -> int:
-        """Return the status for this request."""
-        rule = path.rule
-        if rule.gone_after and path.seen > rule.gone_after:
-            return 410
-        if attempt <= rule.fail_first or (rule.hold and attempt == 1):
-            return rule.fail_status
-        if rule.flaky_share and flaky_fails(webhook_id, attempt, rule.flaky_share):
-            return 503
-        return rule.status
-
-    async def wait(self, path: PathState, attempt: int) -> None:
-        """Hold or delay the answer as the rule says."""
-        if path.rule.hold and attempt == 1:
-            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            path.held.append(mine)
-            if len(path.held) >= path.rule.hold:
-                held, path.held = path.held, []
-                for future in held:
-                    if not future.done():
-                        future.set_result(None)
-            await mine
-        elif path.rule.delay_s:
-            await asyncio.sleep(path.rule.delay_s)
-
-
-class Connection(asyncio.Protocol):
-    """One HTTP/1.1 connection: requests in order, one at a time."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.buffer = b""
-        self.task: asyncio.Task[None] | None = None
-        self.transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a request whose client is gone; its answer is never logged."""
-        if self.task is not None:
-            self.task.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        """Answer every request that is complete."""
-        self.buffer += data
-        if self.task is None:
-            self._next()
-
-    def _next(self) -> None:
-        head_end = self.buffer.find(b"\r\n\r\n")
-        if head_end < 0:
-            return
-        lines = self.buffer[:head_end].decode("latin-1").split("\r\n")
-        pairs = (line.split(":", 1) for line in lines[1:])
-        headers = {name.lower(): value.strip() for name, value in pairs}
-        end = head_end + 4 + int(headers.get("content-length", "0"))
-        if len(self.buffer) < end:
-            return
-        body, self.buffer = self.buffer[head_end + 4 : end], self.buffer[end:]
-        name = lines[0].split(" ")[1].lstrip("/")
-        path = self.server.paths.get(name)
-        if path is None:
-            known = name == "_stats"
-            self._answer(200 if known else 404, self.server.stats() if known else b"", "")
-            self._next()
-            return
-        self._take(name, path, headers, body)
-
-    def _take(self, name: str, path: PathState, headers: Mapping[str, str], body: bytes) -> None:
-        began = time.time()
-        webhook_id = headers.get("webhook-id", "")
-        path.seen += 1
-        path.open += 1
-        path.attempts[webhook_id] += 1
-        attempt = path.attempts[webhook_id]
-        status = self.server.decide(path, attempt, webhook_id)
-        seen = Seen(
-            path=name,
-            id=webhook_id,
-            attempt=attempt,
-            status=status,
-            began=began,
-            ended=0.0,
-            digest=hashlib.blake2b(body, digest_size=8).hexdigest() if path.rule.log else "",
-            verified=path.rule.log and verified(path.verifier, headers, body),
-        )
-        if path.rule.delay_s or (path.rule.hold and attempt == 1):
-            self.task = asyncio.get_running_loop().create_task(self._late(path, seen))
-        else:
-            self._finish(path, seen)
-            self._next()
-
-    async def _late(self, path: PathState, seen: Seen) -> None:
-        try:
-            await self.server.wait(path, seen.attempt)
-        except asyncio.CancelledError:
-            path.open -= 1
-            self._log(path, seen, ended=-1.0)
-            raise
-        self._finish(path, seen)
-        self.task = None
-        self._next()
-
-    def _finish(self, path: PathState, seen: Seen) -> None:
-        retry_after = path.rule.retry_after if seen.status >= 400 else ""
-        self._answer(seen.status, b"", retry_after)
-        path.open -= 1
-        path.done += 1
-        self._log(path, seen, ended=time.time())
-
-    def _log(self, path: PathState, seen: Seen, *, ended: float) -> None:
-        if path.rule.log:
-            row = asdict(seen)
-            row["ended"] = ended
-            self.server.lines.append(orjson.dumps(row))
-
-    def _answer(self, status: int, body: bytes, retry_after: str) -> None:
-        extra = f"retry-after: {retry_after}\r\n" if retry_after else ""
-        head = f"HTTP/1.1 {status} x\r\ncontent-length: {len(body)}\r\n{extra}\r\n"
-        self.transport.write(head.encode() + body)
-
-
-def verified(verifier: Webhook, headers: Mapping[str, str], body: bytes) -> bool:
-    """Ask the reference verifier about one request."""
+def verified(name: str, row: Mapping[str, object]) -> bool:
+    """Ask the reference verifier about one logged request; it refuses timestamps older than 5 minutes."""
+    headers = {
+        "webhook-id": str(row["id"]),
+        "webhook-timestamp": str(row["timestamp"]),
+        "webhook-signature": str(row["signature"]),
+    }
     try:
-        verifier.verify(body, dict(headers), json_parse=False)
+        Webhook(secret_of(name)).verify(base64.b64decode(str(row["body"])), headers, json_parse=False)
     except (WebhookVerificationError, ValueError):
         return False
     return True
 
 
-async def serve(rules: Mapping[str, Rule], log: Path) -> None:
-    """Listen on a free port of 127.0.0.1, print it, and answer until killed."""
-    server = Server(rules, log)
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: Connection(server), "127.0.0.1", 0, backlog=4096
-    )
-    port = listener.sockets[0].getsockname()[1]
-    log.with_suffix(".port").write_text(str(port), encoding="utf-8")
-    await server.flush_for_ever()
-
-
 class Sink:
-    """The receiver as a child process."""
+    """The receiver as a child process.
 
-    def __init__(self, folder: Path, rules: Mapping[str, Rule], name: str = "sink") -> None:
-        self.log = folder / f"{name}.jsonl"
-        self._rules = folder / f"{name}-rules.json"
-        self._rules.write_text(json.dumps({n: asdict(rule) for n, rule in rules.items()}), encoding="utf-8")
+    Args:
+        folder: Where its log goes.
+        targets: Name of each endpoint -> path and query for ``tests.receiver``, such as ``/slow?s=1``.
+        bodies: Log whole bodies, so that signatures can be checked.
+    """
+
+    def __init__(self, folder: Path, targets: Mapping[str, str], *, bodies: bool = False) -> None:
+        self.log = folder / "receiver.jsonl"
+        self._targets = dict(targets)
+        self._names = {target: name for name, target in targets.items()}
+        self._bodies = bodies
         self._process: subprocess.Popen[bytes] | None = None
+        self._seen: list[Seen] = []
+        self._read_bytes = 0
         self.port = 0
 
     async def __aenter__(self) -> Sink:
-        argv = [sys.executable, "-m", "bench.sink", str(self._rules), str(self.log)]
-        self._process = spawn(argv, log=self.log.with_suffix(".out"), env=python_env())
-        port_file = self.log.with_suffix(".port")
-        if not await wait_until(lambda: port_file.exists() and port_file.read_text() != "", 15):
+        out = self.log.with_suffix(".out")
+        argv = [sys.executable, "-m", "tests.receiver", "--log", str(self.log)]
+        self._process = spawn([*argv, *(["--bodies"] if self._bodies else [])], log=out, env=python_env())
+        if not await wait_until(lambda: out.read_text().endswith("\n"), START_S):
             raise TimeoutError("the receiver did not start")
-        self.port = int(port_file.read_text())
+        self.port = int(out.read_text().split()[0])
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await stop(self._process)
 
     def url(self, name: str) -> str:
-        """Return the URL of one path."""
-        return f"http://127.0.0.1:{self.port}/{name}"
+        """Return the URL of one endpoint."""
+        return f"http://127.0.0.1:{self.port}{self._targets[name]}"
 
-    async def stats(self) -> dict[str, dict[str, int]]:
-        """Return ``{path: {"seen", "done", "open"}}`` as of now."""
+    async def counts(self) -> Counts:
+        """Return the counts as of now."""
+        found = json.loads(await asyncio.to_thread(fetch, f"http://127.0.0.1:{self.port}/-/counts"))
+        tables = list(found["answers"].values())
+        answered = sum(count for table in tables for status, count in table.items() if status != "0")
+        return Counts(int(found["arrived"]), answered, sum(table.get("0", 0) for table in tables))
 
-        def ask() -> dict[str, dict[str, int]]:
-            found: dict[str, dict[str, int]] = json.loads(fetch(self.url("_stats")))
-            return found
+    async def answered(self) -> int:
+        """Return how many requests were answered."""
+        return (await self.counts()).answered
 
-        return await asyncio.to_thread(ask)
+    async def until_answered(self, wanted: int, timeout_s: float) -> bool:
+        """Wait until *wanted* requests were answered; say whether it came to that."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while await self.answered() < wanted:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.1)
+        return True
 
-    async def total(self, key: str = "done") -> int:
-        """Return one counter summed over all paths."""
-        return sum(counts[key] for counts in (await self.stats()).values())
+    def read(self) -> list[Seen]:
+        """Return every request logged so far, in the order of answering; signatures are checked once."""
+        if self.log.exists():
+            with self.log.open("rb") as log:
+                log.seek(self._read_bytes)
+                whole, _, _ = log.read().rpartition(b"\n")
+            if whole:
+                self._read_bytes += len(whole) + 1
+                self._seen += [self._one(orjson.loads(line)) for line in whole.splitlines()]
+        return list(self._seen)
 
-    async def read(self) -> list[Seen]:
-        """Return every request logged so far, in the order of answering."""
-        await asyncio.sleep(3 * FLUSH_S)
-        if not self.log.exists():
-            return []
-        return [Seen(**orjson.loads(line)) for line in self.log.read_bytes().splitlines()]
-
-
-if __name__ == "__main__":
-    loaded = {name: Rule(**rule) for name, rule in json.loads(Path(sys.argv[1]).read_text()).items()}
-    uvloop.run(serve(loaded, Path(sys.argv[2])))
+    def _one(self, row: Mapping[str, object]) -> Seen:
+        name = self._names[str(row["target"])]
+        return Seen(
+            path=name,
+            id=str(row["id"]),
+            attempt=int(str(row["attempt"])),
+            status=int(str(row["status"])),
+            began=float(str(row["start"])),
+            ended=float(str(row["end"])),
+            digest=str(row["sha256"]),
+            verified=self._bodies and verified(name, row),
+        )

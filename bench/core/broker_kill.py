@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.core.kills import successes
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, secret_of, wait_empty
+from bench.load import EventSpec, make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Sink
+from bench.sink import Sink
 
 KILLS = 3
 DOWN_S = 10.0
 PER_SECOND = 100
 LEAD_S = 6.0  #: load before each kill
-SHARE = 0.3
 END_S = 180.0
-NAMES = ("healthy", "flaky")
+TARGETS = {"healthy": "/ok/healthy", "flaky": "/flaky/flaky?share=0.3"}
 
 GOALS = (Goal(name="kill_broker_lost", text="0", unit="pairs", n=KILLS),)
 
@@ -56,18 +55,14 @@ async def kill_under_load(bench: Bench, broker: Broker, daemon: Daemon) -> int:
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Publish all the time, kill the broker, and count what never arrived."""
-    rules = {
-        "healthy": Rule(secret=secret_of("healthy")),
-        "flaky": Rule(secret=secret_of("flaky"), flaky_share=SHARE),
-    }
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules) as sink,
+        Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url) as daemon,
     ):
         policy = retry(max_attempts=12, max_s=4)
         await daemon.subscribe(
-            [subscription(name, sink.url(name), retry=policy, breaker=NO_BREAKER) for name in NAMES]
+            [subscription(name, sink.url(name), retry=policy, breaker=NO_BREAKER) for name in TARGETS]
         )
         await daemon.start()
         stop = asyncio.Event()
@@ -81,9 +76,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             "kill_broker_queues_empty",
             await wait_empty(broker.management, keep=["leveret.parked"], timeout_s=END_S),
         )
-        taken = successes(await sink.read())
-    lost = [(event.id, name) for event in events for name in NAMES if (event.id, name) not in taken]
-    bench.note("kill_broker_pairs", len(events) * len(NAMES))
+        taken = successes(sink.read())
+    lost = [(event.id, name) for event in events for name in TARGETS if (event.id, name) not in taken]
+    bench.note("kill_broker_pairs", len(events) * len(TARGETS))
     bench.note("kill_broker_duplicates", sum(len(group) - 1 for group in taken.values()))
     bench.note("kill_broker_lost_examples", lost[:10])
     return [Measured(name="kill_broker_lost", value=len(lost), n=kills)]

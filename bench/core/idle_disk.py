@@ -7,17 +7,17 @@ import time
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.core.term import until
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish, secret_of, wait_empty
+from bench.load import make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Sink
+from bench.sink import Sink
 
 DELIVERIES = 50_000
 SIZE_BYTES = 20_000
 RUNGS = 3  #: waits that each delivery goes through: it fails so often, then it is taken
 BATCH = 2_500
 END_S = 1_500.0
+TARGETS = {"late": f"/retry-after/late?s=0&times={RUNGS}"}  #: fails so often; a wait of 0 changes nothing
 SETTLE_S = 30.0  #: from "all queues empty" to the reading
 SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
 
@@ -29,7 +29,7 @@ async def watch(bench: Bench, broker: Broker, sink: Sink, stop: asyncio.Event) -
     most = 0.0
     while not stop.is_set():
         most = max(most, await asyncio.to_thread(broker.disk_mb))
-        bench.say(f"{await sink.total()} requests answered, {most:.0f} MiB at most")
+        bench.say(f"{await sink.answered()} requests answered, {most:.0f} MiB at most")
         with_timeout = asyncio.wait_for(stop.wait(), 15)
         try:
             await with_timeout
@@ -41,10 +41,9 @@ async def watch(bench: Bench, broker: Broker, sink: Sink, stop: asyncio.Event) -
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Send every delivery through three rungs, wait until all is empty, and ask ``du``."""
     count = bench.count(DELIVERIES, 200)
-    rules = {"late": Rule(secret=secret_of("late"), fail_first=RUNGS, log=False)}
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules) as sink,
+        Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
         policy = retry(max_attempts=RUNGS + 3)
@@ -59,8 +58,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         for start in range(0, count, BATCH):
             size = min(BATCH, count - start)
             await publish(broker.url, make_events(f"dsk_{start:06d}", size, size=SIZE_BYTES))
-        done = await until(sink, "done", count * (RUNGS + 1), END_S)
-        bench.note("disk_attempts_per_s", round(await sink.total() / (time.monotonic() - began), 1))
+        done = await sink.until_answered(count * (RUNGS + 1), END_S)
+        bench.note("disk_attempts_per_s", round(await sink.answered() / (time.monotonic() - began), 1))
         empty = await wait_empty(broker.management, timeout_s=120)
         stop.set()
         bench.note("disk_most_mb", round(await watcher, 1))

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 from bench.broker import Broker
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, secret_of, wait_empty
+from bench.load import EventSpec, make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Seen, Sink
+from bench.sink import Seen, Sink
 
 FAILPOINTS = (
     "after-take",
@@ -42,8 +42,7 @@ LAG_S = 0.3  #: the receiver may read a request so long after the sender died; n
 EVENTS_A_KILL = 60
 KILL_WITHIN_S = 30.0  #: a failpoint that is not passed in this time does not count
 END_S = 120.0
-NAMES = ("first", "second", "flaky")
-SHARE = 0.3
+TARGETS = {"first": "/ok/first", "second": "/ok/second", "flaky": "/flaky/flaky?share=0.3"}
 
 GOALS = (
     Goal(name="kill_worker_lost", text="0", unit="pairs", n=KILLS),
@@ -66,15 +65,6 @@ class Run:
     events: list[EventSpec] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)  #: Unix seconds
     points: Counter[str] = field(default_factory=Counter)
-
-
-def rules() -> dict[str, Rule]:
-    """Return two healthy endpoints and a flaky one."""
-    return {
-        "first": Rule(secret=secret_of("first")),
-        "second": Rule(secret=secret_of("second")),
-        "flaky": Rule(secret=secret_of("flaky"), flaky_share=SHARE),
-    }
 
 
 async def round_of(daemon: Daemon, point: str, events: Sequence[EventSpec], url: str) -> float | None:
@@ -121,7 +111,7 @@ async def deliver_the_rest(bench: Bench, daemon: Daemon, sink: Sink, broker: Bro
     keep = ["leveret.parked"]
     empty = await wait_empty(broker.management, keep=keep, timeout_s=END_S)
     bench.note("kill_worker_queues_empty", empty)
-    bench.say(f"the receiver saw {await sink.total()} requests")
+    bench.say(f"the receiver saw {await sink.answered()} requests")
 
 
 def successes(seen: Sequence[Seen]) -> Mapping[tuple[str, str], list[Seen]]:
@@ -157,19 +147,19 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Kill, deliver the rest, count what is missing and what came too often."""
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules()) as sink,
+        Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
         await daemon.subscribe(
             [
                 subscription(name, sink.url(name), retry=retry(**RETRY), breaker=NO_BREAKER, concurrency=256)
-                for name in NAMES
+                for name in TARGETS
             ]
         )
         run = await kill_all(bench, daemon, broker.url)
         await deliver_the_rest(bench, daemon, sink, broker)
         parked = await daemon.listing("parked", "list")
-        seen = await sink.read()
+        seen = sink.read()
     return balance(bench, run, seen, [str(row["event_id"]) for row in parked])
 
 
@@ -181,7 +171,7 @@ def balance(bench: Bench, run: Run, seen: Sequence[Seen], parked: Sequence[str])
     for one in sorted(seen, key=lambda one: one.began):
         by_event[one.id].append(one.began)
         by_pair[one.id, one.path].append(one.began)
-    lost = [(e.id, name) for e in run.events for name in NAMES if (e.id, name) not in taken]
+    lost = [(e.id, name) for e in run.events for name in TARGETS if (e.id, name) not in taken]
     extra = {pair: len(group) - 1 for pair, group in taken.items() if len(group) > 1}
     over = {
         pair: count - allowed

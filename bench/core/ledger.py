@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from bench.broker import Broker
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, secret_of
+from bench.load import EventSpec, make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Seen, Sink, flaky_attempts
+from bench.sink import Seen, Sink, flaky_attempts
 from consumer.core.subscription import subscription_id
 
 EVENTS = 2_000
@@ -97,16 +97,14 @@ class Books:
         return len(self.requests.get((event_id, name), ())) == expected and all(n == expected for n in listed)
 
 
-def rules() -> dict[str, Rule]:
-    """Return the receiver's behaviour per subscription."""
-    return {
-        "healthy": Rule(secret=secret_of("healthy")),
-        "flaky": Rule(secret=secret_of("flaky"), flaky_share=SHARE),
-        "slow": Rule(secret=secret_of("slow"), delay_s=1.0),
-        "dead": Rule(secret=secret_of("dead"), status=503),
-        "dead_breaker": Rule(secret=secret_of("dead_breaker"), status=503),
-        "gone": Rule(secret=secret_of("gone"), gone_after=GONE_AFTER),
-    }
+TARGETS = {
+    "healthy": "/ok/healthy",
+    "flaky": f"/flaky/flaky?share={SHARE}",
+    "slow": "/slow/slow?s=1",
+    "dead": "/status/503/dead",
+    "dead_breaker": "/status/503/dead_breaker",
+    "gone": f"/gone/gone?after={GONE_AFTER}",
+}
 
 
 def subscriptions(sink: Sink) -> list[dict[str, object]]:
@@ -133,7 +131,7 @@ async def publish_steadily(url: str, events: Sequence[EventSpec]) -> None:
 async def keep_books(daemon: Daemon, sink: Sink) -> Books:
     """Read every log and listing."""
     requests: dict[tuple[str, str], list[Seen]] = defaultdict(list)
-    seen = await sink.read()
+    seen = sink.read()
     for one in seen:
         requests[one.id, one.path].append(one)
     names = {subscription_id("t00", name): name for name in NAMES}
@@ -193,7 +191,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     events = make_events("led", bench.count(EVENTS, 120))
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules()) as sink,
+        Sink(bench.folder, TARGETS, bodies=True) as sink,
         Daemon(bench.folder, broker.url) as daemon,
     ):
         await daemon.subscribe(subscriptions(sink))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.core.legs import Track, race
 from bench.daemon import Daemon, subscription
-from bench.load import make_events, secret_of
+from bench.load import make_events
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Sink
+from bench.sink import Sink
 
 EVENTS = 5_000
 HEALTHY = 4
@@ -29,7 +29,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     async with (
         Broker(bench.folder) as broker,
         Nginx(bench.folder) as nginx,
-        Sink(bench.folder, {"slow": Rule(secret=secret_of("slow"), delay_s=SLOW_S)}) as sink,
+        Sink(bench.folder, {"slow": f"/slow/slow?s={SLOW_S:g}"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
         track = Track(bench, broker, nginx, daemon)
@@ -47,7 +47,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         await daemon.subscribe(four)
         await track.lay_out()
         ratio = await race(bench, "slow_sibling", with_slow, alone, bench.count(BLOCKS))
-        served = await sink.total("seen")
+        served = (await sink.counts()).arrived
     bench.note("slow_sibling_slow_requests", served)
     return [Measured(name="slow_sibling_ratio", value=round(ratio, 3), n=len(events), valid=served > 0)]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from bench.broker import Broker
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish, secret_of
+from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Seen, Sink
+from bench.sink import Seen, Sink
 
 ROUNDS = 5
 IN_FLIGHT = 500
@@ -25,10 +25,10 @@ SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "700"}
 GOALS = (Goal(name="term_duplicates", text="0", unit="requests", n=ROUNDS),)
 
 
-async def until(sink: Sink, key: str, wanted: int, timeout_s: float) -> bool:
-    """Wait until a counter of the receiver reaches *wanted*; say whether it did."""
+async def until_in_flight(sink: Sink, wanted: int, timeout_s: float) -> bool:
+    """Wait until *wanted* requests are open at the receiver; say whether it came to that."""
     deadline = time.monotonic() + timeout_s
-    while await sink.total(key) < wanted:
+    while (await sink.counts()).in_flight < wanted:
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.05)
@@ -37,7 +37,7 @@ async def until(sink: Sink, key: str, wanted: int, timeout_s: float) -> bool:
 
 async def one_round(bench: Bench, daemon: Daemon, sink: Sink, in_flight: int) -> float | None:
     """Terminate the daemon with *in_flight* requests open; return when, or None when it did not count."""
-    full = await until(sink, "open", in_flight, 60)
+    full = await until_in_flight(sink, in_flight, 60)
     at = time.time()
     daemon.terminate()
     code = await daemon.wait_exit(EXIT_S)
@@ -48,7 +48,7 @@ async def one_round(bench: Bench, daemon: Daemon, sink: Sink, in_flight: int) ->
 
 def open_at(seen: Sequence[Seen], at: float) -> int:
     """Return how many requests were in flight at *at*, from the log."""
-    return sum(one.began <= at and (one.ended > at or one.ended < 0) for one in seen)
+    return sum(one.began <= at < one.ended for one in seen)
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
@@ -56,10 +56,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     count, in_flight = bench.count(EVENTS, 100), bench.count(IN_FLIGHT, 25)
     stops: list[float | None] = []
     wanted = 0
-    rules = {"slow": Rule(secret=secret_of("slow"), delay_s=ANSWER_S)}
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules) as sink,
+        Sink(bench.folder, {"slow": f"/slow/slow?s={ANSWER_S:g}"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
         await daemon.subscribe(
@@ -74,10 +73,10 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             await publish(broker.url, make_events(f"trm_{number}", count))
             wanted += count
             stops.append(await one_round(bench, daemon, sink, in_flight))
-            if not await until(sink, "done", wanted, END_S):
-                bench.say(f"{await sink.total()} of {wanted} were answered")
+            if not await sink.until_answered(wanted, END_S):
+                bench.say(f"{await sink.answered()} of {wanted} were answered")
         await asyncio.sleep(2 * ANSWER_S)  # a second request for the same event would be under way
-        seen = await sink.read()
+        seen = sink.read()
     return [measure(bench, seen, [at for at in stops if at is not None], wanted)]
 
 

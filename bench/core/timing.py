@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.broker import Broker
-from bench.core.term import until
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish, secret_of
+from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Rule, Seen, Sink
+from bench.sink import Seen, Sink
 from consumer.core.subscription import subscription_id
 
 DELIVERIES = 500
@@ -44,6 +43,11 @@ class Case:
     floor_s: float
     ceiling_s: float
     retry_after: str = ""
+
+    def target(self, count: int) -> str:
+        """Return the receiver's path: hold *count* requests, fail them together, then take all."""
+        header = f"&retry_after={self.retry_after}" if self.retry_after else ""
+        return f"/hold/{self.name}?n={count}&status=503{header}"
 
 
 CASES = (
@@ -72,7 +76,7 @@ def waits_of(seen: Sequence[Seen], path: str) -> dict[str, float]:
     waits = {}
     for webhook_id, group in by_id.items():
         group.sort(key=lambda one: one.began)
-        if len(group) >= 2 and group[0].ended > 0:
+        if len(group) >= 2 and group[0].status:
             waits[webhook_id] = group[1].began - group[0].ended
     return waits
 
@@ -89,22 +93,19 @@ def logged_waits(daemon: Daemon, name: str) -> dict[str, float]:
 
 async def run_case(bench: Bench, case: Case, sink: Sink, url: str, count: int) -> None:
     """Publish one case's events and wait until every second request was answered."""
-    before = await sink.total()
+    before = await sink.answered()
     await publish(url, make_events(f"tim_{case.name}", count, kind=f"timing.{case.name}"))
-    if not await until(sink, "done", before + 2 * count, 60):
-        bench.say(f"{case.name}: {await sink.total() - before} of {2 * count} requests came")
+    if not await sink.until_answered(before + 2 * count, 60):
+        bench.say(f"{case.name}: {await sink.answered() - before} of {2 * count} requests came")
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Measure the rate of this machine, then the three waits."""
     count, rate_count = bench.count(DELIVERIES, 40), bench.count(RATE_EVENTS, 100)
-    rules = {"rate": Rule(secret=secret_of("rate"))} | {
-        case.name: Rule(secret=secret_of(case.name), hold=count, retry_after=case.retry_after)
-        for case in CASES
-    }
+    targets = {"rate": "/ok/rate"} | {case.name: case.target(count) for case in CASES}
     async with (
         Broker(bench.folder) as broker,
-        Sink(bench.folder, rules) as sink,
+        Sink(bench.folder, targets) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
         await daemon.subscribe(
@@ -122,10 +123,10 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         )
         await daemon.start()
         await publish(broker.url, make_events("tim_rate", rate_count, kind="timing.rate"))
-        await until(sink, "done", rate_count, 60)
+        await sink.until_answered(rate_count, 60)
         for case in CASES:
             await run_case(bench, case, sink, broker.url, count)
-        seen = await sink.read()
+        seen = sink.read()
         logged = {case.name: logged_waits(daemon, case.name) for case in CASES}
     return measure(bench, seen, logged, count)
 
