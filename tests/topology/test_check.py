@@ -200,7 +200,7 @@ def test_harmless_policies_are_not_named(record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bound", [5, 12])
 def test_the_highest_priority_holds_and_the_operator_lowers(bound: int) -> None:
-    """One policy holds alone; the operator's number bounds it, never raises it. Source: RabbitMQ "Policies"."""
+    """One policy holds alone; the operator's number bounds it and never raises it (RabbitMQ "Policies")."""
     low, high = policy({"expires": 1}, name="low"), policy({"max-length": 9}, name="high", priority=2)
     operator = policy({"max-length": bound}, name="op")
 
