@@ -51,13 +51,10 @@ _PEER_GONE: int = getattr(select, "POLLRDHUP", 0)
 class SenderOptions:
     """How webhooks are sent; one for all endpoints."""
 
-    connect_timeout_s: float = (
-        5.0  #: bound on look-up, TCP and TLS together; the request's deadline holds too
-    )
-    resolve_timeout_s: float = 4.0  #: bound on the look-up alone; below the connect timeout, to be told apart
-    max_response_bytes: int = (
-        16_384  #: kept of a response body, at least 1; a longer one costs the connection
-    )
+    connect_timeout_s: float = 5.0  #: bound on look-up, TCP and TLS together, within the total deadline
+    resolve_timeout_s: float = 4.0  #: bound on the look-up alone; shorter, to be told apart
+    resolve_cache_s: float = 10.0  #: how long found addresses serve new connections; 0: looked up for each
+    max_response_bytes: int = 16_384  #: kept of a response body, at least 1; a longer one is cut off
     keepalive_s: float = 4.0  #: idle life of a connection; Node.js and uvicorn close after 5 s
     connections_per_host: int = 0  #: 0: as many as there are requests in flight, which the flow bounds
     ca_file: str | None = None  #: PEM file of authorities trusted beside the system's
@@ -239,6 +236,8 @@ class AiohttpSender:
                 ssl=self._tls,
                 resolver=GuardedResolver(self._resolve, options.egress, options.resolve_timeout_s, tls=tls),
                 socket_factory=guarded_socket(options.egress, tls=tls),
+                use_dns_cache=options.resolve_cache_s > 0,
+                ttl_dns_cache=options.resolve_cache_s,  # type: ignore[arg-type]  # it takes fractions too
                 limit=0,
                 limit_per_host=options.connections_per_host,
                 keepalive_timeout=options.keepalive_s,

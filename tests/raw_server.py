@@ -1,0 +1,127 @@
+"""Servers that say whatever bytes a test wants, for clients that must survive them.
+
+Data flow: client -> (RawServer) the test's own talk with reader and writer; what was read is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TypeAlias
+
+Talk: TypeAlias = Callable[["Call"], Awaitable[None]]
+
+
+class Call:
+    """One accepted connection."""
+
+    def __init__(self, server: RawServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._server = server
+
+    async def request(self) -> bytes:
+        """Read one whole request and keep it; raises IncompleteReadError when the client leaves."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        size = 0
+        for line in head.split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                size = int(value)
+        whole = head + await self.reader.readexactly(size)
+        self._server.requests.append(whole)
+        return whole
+
+    async def say(self, data: bytes) -> None:
+        """Write and flush."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def gone(self) -> None:
+        """Wait until the client has closed its side, reading what comes before."""
+        while await self.reader.read(65_536):
+            pass
+
+
+class RawServer:
+    """Listens on a free port of 127.0.0.1 and talks as told. An async context manager."""
+
+    def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None) -> None:
+        self.requests: list[bytes] = []
+        self.connections = 0  #: accepted so far
+        self.open = 0  #: open now, as far as the talks know
+        self.port = 0
+        self._talk = talk
+        self._tls = tls
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    def url(self, path: str = "/hook", *, host: str = "127.0.0.1") -> str:
+        """Return a URL of this server."""
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
+
+    async def __aenter__(self) -> RawServer:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.get_running_loop().create_task(self._run(Call(self, reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, call: Call) -> None:
+        self.open += 1
+        try:
+            await self._talk(call)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client left
+        finally:
+            self.open -= 1
+            call.writer.transport.abort()
+
+
+def says(answer: bytes, *, close: bool = False) -> Talk:
+    """Return a talk that answers every request with the same bytes, and then closes if told to."""
+
+    async def talk(call: Call) -> None:
+        while True:
+            await call.request()
+            await call.say(answer)
+            if close:
+                call.writer.close()
+                await call.writer.wait_closed()
+                return
+
+    return talk
+
+
+def ok(*, body: bytes = b"", headers: bytes = b"", status: bytes = b"200 OK") -> bytes:
+    """Return one well-formed response."""
+    return b"HTTP/1.1 %b\r\n%bContent-Length: %d\r\n\r\n%b" % (status, headers, len(body), body)
+
+
+async def eventually(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
+    """Wait until *condition* holds, looking between the loop's rounds."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - the condition is often the kernel's, which sets no event
+            await asyncio.sleep(0.001)
+
+
+def open_files() -> int:
+    """Return how many file descriptors this process has open."""
+    return len(os.listdir("/proc/self/fd"))
