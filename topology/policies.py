@@ -3,7 +3,7 @@
 A policy and an argument for the same thing are merged by the broker: for TTL, lengths and delivery limit the
 smaller one holds, for ``overflow`` the policy holds, for dead-letter settings the argument holds where there
 is one.
-Source: rabbitmq-server 3.10, rabbit_quorum_queue:gather_policy_config and rabbit_queue_type_util.
+Source: RabbitMQ "Policies"; overflow, message TTL and dead-letter key tried on quorum queues of 3.10.8.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def effective_policy(
         policies: Records with ``name``, ``pattern``, ``apply-to``, ``priority`` and ``definition``.
         operators: Likewise, the operator's.
 
-    Source: RabbitMQ "Policies" and rabbit_policy:merge_operator_definitions.
+    Source: RabbitMQ "Policies", on operator policies.
     """
     matches = [match for match in (_first(name, kind, policies), _first(name, kind, operators)) if match]
     merged: dict[str, Any] = {}

@@ -70,7 +70,7 @@ def parse_refusal(text: str) -> Difference | None:
 
     The broker names the first argument that differs, not all of them.
 
-    Source: rabbitmq-server, rabbit_misc:assert_args_equivalence (3.10 and 4.0 use the same words).
+    Source: the words of RabbitMQ 3.10.8, as recorded from a real broker.
     """
     match = _INEQUIVALENT.search(text)
     if match is None:
