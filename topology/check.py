@@ -27,9 +27,8 @@ Record: TypeAlias = Mapping[str, Any]
 HANDLES_PER_QUEUE = 3
 """File handles that a quorum queue reserves on 3.10. Source: Architecture, "Lanes are few and fixed"."""
 
-HANDLES_SHARE = 0.9
-"""Share of a node's handles that may be reserved. Source: Architecture: connections stop at 300 to 325 queues of
-1,024 handles, which is 0.88 to 0.95."""
+HANDLES_SHARE = 0.8
+"""Share of a node's handles that may be reserved; connections stop from 0.88 on (Architecture, ibid.)."""
 
 _FLAGS = {
     "quorum_queue": "quorum queues",

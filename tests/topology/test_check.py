@@ -136,7 +136,7 @@ def test_queues_of_a_larger_plan_are_named() -> None:
     [
         ({"exchange_types": frozenset({"topic"})}, "plugin", "rabbitmq-plugins enable"),
         ({"flags": {"stream_queue": "disabled"}}, "feature flag stream_queue", "enable_feature_flag"),
-        ({"quorum_queues": 320}, "node rabbit@a", "open-file limit"),
+        ({"quorum_queues": 274}, "node rabbit@a", "open-file limit"),
         ({"gaps": ["/api/nodes (403)"]}, "management API /api/nodes (403)", "monitoring"),
     ],
 )
@@ -151,7 +151,7 @@ def test_the_node_is_looked_at(changes: dict[str, Any], subject: str, remedy: st
 def test_newer_servers_reserve_no_handles() -> None:
     """4.0.5 was fine with 1,200 quorum queues at the default limit; flags that are gone are no finding."""
     assert findings(version="4.0.5", quorum_queues=1200, flags={}) == []
-    assert findings(quorum_queues=300) == []
+    assert findings(quorum_queues=273) == []
 
 
 @pytest.mark.parametrize(
