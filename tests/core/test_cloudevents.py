@@ -97,7 +97,8 @@ def test_mixed_prefixes_are_parked() -> None:
     headers = {**binary("ce-").headers, **binary("cloudEvents_").headers}
 
     assert parked(message(headers=headers)) == "malformed"
-    assert parked(message(headers={"ce-id": "1", "cloudEvents:id": "1"})) == "malformed"
+    assert parked(message(headers={"ce-id": "1", "cloudEvents:source": "/shop"})) == "malformed"
+    assert parked(message(headers={"cloudEvents_id": "1", "cloudEvents:source": "/shop"})) == "malformed"
     assert parked(message(headers={"ce-id": "1", "CE-ID": "2"})) == "malformed"
 
 

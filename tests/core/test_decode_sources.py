@@ -167,6 +167,7 @@ def test_a_body_that_is_no_json_gives_nothing_to_rules() -> None:
         ("routing_key", FromRoutingKey(None)),
         ("body:", FromBody(())),
         ("body:/a~1b/~0/0", FromBody(("a/b", "~", "0"))),
+        ("body:/~01", FromBody(("~1",))),
         ("const:acme", Const("acme")),
     ],
 )
