@@ -57,7 +57,7 @@ bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
 
 .PHONY: test-interop
 test-interop: $(READY) ## Verify our signatures with the npm verifier and openssl
-	sh scripts/test-interop.sh
+	sh tests/interop/run.sh
 
 .PHONY: test-brokers
 test-brokers: $(READY) ## The suite and the proof on RabbitMQ 4.0 (Debian trixie); needs root
