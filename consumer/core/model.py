@@ -30,6 +30,7 @@ class RawMessage:
     queue: str = ""  #: the queue that we consumed from
     redelivered: bool = False
     delivery_count: int = 0  #: header ``x-delivery-count``: how often it came back unsettled
+    fault: str | None = None  #: why its headers could not be read at all
 
 
 class DataForm(StrEnum):

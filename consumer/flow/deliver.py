@@ -90,7 +90,9 @@ class Deliverer:
         if world.reach is not None:
             await world.reach("after-take")
         try:
-            if raw.delivery_count >= world.bounds.suspect_after and job.source is not Source.SUSPECT:
+            if raw.fault is not None:
+                await self._park_unreadable(job, raw.fault)
+            elif raw.delivery_count >= world.bounds.suspect_after and job.source is not Source.SUSPECT:
                 await self._move_to_suspect(job)
             elif job.source in OURS or (job.source is Source.SUSPECT and not is_wrapped(raw)):
                 await self._handle_delivery(job)
@@ -109,6 +111,11 @@ class Deliverer:
         for task in self._requests:
             task.cancel()
         return len(self._requests)
+
+    async def _park_unreadable(self, job: Job, fault: str) -> None:
+        detail = f"its headers cannot be read: {fault}"
+        await self._outbox.park_raw(job.incoming.message, ParkReason.MALFORMED, detail)
+        await job.incoming.ticket.ack()
 
     # events
 

@@ -16,8 +16,11 @@ from aiormq.connection import Connection
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError
+from consumer.edges.broker import frames
 from consumer.flow.observe import Observer
 from consumer.settings.sections import AmqpSettings
+
+frames.install()
 
 # aiormq calls a connection stuck after (heartbeat + 1) x 3 s without a frame. A cut without FIN has to be
 # noticed within two heartbeats: (10 + 1) x 1.3 s, looked at every 5 s, is at most 19.3 s.

@@ -13,11 +13,12 @@ from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
-from aiormq.channel import Channel
 from aiormq.connection import Connection
 
 from consumer.core.model import RawMessage
+from consumer.edges.broker.acks import Acks
 from consumer.edges.broker.connect import CONNECTION_ERRORS, closed, open_channel, underlay
+from consumer.edges.broker.frames import UNREADABLE
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
@@ -36,35 +37,25 @@ class Window:
 
 
 class ChannelTicket:
-    """Settles one message on the channel that it came by, and on no other.
+    """Settles one message on the channel that it came by, and on no other."""
 
-    A delivery tag means nothing on another channel, so a ticket never outlives its own.
-    """
+    __slots__ = ("_acks", "_tag")
 
-    __slots__ = ("_observe", "_tag", "channel")
-
-    def __init__(self, channel: Channel, tag: int, observe: Observer) -> None:
-        self.channel = channel
+    def __init__(self, acks: Acks, tag: int) -> None:
+        self._acks = acks
         self._tag = tag
-        self._observe = observe
 
     def alive(self) -> bool:
         """Whether the message is still ours to settle."""
-        return not self.channel.is_closed
+        return not self._acks.channel.is_closed
 
     async def ack(self) -> None:
         """Settle it; on a dead channel: count, it will come again."""
-        try:
-            await self.channel.basic_ack(self._tag, wait=False)
-        except CONNECTION_ERRORS:
-            self._observe.series.stale_settles.inc()
+        self._acks.ack(self._tag)
 
     async def requeue(self) -> None:
         """Give it back; on a dead channel the broker has done so already."""
-        try:
-            await self.channel.basic_nack(self._tag, requeue=True, wait=False)
-        except CONNECTION_ERRORS:
-            self._observe.series.stale_settles.inc()
+        await self._acks.requeue(self._tag)
 
 
 @dataclass(slots=True)
@@ -76,7 +67,7 @@ class WindowReader:
     deliver: Callable[[Source, Incoming], None]
     on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
     consuming: bool = False
-    _channel: Channel | None = None
+    _acks: Acks | None = None
     _cancelled: asyncio.Event | None = None
 
     async def run(self, connection: AbstractConnection) -> None:
@@ -84,7 +75,8 @@ class WindowReader:
         transport, pause_s = underlay(connection), REOPEN_FIRST_S
         while not transport.is_closed:
             try:
-                await self._consume(await open_channel(connection, confirms=False))
+                channel = await open_channel(connection, confirms=False)
+                await self._consume(Acks(channel, self.observe))
                 pause_s = REOPEN_FIRST_S
                 await self._until_broken(transport)
             except CONNECTION_ERRORS as error:
@@ -97,39 +89,42 @@ class WindowReader:
 
     async def stop(self) -> None:
         """Cancel the consumers; the channel stays open for acks."""
-        channel, self.consuming = self._channel, False
-        if channel is None:
+        acks, self.consuming = self._acks, False
+        if acks is None:
             return
         try:
-            for tag in list(channel.consumers):
-                await channel.basic_cancel(tag, timeout=5)
+            for tag in list(acks.channel.consumers):
+                await acks.channel.basic_cancel(tag, timeout=5)
         except CONNECTION_ERRORS:
             return
 
     async def flush(self) -> None:
         """Return once the broker has everything that was settled: its answer stands behind the acks."""
-        if self._channel is not None and not self._channel.is_closed:
-            await self._channel.basic_qos(prefetch_count=self.window.prefetch, timeout=5)
+        acks = self._acks
+        if acks is not None and not acks.channel.is_closed:
+            await acks.flush()
+            await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=5)
 
     async def resume(self) -> None:
         """Consume again after :meth:`stop`."""
-        if self._channel is not None and not self._channel.is_closed:
-            await self._consume(self._channel)
+        if self._acks is not None and not self._acks.channel.is_closed:
+            await self._consume(self._acks)
 
-    async def _consume(self, channel: Channel) -> None:
-        self._channel, self._cancelled = channel, asyncio.Event()
+    async def _consume(self, acks: Acks) -> None:
+        channel = acks.channel
+        self._acks, self._cancelled = acks, asyncio.Event()
         await channel.basic_qos(prefetch_count=self.window.prefetch)
         cancelled = self._cancelled
         channel.on_consumer_cancel_callbacks.add(lambda _frame: cancelled.set())
         for queue in self.window.queues:
             await channel.queue_declare(queue, passive=True)
-            await channel.basic_consume(queue, self._callback(channel, queue), no_ack=False)
+            await channel.basic_consume(queue, self._callback(acks, queue), no_ack=False)
         self.consuming = True
 
     async def _until_broken(self, transport: Connection) -> None:
-        channel, cancelled = self._channel, self._cancelled
-        if channel is None or cancelled is None:
+        if self._acks is None or self._cancelled is None:
             return
+        channel, cancelled = self._acks.channel, self._cancelled
         waiting = asyncio.ensure_future(cancelled.wait())
         closing = asyncio.ensure_future(closed(channel, transport))
         try:
@@ -141,12 +136,13 @@ class WindowReader:
             self.observe.warned("window.cancelled", source=self.window.source.value)
             await channel.close(timeout=5)
 
-    def _callback(self, channel: Channel, queue: str) -> Callable[[DeliveredMessage], Any]:
-        deliver, source, observe = self.deliver, self.window.source, self.observe
+    def _callback(self, acks: Acks, queue: str) -> Callable[[DeliveredMessage], Any]:
+        deliver, source = self.deliver, self.window.source
 
         async def take(message: DeliveredMessage) -> None:
-            ticket = ChannelTicket(channel, message.delivery.delivery_tag or 0, observe)  # type: ignore[union-attr]
-            deliver(source, Incoming(raw_message(message, queue), ticket))
+            deliver(
+                source, Incoming(raw_message(message, queue), ChannelTicket(acks, message.delivery_tag or 0))
+            )
 
         return take
 
@@ -174,4 +170,5 @@ def raw_message(message: DeliveredMessage, queue: str) -> RawMessage:
         queue=queue,
         redelivered=bool(delivery.redelivered),
         delivery_count=count if isinstance(count, int) else 0,
+        fault=headers.get(UNREADABLE),
     )
