@@ -85,7 +85,8 @@ def _classify_connect(fault: aiohttp.ClientConnectorError) -> tuple[Kind, str]:
         case TimeoutError():
             kind = Kind.TIMEOUT_CONNECT
         case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError():
-            kind = Kind.RESET
+            # A SYN is refused, never reset: the connection stood, and the handshake was cut.
+            return Kind.TLS, "the server hung up in the TLS handshake"
         case _:
             kind = Kind.REFUSED  # also no route to the host, and several addresses that failed unlike
     return kind, shown(cause.strerror or str(cause))

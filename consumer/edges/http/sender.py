@@ -20,9 +20,11 @@ from __future__ import annotations
 import asyncio
 import select
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from aiohttp import ClientRequest, ClientTimeout, StreamReader, TCPConnector
+from aiohttp import ClientPayloadError, ClientRequest, ClientTimeout, StreamReader, TCPConnector
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
@@ -115,7 +117,8 @@ class AiohttpSender:
         """Send *request* under its total deadline and say what came of it.
 
         The status decides as soon as there is one: a body that is cut, endless or malformed changes
-        neither a success nor a failure. Nothing is followed, kept as a cookie, or decompressed.
+        neither a success nor a failure, unless what breaks it came in one segment with the head: the
+        parser then gives up both. Nothing is followed, kept as a cookie, or decompressed.
 
         Returns:
             An Outcome whatever happens; unknown faults are ``CLIENT_ERROR`` with the type's name.
@@ -162,7 +165,7 @@ class AiohttpSender:
         else:
             line.transport.writelines((head, request.body))
         attempt.message, payload = await _read_head(line.protocol)
-        whole = await self._read_body(payload, attempt)
+        whole = await self._read_body(payload, attempt, line.protocol)
         if whole and not line.transport.get_write_buffer_size():
             attempt.line = None
             self._in_flight.discard(line.protocol)
@@ -187,15 +190,20 @@ class AiohttpSender:
                 await asyncio.sleep(0)  # lets the loop see every other close that came with this one
         raise ConnectionResetError("the server closed the connection before anything was written")
 
-    async def _read_body(self, payload: StreamReader, attempt: _Attempt) -> bool:
+    async def _read_body(self, payload: StreamReader, attempt: _Attempt, protocol: ResponseHandler) -> bool:
         """Read at most ``max_response_bytes``; return whether that was all of the body."""
         limit = self._options.max_response_bytes
-        body = b""
-        while not payload.at_eof():
-            body += await payload.readany()
+        if payload.is_eof():  # nearly always: it came with the head
+            body = payload.read_nowait()
             attempt.body = body[:limit]
-            if len(body) > limit:
-                return False
+            return len(body) <= limit
+        body = b""
+        with _ends_with(protocol, payload):
+            while not payload.at_eof():
+                body += await payload.readany()
+                attempt.body = body[:limit]
+                if len(body) > limit:
+                    return False
         return True
 
     def _cut(self, line: _Line) -> None:
@@ -291,3 +299,39 @@ async def _read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, Str
         if message.code == 101:
             raise AttemptFailed(Kind.PROTOCOL, "101: the server switched protocols unasked")
     raise AttemptFailed(Kind.PROTOCOL, "1xx responses without end")
+
+
+@contextmanager
+def _ends_with(protocol: ResponseHandler, payload: StreamReader) -> Iterator[None]:
+    """Make a body that is still to come end with its connection.
+
+    On a malformed chunk aiohttp closes the connection, and its C parser then forgets the body: without this
+    its reader would wait for the deadline.
+    """
+    closed = protocol.closed
+    if closed is None:  # it closed between head and body; a whole or a cut body knows that itself
+        _end_body(payload)
+        yield
+        return
+
+    def end(_: asyncio.Future[None]) -> None:
+        _end_body(payload)
+
+    closed.remove_done_callback(_retrieve)
+    closed.add_done_callback(_retrieve)
+    closed.add_done_callback(end)
+    try:
+        yield
+    finally:
+        closed.remove_done_callback(end)
+
+
+def _end_body(payload: StreamReader) -> None:
+    if not payload.is_eof() and payload.exception() is None:
+        payload.set_exception(ClientPayloadError("the connection ended within a malformed body"))
+
+
+def _retrieve(closed: asyncio.Future[None]) -> None:
+    """Look at how a connection ended, or asyncio would complain that nobody did."""
+    if not closed.cancelled():
+        closed.exception()
