@@ -26,6 +26,7 @@ class Acks:
         self._head = 0  #: every tag up to this one is settled and told
         self._flushing: asyncio.Task[None] | None = None
         self._planned = False
+        self._writing = asyncio.Lock()
 
     def ack(self, tag: int) -> None:
         """Settle *tag*; the broker hears of it within a few milliseconds."""
@@ -37,30 +38,36 @@ class Acks:
     async def requeue(self, tag: int) -> None:
         """Give *tag* back to the broker now."""
         self._told.add(tag)
-        try:
-            await self.channel.basic_nack(tag, requeue=True, wait=False)
-        except CONNECTION_ERRORS:
-            self._observe.series.stale_settles.inc()
+        async with self._writing:
+            try:
+                await self.channel.basic_nack(tag, requeue=True, wait=False)
+            except CONNECTION_ERRORS:
+                self._observe.series.stale_settles.inc()
 
     async def flush(self) -> None:
-        """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one."""
+        """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one.
+
+        The frame of the run names its last tag that is still to be told: to the broker a tag that was
+        told before is unknown, which closes the channel.
+        """
         self._planned = False
-        run_end = self._head
-        while (tag := run_end + 1) in self._due or tag in self._told:
+        due, last_in_run = self._due, 0
+        while (tag := self._head + 1) in due or tag in self._told:
             self._told.discard(tag)
-            run_end = tag
-        single = sorted(tag for tag in self._due if tag > run_end)
-        due_in_run = len(self._due) - len(single)
-        self._due.clear()
-        self._head = run_end
+            if tag in due:
+                last_in_run = tag
+            self._head = tag
+        single = sorted(tag for tag in due if tag > self._head)
+        self._due = set()
         self._told.update(single)
-        try:
-            if due_in_run:
-                await self.channel.basic_ack(run_end, multiple=True, wait=False)
-            for tag in single:
-                await self.channel.basic_ack(tag, wait=False)
-        except CONNECTION_ERRORS:
-            self._observe.series.stale_settles.inc(due_in_run + len(single))
+        async with self._writing:  # a later run must not overtake the single acks below it
+            try:
+                if last_in_run:
+                    await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
+                for tag in single:
+                    await self.channel.basic_ack(tag, wait=False)
+            except CONNECTION_ERRORS:
+                self._observe.series.stale_settles.inc(len(due))
 
     def _start_flush(self) -> None:
         self._flushing = asyncio.get_running_loop().create_task(self.flush())

@@ -169,6 +169,17 @@ async def closed(*resources: Connection | Channel) -> None:
             closing.cancel()
 
 
+async def close_reason(channel: Channel) -> str:
+    """Say why a channel closed, in the broker's words."""
+    try:
+        await channel.closing
+    except asyncio.CancelledError:
+        return "closed by us"
+    except CONNECTION_ERRORS as error:
+        return _reason(error)
+    return "closed normally"
+
+
 def _reason(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     return text[:300]

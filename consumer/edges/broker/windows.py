@@ -17,7 +17,7 @@ from aiormq.connection import Connection
 
 from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
-from consumer.edges.broker.connect import CONNECTION_ERRORS, closed, open_channel, underlay
+from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, closed, open_channel, underlay
 from consumer.edges.broker.frames import UNREADABLE
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -132,9 +132,12 @@ class WindowReader:
         finally:
             waiting.cancel()
             closing.cancel()
+        source = self.window.source.value
         if cancelled.is_set():
-            self.observe.warned("window.cancelled", source=self.window.source.value)
+            self.observe.warned("window.cancelled", source=source)
             await channel.close(timeout=5)
+        elif not transport.is_closed:
+            self.observe.warned("window.closed", source=source, detail=await close_reason(channel))
 
     def _callback(self, acks: Acks, queue: str) -> Callable[[DeliveredMessage], Any]:
         deliver, source = self.deliver, self.window.source
