@@ -10,6 +10,7 @@ members only tell endpoints apart, so ``/ok/a`` and ``/ok/b`` are two endpoints.
 
     /ok                                    200
     /status/503                            that status
+    /redirect?to=URL&status=302            that status with ``Location: URL``
     /slow?s=1                              200 after s seconds
     /flaky?share=0.3&status=503            status when :func:`flaky_fails` says so, else 200
     /gone?after=100                        200 for the first *after* requests, then 410
@@ -118,10 +119,6 @@ class Target:
         """Return a number of the query."""
         return float(self.query.get(name, default))
 
-    def status(self, default: int = 503) -> int:
-        """Return the status of the query."""
-        return int(self.query.get("status", default))
-
 
 def parse_target(text: str) -> Target:
     """Parse a request target such as ``/slow/a?s=1``."""
@@ -212,6 +209,7 @@ class Receiver:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append((count, waiter))
             await waiter
+            self._waiters.remove((count, waiter))
 
     def take(self, request: Received, peer: Peer) -> None:
         """Handle one request: answer now, later, or never."""
@@ -228,8 +226,9 @@ class Receiver:
             self.requests.append(request)
         self._arrived += 1
         self._behave(seen, request, peer)
-        if self._waiters:
-            self._wake()
+        for count, waiter in self._waiters:
+            if count <= self._arrived and not waiter.done():
+                waiter.set_result(None)
 
     def answer(self, request: Received, peer: Peer, status: int, headers: bytes = b"") -> None:
         """Log the request with its answer, then write the answer."""
@@ -250,17 +249,22 @@ class Receiver:
         match target.behaviour:
             case "status":
                 self.answer(request, peer, int(target.segments[0]))
+            case "redirect":
+                header = f"location: {target.query.get('to', '/ok')}\r\n".encode()
+                self.answer(request, peer, target.status(302), header)
             case "slow":
                 later = asyncio.get_running_loop().call_later
-                later(target.number("s", 1), self._answer_late, request, peer, target.status(200))
+                later(
+                    target.number("s", 1), self._answer_late, request, peer, int(target.number("status", 200))
+                )
             case "flaky":
                 fails = flaky_fails(request.webhook_id, request.attempt, target.number("share", 0.3))
-                self.answer(request, peer, target.status() if fails else 200)
+                self.answer(request, peer, int(target.number("status", 503)) if fails else 200)
             case "gone":
                 self.answer(request, peer, 200 if seen.requests <= target.number("after", 0) else 410)
             case "retry-after" if request.attempt <= target.number("times", 1):
                 header = f"retry-after: {target.query.get('s', '1')}\r\n".encode()
-                self.answer(request, peer, target.status(), header)
+                self.answer(request, peer, int(target.number("status", 503)), header)
             case "hold" if seen.requests <= target.number("n", 1):
                 self._hold(seen, request, peer)
             case "hang":
@@ -274,7 +278,7 @@ class Receiver:
         target = seen.target
         wait = target.query.get("retry_after")
         header = f"retry-after: {wait}\r\n".encode() if wait else b""
-        seen.held.append(lambda: self._answer_late(request, peer, target.status(), header))
+        seen.held.append(lambda: self._answer_late(request, peer, int(target.number("status", 503)), header))
         if seen.requests == target.number("n", 1):
             held, seen.held = seen.held, []
             for release in held:
@@ -291,13 +295,6 @@ class Receiver:
         for (target, status), count in self.counts.items():
             table.setdefault(target, {})[str(status)] = count
         return orjson.dumps({"arrived": self._arrived, "connections": self.connections, "answers": table})
-
-    def _wake(self) -> None:
-        due = [waiter for count, waiter in self._waiters if count <= self._arrived]
-        self._waiters = [(count, waiter) for count, waiter in self._waiters if count > self._arrived]
-        for waiter in due:
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 class Peer(asyncio.Protocol):
