@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import orjson
 
+from consumer.core import fields
 from consumer.core.errors import BadEvent
 from consumer.core.model import Attempt, DataForm, Event, Kind, ParkReason, RawMessage
 
 VERSION = 1
 READABLE_VERSIONS = (1,)  #: this one and the one before it, for rolling upgrades
 KEPT_ATTEMPTS = 64  #: a delivery message remembers at most this many attempts
+WRAPPED_HEADERS_BYTES = 49_152  #: of a producer's headers that a wrapper keeps, as JSON
+SHORT_BYTES = 255  #: longest AMQP short string, such as the property ``content_type``
 
 _V = "leveret-v"
 _RAW = "leveret-raw"
@@ -101,7 +104,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
         )
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None
 
 
@@ -113,22 +116,28 @@ def is_ours(raw: RawMessage) -> bool:
 def wrap_raw(raw: RawMessage) -> dict[str, object]:
     """Write what a producer's message carried as one header, so that it can be moved unread.
 
-    Header values that are no plain text, number or truth value are written as text, shortened.
+    What decoding makes of the message stays the same. Values that no event is read from (tables, arrays,
+    decimals) are kept as an array of one shortened text. Where the headers are too many for one AMQP frame,
+    which cannot be split, the longest are left out.
+
+    Source: AMQP 0-9-1, 4.2.6 (a content header is one frame; RabbitMQ's default frame_max is 131,072).
     """
     outer = {
-        "headers": {str(k)[:255]: _plain(v) for k, v in list(raw.headers.items())[:200]},
-        "exchange": raw.exchange,
-        "routing_key": raw.routing_key,
-        "content_type": raw.content_type,
-        "content_encoding": raw.content_encoding,
-        "message_id": raw.message_id,
-        "type": raw.type,
-        "timestamp_s": raw.timestamp_s,
-        "expiration": raw.expiration,
-        "app_id": raw.app_id,
-        "correlation_id": raw.correlation_id,
+        "headers": _bounded_headers(raw.headers),
+        "exchange": _plain(raw.exchange),
+        "routing_key": _plain(raw.routing_key),
+        "content_type": _plain(raw.content_type),
+        "content_encoding": _plain(raw.content_encoding),
+        "message_id": _plain(raw.message_id),
+        "type": _plain(raw.type),
+        "timestamp_s": _plain(raw.timestamp_s),
+        "expiration": _plain(raw.expiration),
+        "app_id": _plain(raw.app_id),
+        "correlation_id": _plain(raw.correlation_id),
+        "queue": _plain(raw.queue),
+        "fault": _plain(raw.fault),
     }
-    return {_V: VERSION, _RAW: orjson.dumps(outer, default=str, option=orjson.OPT_NON_STR_KEYS).decode()}
+    return {_V: VERSION, _RAW: orjson.dumps(outer).decode()}
 
 
 def is_wrapped(raw: RawMessage) -> bool:
@@ -143,10 +152,16 @@ def unwrap_raw(raw: RawMessage) -> RawMessage:
         BadEvent: the wrapper is not ours.
     """
     try:
-        fields = orjson.loads(str(raw.headers[_RAW]))
-        return RawMessage(body=raw.body, queue=raw.queue, redelivered=True, **fields)
-    except (ValueError, TypeError) as error:
+        outer = {"queue": raw.queue} | orjson.loads(str(raw.headers[_RAW]))
+        headers = dict(outer.pop("headers").items())
+        return RawMessage(body=raw.body, headers=headers, redelivered=True, **outer)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a wrapped message: {error!r}") from None
+
+
+def short_text(text: str) -> str:
+    """Return the start of *text* that fits into an AMQP short string."""
+    return text if len(text) * 4 <= SHORT_BYTES else text.encode()[:SHORT_BYTES].decode(errors="ignore")
 
 
 def to_ms(seconds: float) -> int:
@@ -169,10 +184,17 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
         form=DataForm(h.get("leveret-form", "json")),
         data_start=int(start),
         data_end=int(end) if end else None,
-        extras=orjson.loads(h["leveret-extras"]) if "leveret-extras" in h else {},
-        trace=orjson.loads(h["leveret-trace"]) if "leveret-trace" in h else {},
+        extras=_read_table(h.get("leveret-extras")),
+        trace=_read_table(h.get("leveret-trace")),
         expires_at=None if expires is None else expires / 1000,
     )
+
+
+def _read_table(text: str | None) -> dict[str, str]:
+    table = {} if text is None else orjson.loads(text)
+    if not isinstance(table, dict):
+        raise TypeError("a table is expected")
+    return table
 
 
 def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
@@ -204,11 +226,28 @@ def _read_attempts(text: str) -> tuple[Attempt, ...]:
     return tuple(attempts)
 
 
+def _bounded_headers(headers: Mapping[str, object]) -> dict[str, object]:
+    sized = []
+    for name, value in headers.items():
+        key, kept = fields.as_text(str(name)[:SHORT_BYTES]) or "", _plain(value)
+        sized.append((len(orjson.dumps((key, kept))), key, kept))
+    sized.sort(key=lambda each: each[0])
+    kept_headers, left = {}, WRAPPED_HEADERS_BYTES
+    for size, key, kept in sized:
+        left -= size
+        if left < 0:
+            break
+        kept_headers[key] = kept
+    return kept_headers
+
+
 def _plain(value: object) -> object:
+    """Return what JSON can hold and what decoding reads just like *value*."""
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
+    if isinstance(value, float) and isfinite(value):
         return value
-    if isinstance(value, str):
-        return value[:8192]
-    return repr(value)[:1024]
+    if isinstance(value, int) and -(2**63) <= value < 2**64:
+        return value
+    text = None if isinstance(value, int) else fields.as_text(value)
+    return [repr(value)[:1024]] if text is None else text[:8192]

@@ -164,7 +164,7 @@ def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
     return {
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
-        "leveret-detail": note.detail[:MAX_DETAIL] or note.reason.value,
+        "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
         "leveret-parked-at": to_ms(note.at),
         "leveret-ttl": to_ms(note.ttl_s),
     }

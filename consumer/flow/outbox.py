@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.errors import BrokerUnavailable, Refused
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import ParkNote, delivery_entry_headers, raw_entry_headers
@@ -115,7 +115,7 @@ class Outbox:
             routing_key=self._names.parked_key(reason.value),
             body=body,
             headers=headers,
-            content_type=(content_type or "application/octet-stream")[:255],
+            content_type=short_text(content_type or "application/octet-stream"),
         )
         refused = None if self._patient else self._names.refused_key(reason.value)
         await self.confirmed(entry, when_refused=refused)
@@ -126,7 +126,7 @@ class Outbox:
             routing_key=routing_key,
             body=message.event.body,
             headers=headers_of(message),
-            content_type=message.event.content_type[:255],
+            content_type=short_text(message.event.content_type),
         )
 
     def _due_queue(self, message: DeliveryMessage) -> str:
