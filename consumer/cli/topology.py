@@ -6,21 +6,18 @@ Data flow: settings -> TopologySpec -> plan -> printed, declared, compared or ex
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated
 
 import orjson
 import typer
-from yarl import URL
 
-from consumer.core.errors import ConfigError, LeveretError, TopologyMismatch
-from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
-from consumer.edges.management import ManagementLogin, fetch_snapshot
-from consumer.edges.private_broker import PrivateBroker, find_server
-from consumer.settings import Settings, load_settings
+from consumer.cli.link import Link, find_broker
+from consumer.core.errors import LeveretError, TopologyMismatch
+from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.management import fetch_snapshot
+from consumer.settings import load_settings
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import declare
 from topology.export import definitions, mermaid
@@ -32,14 +29,6 @@ from topology.wire import TopologyError
 app = typer.Typer(help="Exchanges, queues and bindings on the broker.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Broker:
-    """Where the broker is; the management API where it is known."""
-
-    options: AmqpOptions
-    management: ManagementLogin | None
 
 
 @app.command()
@@ -67,7 +56,7 @@ def apply(as_json: AsJson = False) -> None:
     with _errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
-        warnings = asyncio.run(_apply(plan, _broker(settings)))
+        warnings = asyncio.run(_apply(plan, find_broker(settings)))
         for line in warnings:
             typer.echo(f"leveret: {line}", err=True)
         done = {
@@ -88,7 +77,7 @@ def check(as_json: AsJson = False) -> None:
     with _errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
-        findings = asyncio.run(_check(plan, _broker(settings)))
+        findings = asyncio.run(_check(plan, find_broker(settings)))
         if as_json:
             _print_objects(_finding_object(finding) for finding in findings)
         else:
@@ -129,7 +118,7 @@ def show_permissions(
             typer.echo(f"configure: {needed.configure}\nwrite:     {needed.write}\nread:      {needed.read}")
 
 
-async def _apply(plan: Plan, broker: _Broker) -> tuple[str, ...]:
+async def _apply(plan: Plan, broker: Link) -> tuple[str, ...]:
     connection = await connect(broker.options, "topology")
     try:
         return await declare(plan, connection)
@@ -137,7 +126,7 @@ async def _apply(plan: Plan, broker: _Broker) -> tuple[str, ...]:
         await close_quietly(connection)
 
 
-async def _check(plan: Plan, broker: _Broker) -> tuple[Finding, ...]:
+async def _check(plan: Plan, broker: Link) -> tuple[Finding, ...]:
     """Look over AMQP, then over the management API where it is known; each finding once."""
     connection = await connect(broker.options, "topology")
     try:
@@ -154,53 +143,6 @@ async def _check(plan: Plan, broker: _Broker) -> tuple[Finding, ...]:
         return (*over_amqp, note)
     over_http = check_snapshot(plan, await fetch_snapshot(broker.management))
     return tuple(dict.fromkeys((*over_amqp, *over_http)))
-
-
-def _broker(settings: Settings) -> _Broker:
-    """Find the broker: the settings' own, or the private one if it runs.
-
-    Raises:
-        ConfigError: none is set, and the private one does not run.
-    """
-    urls, management_url = settings.amqp_urls(), settings.amqp.management_url
-    if not urls:
-        server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
-        status = PrivateBroker(settings.home, server=server).status()
-        if status.state != "running" or status.amqp_url is None:
-            raise ConfigError("no broker: run `leveret broker start`, or set LEVERET_AMQP_URL")
-        urls, management_url = (status.amqp_url,), management_url or status.management_url
-    options = AmqpOptions(
-        urls=urls,
-        heartbeat_s=settings.amqp.heartbeat_s,
-        connect_timeout_s=settings.amqp.connect_timeout_s,
-        tls=_tls(settings),
-    )
-    return _Broker(options=options, management=_login(urls[0], management_url))
-
-
-def _login(amqp_url: str, management_url: str | None) -> ManagementLogin | None:
-    if management_url is None:
-        return None
-    url = URL(amqp_url)
-    return ManagementLogin(
-        url=management_url,
-        user=url.user or "guest",
-        password=url.password or "guest",
-        vhost=url.path.removeprefix("/") or "/",
-    )
-
-
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    amqp = settings.amqp
-    if amqp.ca_file is None and amqp.cert_file is None:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=amqp.ca_file)
-        if amqp.cert_file is not None:
-            context.load_cert_chain(amqp.cert_file, amqp.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"[amqp] ca_file, cert_file, key_file: cannot be used: {error}") from error
-    return context
 
 
 def _plan_objects(plan: Plan) -> Iterator[Mapping[str, object]]:
