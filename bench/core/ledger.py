@@ -173,7 +173,7 @@ def measure(bench: Bench, books: Books, events: Sequence[EventSpec]) -> list[Mea
     dead = sum(seen.path == "dead_breaker" for seen in every)
     bench.note("ledger_requests", dict(Counter(seen.path for seen in every)))
     bench.note(
-        "ledger_parked", dict(Counter((n, p.reason) for (_, n), ps in books.parked.items() for p in ps))
+        "ledger_parked", dict(Counter(f"{n} {p.reason}" for (_, n), ps in books.parked.items() for p in ps))
     )
     bench.note("ledger_unaccounted_examples", unaccounted[:10])
     bench.note("ledger_wrong_examples", [(*p, len(books.requests.get(p[:2], ()))) for p in wrong[:10]])
