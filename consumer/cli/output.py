@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumer.core.errors import LeveretError
+from consumer.core.plain import printable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 """The option that every listing takes."""
@@ -47,14 +48,6 @@ def warn(text: str) -> None:
     """Print each line of *text* on stderr as a warning."""
     for line in text.splitlines():
         typer.echo(f"leveret: warning: {printable(line)}", err=True)
-
-
-def printable(text: str) -> str:
-    r"""Return *text* with everything that a terminal might obey written as ``\x1b`` and the like.
-
-    Source: FAULTS 51.
-    """
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def print_json(row: Mapping[str, object]) -> None:

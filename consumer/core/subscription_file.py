@@ -16,6 +16,7 @@ from yaml.constructor import ConstructorError
 
 from consumer.core import schema
 from consumer.core.errors import ConfigError
+from consumer.core.plain import printable
 from consumer.core.schema import Path
 from consumer.core.signing import SigningKey
 from consumer.core.subscription_model import (
@@ -44,7 +45,7 @@ class Problem:
 
     def describe(self, source: str) -> str:
         """Return the problem as one line."""
-        return f"{source}:{self.line}: {self.key + ': ' if self.key else ''}{self.text}"
+        return printable(f"{source}:{self.line}: {self.key + ': ' if self.key else ''}{self.text}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 
 from consumer.core import schema
 from consumer.core.errors import ConfigError
+from consumer.core.plain import printable
 from consumer.settings.presets import PRESETS, PROFILES
 from consumer.settings.root import Settings
 
@@ -228,4 +229,4 @@ def _explain(detail: ErrorDetails, merged: _Layer) -> str:
     key = schema.dotted(tuple(detail["loc"]))
     origin = _origin(merged.origins, re.sub(r"\[\d+\]", "", key))
     where = "" if origin == "default" else f" ({origin})"
-    return f"{key or 'settings'}{where}: {schema.fault(Settings, detail, '`leveret config show`')}"
+    return printable(f"{key or 'settings'}{where}: {schema.fault(Settings, detail, '`leveret config show`')}")

@@ -7,7 +7,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumer.core.breaker import BreakerPolicy
@@ -358,6 +358,7 @@ FIELDS = st.sampled_from(
 )
 
 
+@example({"retry": {"a\n\x1b[31m": False}})
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
 def test_any_values_are_taken_or_refused_by_line(fields: dict[str, object]) -> None:
     """Issue 2, item 7: no file makes the check fail in any other way, and each fault is one line."""

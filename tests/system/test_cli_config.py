@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from consumer.cli import config, subscriptions
-from consumer.cli.output import printable
+from consumer.cli.config import app as config_app
+from consumer.cli.subscriptions import app as subscriptions_app
+from consumer.core.plain import printable
 
 Run = Callable[..., Result]
 
@@ -31,7 +32,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in [name for name in os.environ if name.startswith("LEVERET_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    apps = {"config": config.app, "subscriptions": subscriptions.app}
+    apps = {"config": config_app, "subscriptions": subscriptions_app}
 
     def invoke(group: str, *arguments: str, stdin: str | None = None, **environ: str) -> Result:
         variables = {f"LEVERET_{name}": value for name, value in environ.items()}

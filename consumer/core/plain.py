@@ -1,0 +1,11 @@
+"""Make any text safe to print on one line."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    r"""Return *text* with everything that a terminal or a log might obey written as ``\x1b`` and the like.
+
+    Source: FAULTS 51.
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
