@@ -68,7 +68,7 @@ class Result:
     """What one target came to."""
 
     subscription: Subscription
-    attempt: Attempt | None  #: None when the request was cut off at the end of the grace
+    attempt: Attempt | None  #: None when it was cut off at the end of the grace, or called off before
     verdict: Verdict
 
 
@@ -87,12 +87,13 @@ class Deliverer:
     async def handle(self, job: Job) -> None:
         """Take *job* to its end: every path acks or gives back exactly once."""
         world, raw = self._world, job.incoming.message
-        if world.reach is not None:
+        unread = raw.delivery_count >= world.bounds.suspect_after and job.source is not Source.SUSPECT
+        if world.reach is not None and not unread:
             await world.reach("after-take")
         try:
             if raw.fault is not None:
                 await self._park_unreadable(job, raw.fault)
-            elif raw.delivery_count >= world.bounds.suspect_after and job.source is not Source.SUSPECT:
+            elif unread:
                 await self._move_to_suspect(job)
             elif job.source in OURS or (job.source is Source.SUSPECT and not is_wrapped(raw)):
                 await self._handle_delivery(job)
@@ -332,11 +333,22 @@ class Deliverer:
         try:
             await slots.acquire()
             try:
-                return await self._request(message, target, body)
+                return self._called_off(message, target) or await self._request(message, target, body)
             finally:
                 slots.release()
         finally:
             endpoint.release()
+
+    def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
+        """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""
+        event, endpoint, now = message.event, target.endpoint, self._world.clock.now()
+        hold = endpoint.recall(target.epoch, now)
+        if hold is None:
+            return None
+        subscription = endpoint.subscription
+        self._world.observe.deferred(event, subscription, hold.defer, hold.reason)
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at)
+        return Result(subscription, None, Defer(min(hold.defer.until, last)))
 
     async def _request(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
         world, event, endpoint = self._world, message.event, target.endpoint
@@ -436,8 +448,11 @@ class Deliverer:
                 after = replace(after, not_before=now + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.waiting(after, now))
             case Defer(until=until):
-                after = replace(after, not_before=until, wait_s=0.0)
-                return self._outbox.confirmed(self._outbox.due_now(after))
+                after = replace(after, not_before=until, wait_s=max(until - now, 0.0))
+                at_once = until - now <= DIRECT_S
+                return self._outbox.confirmed(
+                    self._outbox.due_now(after) if at_once else self._outbox.waiting(after, now)
+                )
             case Park() as park:
                 return self._park(after, result.subscription, park)
             case Drop(reason=reason):

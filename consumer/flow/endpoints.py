@@ -116,6 +116,20 @@ class Endpoint:
             self.pace, _ = clock.reserve(self.pace, now)
         return admission
 
+    def recall(self, epoch: int, now: float) -> Hold | None:
+        """Say why a request admitted a while ago must not go any more, or None.
+
+        Args:
+            epoch: Of the breaker when it was admitted.
+            now: Unix seconds.
+        """
+        if not isinstance(self.breaker, Closed):
+            return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
+        if now < self.pace.held_until:
+            self.pace, at = clock.reserve(self.pace, now)
+            return Hold(Defer(at), "paced")
+        return None
+
     async def slot(self) -> None:
         """Wait for a slot of this endpoint; no global slot may be held meanwhile."""
         if self.in_flight < self.subscription.concurrency and not self._line:

@@ -200,10 +200,16 @@ class Observer:
         self.series.subscriptions.labels("false").set(disabled)
         self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled)
 
-    def reload_failed(self, error: Exception) -> None:
-        """The store could not be read; delivery goes on with what is in memory."""
+    def reload_failed(self, error: Exception, *, repeated: bool = False) -> None:
+        """The store could not be read or written; delivery goes on with what is in memory.
+
+        Args:
+            error: What is wrong.
+            repeated: The look before found the same, and it is logged already.
+        """
         self.series.reloads.labels("failed").inc()
-        self.log.error("subscriptions.reload_failed", detail=str(error))
+        if not repeated:
+            self.log.error("subscriptions.reload_failed", detail=str(error))
 
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""

@@ -22,6 +22,7 @@ class Registry:
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
         self._loading = asyncio.Lock()
+        self._fault: str | None = None  #: of the last reload; the same one is logged once
 
     async def reload(self) -> bool:
         """Read the store again. On an error what is in memory stays; return whether it worked."""
@@ -29,8 +30,10 @@ class Registry:
             try:
                 subscriptions = await self._store.load()
             except (LeveretError, OSError) as error:
-                self._observe.reload_failed(error)
+                self._observe.reload_failed(error, repeated=str(error) == self._fault)
+                self._fault = str(error)
                 return False
+            self._fault = None
             self._take(subscriptions)
         return True
 
