@@ -85,17 +85,19 @@ class Daemon:
         self._edge = self._build_edge(urls, how)
         self._sender = AiohttpSender(_sender_options(settings))
         world = self._build_world()
-        endpoints = Endpoints(world.bounds, self.observe, world.sample)
-        self._deliverer = Deliverer(world, self._subscriptions, endpoints)
+        self._endpoints = Endpoints(world.bounds, self.observe, world.sample)
+        self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
         self._health = HealthServer(self._registry_of_series, self._unready)
+        self._loaded = asyncio.Event()
+        self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
 
     async def run(self) -> int:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
         self._watch_signals()
-        await self._subscriptions.reload()
+        await self._reload()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
         if self._settings.egress.allow or self._settings.egress.allow_http:
@@ -107,7 +109,7 @@ class Daemon:
         serving = [
             asyncio.create_task(step, name=name)
             for name, step in (
-                ("broker", self._edge.run()),
+                ("broker", self._serve_broker()),
                 ("overflow", self._overflow.run()),
                 ("store", self._follow_store()),
                 ("gauges", self._gauges()),
@@ -230,18 +232,32 @@ class Daemon:
         except (ValueError, KeyError, TypeError):
             return
         if kind == "reload":
-            self._spawn(self._subscriptions.reload())
+            self._spawn(self._reload())
 
     def _unready(self) -> str | None:
-        return "draining" if self._draining else self._edge.unready()
+        if self._draining:
+            return "draining"
+        if not self._loaded.is_set():
+            return "the subscriptions cannot be loaded; see the log"
+        return self._edge.unready()
 
     # routines
+
+    async def _serve_broker(self) -> None:
+        """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
+        await self._loaded.wait()
+        await self._edge.run()
 
     async def _follow_store(self) -> None:
         while True:
             await asyncio.sleep(POLL_STORE_S)
-            if self._store.changed():
-                await self._subscriptions.reload()
+            if self._store.changed() or not self._loaded.is_set():
+                await self._reload()
+
+    async def _reload(self) -> None:
+        if await self._subscriptions.reload():
+            self._endpoints.keep(self._subscriptions.ids())
+            self._loaded.set()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()
@@ -269,7 +285,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._subscriptions.reload()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._reload()))
 
     def _signalled(self) -> None:
         if self._stop.is_set():
@@ -313,12 +329,8 @@ class Daemon:
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
-        task.add_done_callback(_ignore)
-
-
-def _ignore(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
 
 
 def _sender_options(settings: Settings) -> SenderOptions:

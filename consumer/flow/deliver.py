@@ -18,6 +18,7 @@ from consumer.core.delivery import (
     UnknownVersion,
     is_wrapped,
     read_delivery,
+    short_text,
     unwrap_raw,
     wrap_raw,
 )
@@ -88,23 +89,29 @@ class Deliverer:
         """Take *job* to its end: every path acks or gives back exactly once."""
         world, raw = self._world, job.incoming.message
         unread = raw.delivery_count >= world.bounds.suspect_after and job.source is not Source.SUSPECT
+        unread = unread and raw.fault is None
         if world.reach is not None and not unread:
             await world.reach("after-take")
         try:
-            if raw.fault is not None:
-                await self._park_unreadable(job, raw.fault)
-            elif unread:
-                await self._move_to_suspect(job)
-            elif job.source in OURS or (job.source is Source.SUSPECT and not is_wrapped(raw)):
-                await self._handle_delivery(job)
-            else:
-                await self._handle_event(job, unwrap_raw(raw) if job.source is Source.SUSPECT else raw)
-        except BadEvent as bad:
-            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
-            await job.incoming.ticket.ack()
+            await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
         except Exception as error:  # a bug: the message comes again, and to suspect when it goes on so
             world.observe.task_failed("job", error)
             await job.incoming.ticket.requeue()
+
+    async def _dispatch(self, job: Job, raw: RawMessage) -> None:
+        """Take the way that its source asks for; park what cannot be read, as its producer sent it."""
+        suspect = job.source is Source.SUSPECT
+        wrapped = suspect and is_wrapped(raw)
+        try:
+            raw = unwrap_raw(raw) if wrapped else raw
+            _demand_readable(raw)
+            if job.source in OURS or (suspect and not wrapped):
+                await self._handle_delivery(job)
+            else:
+                await self._handle_event(job, raw)
+        except BadEvent as bad:
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
+            await job.incoming.ticket.ack()
 
     def cut(self) -> int:
         """Cut off every request in flight: they become delivery messages. Returns how many."""
@@ -112,11 +119,6 @@ class Deliverer:
         for task in self._requests:
             task.cancel()
         return len(self._requests)
-
-    async def _park_unreadable(self, job: Job, fault: str) -> None:
-        detail = f"its headers cannot be read: {fault}"
-        await self._outbox.park_raw(job.incoming.message, ParkReason.MALFORMED, detail)
-        await job.incoming.ticket.ack()
 
     # events
 
@@ -133,10 +135,20 @@ class Deliverer:
             await job.incoming.ticket.ack()
             return
         world.observe.event_matched(event)
+        if event.expires_at is not None and now >= event.expires_at:
+            await self._expire(job, event, targets, now)
+            return
         if len(targets) > world.bounds.max_targets_per_message:
             await self._split(job, event, targets)
             return
         await self._fan_out(job, DeliveryMessage(event=event, targets=()), targets)
+
+    async def _expire(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
+        """Its producer's expiration passed before it came to us: nothing is sent."""
+        single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
+        parks = [self._outbox.park_delivery(m, ParkReason.EXPIRED, _age_text(m, now)) for m in single]
+        await asyncio.gather(*parks)
+        await job.incoming.ticket.ack()
 
     async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
         """The inbox hop: publish once more with an id and a tenant, confirm, then ack."""
@@ -147,7 +159,7 @@ class Deliverer:
                 routing_key=needs.routing_key,
                 body=needs.body,
                 headers=needs.headers,
-                content_type=needs.content_type or "application/json",
+                content_type=short_text(needs.content_type or "application/json"),
                 message_id=event_id,
                 type=needs.type,
                 timestamp_s=needs.timestamp_s,
@@ -179,7 +191,7 @@ class Deliverer:
                 routing_key="suspect",
                 body=raw.body,
                 headers=_own_headers(raw) if ours else wrap_raw(raw),
-                content_type=(raw.content_type or "application/octet-stream")[:255],
+                content_type=short_text(raw.content_type or "application/octet-stream"),
             )
         )
         await job.incoming.ticket.ack()
@@ -273,6 +285,8 @@ class Deliverer:
                     target.endpoint.release()
             raise
         self.intake.under_way(job)
+        if all(target.waits for target in sends):  # they take no global slot yet: others may
+            self.intake.pump()
         if len(sends) == 1:
             results = [await self._attempt(message, sends[0], body)]
         else:
@@ -291,7 +305,7 @@ class Deliverer:
         holds: list[tuple[Subscription, Hold]] = []
         for subscription in to:
             endpoint = self._endpoints.of(subscription)
-            admission = endpoint.admit(now, fresh=fresh, reserved=message.reserved)
+            admission = self._endpoints.admit(endpoint, now, fresh=fresh, reserved=message.reserved)
             if isinstance(admission, Hold):
                 holds.append((subscription, admission))
                 self._world.observe.deferred(message.event, subscription, admission.defer, admission.reason)
@@ -328,8 +342,9 @@ class Deliverer:
     async def _attempt(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
         """Make one request, endpoint slot first; never raises for what the endpoint does."""
         endpoint, slots = target.endpoint, self.intake.slots
-        if target.waits:
-            await endpoint.slot()
+        if target.waits and not await endpoint.slot(target.epoch):
+            now = self._world.clock.now()
+            return Result(endpoint.subscription, None, Defer(now), now)
         try:
             await slots.acquire()
             try:
@@ -361,7 +376,7 @@ class Deliverer:
             if not self._cutting or task is None:
                 raise
             task.uncancel()
-            return Result(subscription, None, Defer(began))
+            return Result(subscription, None, Defer(began), began)
         now = world.clock.now()
         attempt = Attempt(
             number=message.attempts_made + 1,
@@ -373,7 +388,7 @@ class Deliverer:
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
         verdict = self._decide(message, subscription, outcome, now)
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict))
-        return Result(subscription, attempt, verdict)
+        return Result(subscription, attempt, verdict, now)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         world, subscription = self._world, endpoint.subscription
@@ -429,12 +444,8 @@ class Deliverer:
         if all(isinstance(r.verdict, Delivered) for r in results):
             return
         now = self._world.clock.now()
-        owed: list[Coroutine[Any, Any, None]] = []
-        for result in results:
-            step = self._owed(message, result, now)
-            if step is not None:
-                owed.append(step)
-        await asyncio.gather(*owed)
+        owed = (self._owed(message, result, now) for result in results)
+        await asyncio.gather(*(step for step in owed if step is not None))
 
     def _owed(self, message: DeliveryMessage, result: Result, now: float) -> Coroutine[Any, Any, None] | None:
         after = replace(message, targets=(result.subscription.id,), exact=False, reserved=False)
@@ -445,7 +456,7 @@ class Deliverer:
             case Delivered():
                 return None
             case Retry(wait_s=wait_s, exact=exact):
-                after = replace(after, not_before=now + wait_s, wait_s=wait_s, exact=exact)
+                after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.waiting(after, now))
             case Defer(until=until):
                 after = replace(after, not_before=until, wait_s=max(until - now, 0.0))
@@ -463,6 +474,11 @@ class Deliverer:
         if park.disables:
             await self._registry.disable(subscription, park.detail)
         await self._outbox.park_delivery(message, park.reason, park.detail)
+
+
+def _demand_readable(raw: RawMessage) -> None:
+    if raw.fault is not None:
+        raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
 
 
 def _failed(results: Sequence[Result]) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from consumer.core import breaker, clock
-from consumer.core.breaker import Answer, Change, Closed, Open, State
+from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal
 from consumer.core.clock import EndpointClock
 from consumer.core.model import Defer, Outcome
@@ -25,8 +25,12 @@ from consumer.flow.world import Bounds
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
+LINE_FACTOR = 4  #: a slot that was expected within ``quick_wait_s`` is waited for this many times longer
+SHORTEST_LINE_S = 0.1
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
+
+STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,11 @@ class Endpoint:
         )
 
     @property
+    def state(self) -> str:
+        """The breaker's state as a metric label: closed | open | probing."""
+        return STATE_LABELS[type(self.breaker)]
+
+    @property
     def is_slow(self) -> bool:
         """Whether the recent p90 latency is at or over ``quick_latency_s``."""
         return self._slow * 10 > len(self._recent)
@@ -94,6 +103,8 @@ class Endpoint:
         """
         policy = self.subscription.breaker
         if not isinstance(self.breaker, Closed):
+            if now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
+                return self._held_by_breaker(now)
             self.breaker, probe = breaker.admit(self.breaker, now, policy)
             if not probe:
                 return self._held_by_breaker(now)
@@ -130,19 +141,34 @@ class Endpoint:
             return Hold(Defer(at), "paced")
         return None
 
-    async def slot(self) -> None:
-        """Wait for a slot of this endpoint; no global slot may be held meanwhile."""
+    async def slot(self, epoch: int) -> bool:
+        """Wait in line for a slot of this endpoint; no global slot may be held meanwhile.
+
+        Args:
+            epoch: Of the breaker when the target was admitted.
+
+        Returns:
+            False without a slot: the breaker changed meanwhile, or the slots are held for longer than
+            the latency let expect.
+        """
         if self.in_flight < self.subscription.concurrency and not self._line:
             self.in_flight += 1
-            return
+            return True
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append(turn)
         try:
-            await turn
-        except asyncio.CancelledError:
+            async with asyncio.timeout(max(LINE_FACTOR * self._bounds.quick_wait_s, SHORTEST_LINE_S)):
+                await turn
+        except (asyncio.CancelledError, TimeoutError) as error:
             if turn.done() and not turn.cancelled():
                 self.release()
-            raise
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            return False
+        if self.breaker.epoch != epoch:
+            self.release()
+            return False
+        return True
 
     def release(self) -> None:
         """Give the slot to the next in line, or back."""
@@ -200,7 +226,9 @@ class Endpoint:
 
     def _held_by_breaker(self, now: float) -> Hold:
         until = self.breaker.until if isinstance(self.breaker, Open) else now + PROBE_PAUSE_S
-        return self._spread(now, until, max(self._interval_s(), HELD_INTERVAL_S), "breaker")
+        return self._spread(
+            now, max(until, self.pace.held_until), max(self._interval_s(), HELD_INTERVAL_S), "breaker"
+        )
 
 
 class Endpoints:
@@ -221,21 +249,33 @@ class Endpoints:
             if known.subscription.url == subscription.url:
                 known.rebind(subscription)
                 return known
-        state = self._known[subscription.id] = Endpoint(subscription, self._bounds)
-        self._observe.series.breakers.labels("closed").inc()
-        return state
+            self._observe.series.breakers.labels(known.state).dec()
+        started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
+        self._observe.series.breakers.labels(started.state).inc()
+        return started
+
+    def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
+        """Ask *endpoint*; report that its breaker sends a probe."""
+        before = endpoint.state
+        admission = endpoint.admit(now, fresh=fresh, reserved=reserved)
+        self._report(endpoint, before)
+        return admission
+
+    def keep(self, subscription_ids: Collection[str]) -> None:
+        """Forget the endpoints of subscriptions that are gone."""
+        for gone in self._known.keys() - subscription_ids:
+            self._observe.series.breakers.labels(self._known.pop(gone).state).dec()
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
-        before = type(endpoint.breaker).__name__.lower()
-        change = endpoint.learn(outcome, epoch, now, self._sample())
-        if change is not Change.NONE:
-            after = type(endpoint.breaker).__name__.lower()
-            self._observe.breaker_changed(endpoint.subscription, before, after)
+        before = endpoint.state
+        endpoint.learn(outcome, epoch, now, self._sample())
+        self._report(endpoint, before)
 
     def shown(self) -> dict[str, str]:
         """Breaker states by endpoint id, for operators."""
-        return {
-            endpoint_id(e.subscription.tenant, e.subscription.url): type(e.breaker).__name__.lower()
-            for e in self._known.values()
-        }
+        return {endpoint_id(e.subscription.tenant, e.subscription.url): e.state for e in self._known.values()}
+
+    def _report(self, endpoint: Endpoint, before: str) -> None:
+        if endpoint.state != before:
+            self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
+from consumer.core.delivery import is_ours, is_wrapped, read_delivery, unwrap_raw
 from consumer.core.errors import BadEvent
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import entry_as_dict, read_entry
@@ -54,7 +54,7 @@ class Overflow:
                 else:
                     await self._park(incoming.message)
                 await incoming.ticket.ack()
-            except (OSError, UnknownVersion) as error:
+            except Exception as error:  # a full disk, a newer format or a bug: the others go on
                 self._world.observe.task_failed("overflow", error)
                 await asyncio.sleep(LONGEST_PAUSE_S)
                 await incoming.ticket.requeue()

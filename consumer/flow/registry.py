@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from consumer.core.errors import LeveretError
@@ -36,6 +36,10 @@ class Registry:
             self._fault = None
             self._take(subscriptions)
         return True
+
+    def ids(self) -> Collection[str]:
+        """Ids of all subscriptions, enabled or not."""
+        return self._all.keys()
 
     def match(self, tenant: str, event_type: str) -> Sequence[Subscription]:
         """Return the enabled subscriptions of *tenant* that want *event_type*."""
