@@ -10,6 +10,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import logging
 import time
 import urllib.parse
 from collections.abc import Sequence
@@ -170,3 +171,9 @@ async def purge(url: str, names: Sequence[str]) -> None:
     for name in names:
         await channel.queue_purge(name)
     await connection.close()
+
+
+def quiet() -> None:
+    """Keep the AMQP client's complaints about a broker that we killed ourselves out of the output."""
+    for name in ("aiormq", "aiormq.connection", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import prove
 from bench.core import broker_kill, idle_disk, kills, ledger, slow_sibling, term, throughput, timing
+from bench.load import quiet
 from bench.prove import Bench, Proof
 
 PROOFS: Sequence[Proof] = (
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     proofs = chosen([name for name in options.only.split(",") if name])
     signal.signal(signal.SIGTERM, interrupted)
+    quiet()
     root = Path(tempfile.mkdtemp(prefix="leveret-prove-"))
     try:
         return prove.run(

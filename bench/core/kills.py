@@ -190,6 +190,7 @@ def balance(bench: Bench, run: Run, seen: Sequence[Seen], parked: Sequence[str])
     bench.note("kill_worker_requests_outside_windows", f"{outside} of {len(seen)}")
     bench.note("kill_worker_points", dict(run.points))
     bench.note("kill_worker_duplicates", sum(extra.values()))
+    bench.note("kill_worker_oldest_duplicate_s", oldest(extra, by_event, run.kills))
     bench.note("kill_worker_parked", len(parked))
     bench.note("kill_worker_lost_examples", lost[:10])
     bench.note("kill_worker_unexplained_examples", list(over.items())[:10])
@@ -198,6 +199,21 @@ def balance(bench: Bench, run: Run, seen: Sequence[Seen], parked: Sequence[str])
         Measured(name="kill_worker_lost", value=len(lost), n=kills),
         Measured(name="kill_worker_unexplained", value=sum(over.values()), n=kills),
     ]
+
+
+def oldest(
+    extra: Mapping[tuple[str, str], int], by_event: Mapping[str, Sequence[float]], kills: Sequence[float]
+) -> float:
+    """Return the longest time from an event's last request to the kill that doubled it, in seconds."""
+    ages = [0.0]
+    for event_id, _ in extra:
+        before = [
+            kill - max(t for t in by_event[event_id] if t <= kill)
+            for kill in kills
+            if by_event[event_id][0] <= kill < by_event[event_id][-1]
+        ]
+        ages.append(min(before, default=0.0))
+    return round(max(ages), 3)
 
 
 PROOF = Proof("kills", GOALS, prove)
