@@ -2,11 +2,9 @@
 
 Data flow: bytes -> (Peer) request -> (behaviour, by the path) an answer now, later or never -> one log line.
 
-In one process:       ``async with Receiver() as receiver: receiver.url("/flaky?share=0.3")``
-As a child process:   ``python -m tests.receiver --port 0 --log requests.jsonl`` prints its port on one line.
-
-The first segment of the path names the behaviour, the query its numbers; further segments and query
-members only tell endpoints apart, so ``/ok/a`` and ``/ok/b`` are two endpoints. All counts are per target.
+``async with Receiver() as receiver: receiver.url("/ok")``, or ``python -m tests.receiver --port 0 --log F``, which
+prints its port on one line. The path's first segment names the behaviour, the query its numbers; what follows
+only tells endpoints apart: ``/ok/a`` and ``/ok/b`` are two. All counts are per target.
 
     /ok                                    200
     /status/503                            that status
@@ -19,9 +17,8 @@ members only tell endpoints apart, so ``/ok/a`` and ``/ok/b`` are two endpoints.
     /hang                                  never answers
     /-/counts                              no endpoint, not logged: the counts so far, as JSON
 
-A line is written before the answer is, with one ``write`` to a file opened for appending, so it outlives
-whichever process is killed next. A request that was never answered is written when its connection ends, with
-status 0.
+A line is written before the answer is, with one ``write`` to a file opened for appending, so it outlives any
+kill. A request that was never answered is written when its connection ends, with status 0.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -146,11 +142,8 @@ class Receiver:
     ) -> None:
         """Prepare; nothing listens yet.
 
-        Args:
-            port: Port on 127.0.0.1; 0 takes a free one.
-            log: File that lines are appended to.
-            bodies: Log whole bodies.
-            keep: Keep every request in :attr:`requests`; False bounds memory in long runs.
+        *port* is on 127.0.0.1, 0 takes a free one; lines are appended to *log*, with whole bodies if
+        *bodies*; requests are kept in memory if *keep*, which long runs should not ask for.
         """
         self.port = port
         self.requests: list[Received] = []
@@ -190,9 +183,7 @@ class Receiver:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def url(self, target: str) -> str:
@@ -251,12 +242,11 @@ class Receiver:
                 self.answer(request, peer, int(target.segments[0]))
             case "redirect":
                 header = f"location: {target.query.get('to', '/ok')}\r\n".encode()
-                self.answer(request, peer, target.status(302), header)
+                self.answer(request, peer, int(target.number("status", 302)), header)
             case "slow":
-                later = asyncio.get_running_loop().call_later
-                later(
-                    target.number("s", 1), self._answer_late, request, peer, int(target.number("status", 200))
-                )
+                status = int(target.number("status", 200))
+                loop = asyncio.get_running_loop()
+                loop.call_later(target.number("s", 1), self._answer_late, request, peer, status)
             case "flaky":
                 fails = flaky_fails(request.webhook_id, request.attempt, target.number("share", 0.3))
                 self.answer(request, peer, int(target.number("status", 503)) if fails else 200)

@@ -59,6 +59,7 @@ async def test_each_path_behaves_as_it_says(sender: AiohttpSender) -> None:
         assert await statuses(sender, receiver.url("/gone?after=2"), 4) == [200, 200, 410, 410]
         assert await statuses(sender, receiver.url("/gone/b?after=1"), 2) == [200, 410]
         assert await statuses(sender, receiver.url("/retry-after?s=7&status=429"), 2) == [429, 200]
+        assert await statuses(sender, receiver.url("/redirect?to=/ok/a"), 1) == [302]
         assert await statuses(sender, receiver.url("/nonsense"), 1) == [404]
         assert receiver.answered("/gone?after=2") == {200: 2, 410: 2}
         assert receiver.connections == 1

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
+import pytest_asyncio
 import uvloop
+
+from consumer.edges.http import AiohttpSender
+from tests.contracts.loopback import OPTIONS
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -16,3 +20,11 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
     if item.path.name.startswith("test_sender"):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
+
+
+@pytest_asyncio.fixture
+async def sender() -> AsyncIterator[AiohttpSender]:
+    """A real sender that may go to loopback."""
+    built = AiohttpSender(OPTIONS)
+    yield built
+    await built.close()

@@ -1,0 +1,145 @@
+"""Where the real sender may go, and how it finds names, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from consumer.core.model import Kind
+from consumer.edges.http import AiohttpSender, SenderOptions
+from tests.contracts.loopback import LOOPBACK, OPTIONS, to
+from tests.raw_server import RawServer, ok, says
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "10.0.0.1", "[fd00:ec2::254]", "[::ffff:10.0.0.1]", "127.1"]
+)
+async def test_a_forbidden_literal_is_blocked(sender: AiohttpSender, host: str) -> None:
+    """FAULTS 20, 21, 22: no connection is tried."""
+    assert (await sender.send(to(f"https://{host}/"))).kind is Kind.BLOCKED
+
+
+async def test_loopback_is_blocked_unless_allowed() -> None:
+    """FAULTS 21: judged on the address that is dialled; the server sees no connection."""
+    sender = AiohttpSender(SenderOptions())
+    async with RawServer(says(ok())) as server:
+        plain = await sender.send(to(server.url()))
+        secure = await sender.send(to(server.url().replace("http:", "https:")))
+
+        assert (plain.kind, secure.kind) == (Kind.BLOCKED, Kind.BLOCKED)
+        assert server.connections == 0
+    await sender.close()
+
+
+async def test_any_forbidden_address_blocks_a_name() -> None:
+    """FAULTS 23: one good address beside a bad one does not help."""
+
+    async def both(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1", "10.0.0.1"]
+
+    sender = AiohttpSender(OPTIONS, both)
+    async with RawServer(says(ok())) as server:
+        outcome = await sender.send(to(server.url(host="hook.example")))
+
+        assert (outcome.kind, outcome.detail) == (Kind.BLOCKED, "address 10.0.0.1 is not public")
+        assert server.connections == 0
+    await sender.close()
+
+
+async def test_a_name_that_moves_is_judged_again() -> None:
+    """FAULTS 24: the first answer is allowed, the second is not: no connection to it."""
+    answers = [["127.0.0.1"], ["192.168.1.1"]]
+
+    async def moving(host: str, port: int) -> Sequence[str]:
+        return answers.pop(0)
+
+    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_cache_s=0), moving)
+    async with RawServer(says(ok(headers=b"Connection: close\r\n"))) as server:
+        outcomes = [await sender.send(to(server.url(host="hook.example"))) for _ in range(2)]
+
+    assert [outcome.kind for outcome in outcomes] == [Kind.OK, Kind.BLOCKED]
+    await sender.close()
+
+
+async def test_the_system_finds_names_in_its_own_threads(sender: AiohttpSender) -> None:
+    """FAULTS 42: ``localhost`` works without an injected resolver, and not on the loop's default threads."""
+    async with RawServer(says(ok())) as server:
+        outcome = await sender.send(to(server.url(host="localhost")))
+
+        assert outcome.kind is Kind.OK
+    assert any(thread.name.startswith("leveret-lookup") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        socket.gaierror(socket.EAI_NONAME, "no such name"),
+        socket.gaierror(socket.EAI_AGAIN, "server failed"),
+        None,
+    ],
+    ids=["nxdomain", "servfail", "empty"],
+)
+async def test_a_name_that_is_not_found_is_dns(fault: OSError | None) -> None:
+    """FAULTS 42: NXDOMAIN, SERVFAIL, and an answer without addresses."""
+
+    async def failing(host: str, port: int) -> Sequence[str]:
+        if fault is not None:
+            raise fault
+        return []
+
+    sender = AiohttpSender(OPTIONS, failing)
+    outcome = await sender.send(to("https://name.invalid/"))
+    await sender.close()
+
+    assert (outcome.kind, outcome.status) == (Kind.DNS, None)
+
+
+async def test_a_name_server_that_is_silent_is_dns_in_its_own_time() -> None:
+    """FAULTS 42: the look-up has a bound of its own, below the connect bound."""
+
+    async def silent(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return []
+
+    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_timeout_s=0.2), silent)
+    outcome = await sender.send(to("https://hook.example/", timeout_s=10))
+    await sender.close()
+
+    assert outcome.kind is Kind.DNS
+    assert outcome.duration_s < 2
+
+
+async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
+    """FAULTS 42: dead addresses are tried within the connect bound, and no longer."""
+
+    async def many(host: str, port: int) -> Sequence[str]:
+        return [f"127.0.0.{number}" for number in range(1, 201)]
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, connect_timeout_s=1), many)
+    outcome = await sender.send(to(f"http://hook.example:{port}/"))
+    await sender.close()
+
+    assert outcome.kind in {Kind.REFUSED, Kind.TIMEOUT_CONNECT}
+    assert outcome.duration_s < 2
+
+
+async def test_a_fault_that_nobody_foresaw_is_an_outcome() -> None:
+    """STYLE 7: it names its type, and the worker lives."""
+
+    async def broken(host: str, port: int) -> Sequence[str]:
+        raise KeyError("surprise")
+
+    sender = AiohttpSender(OPTIONS, broken)
+    outcome = await sender.send(to("https://hook.example/"))
+    await sender.close()
+
+    assert (outcome.kind, outcome.detail) == (Kind.CLIENT_ERROR, "KeyError: 'surprise'")

@@ -1,0 +1,251 @@
+"""What the real sender writes, and what it makes of the bytes that come back, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer.core.model import Kind, SignedRequest
+from consumer.edges.http import AiohttpSender, SenderOptions
+from tests.contracts.loopback import outcome_of, to
+from tests.raw_server import Call, RawServer, eventually, ok, says
+
+pytestmark = pytest.mark.timeout(30)
+
+
+async def test_exactly_our_headers_go_out(sender: AiohttpSender) -> None:
+    """Outside contract: the caller's headers in order and unchanged, beside them Host and Content-Length."""
+    async with RawServer(says(ok())) as server:
+        request = SignedRequest(
+            url=server.url("/a%2Fb?q=1&r=%20"),
+            headers=[("content-type", "application/json"), ("User-Agent", "leveret/1"), ("webhook-id", "m")],
+            body='{"name":"Zoë"}'.encode(),
+            timeout_s=5,
+        )
+        assert (await sender.send(request)).kind is Kind.OK
+
+        assert server.requests == [
+            b"POST /a%2Fb?q=1&r=%20 HTTP/1.1\r\n"
+            b"Host: 127.0.0.1:" + str(server.port).encode() + b"\r\n"
+            b"content-type: application/json\r\nUser-Agent: leveret/1\r\nwebhook-id: m\r\n"
+            b"Content-Length: 15\r\n\r\n" + request.body
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x", "a\r\nWebhook-Id: b"),
+        ("x\n", "a"),
+        ("x", "a\0b"),
+        ("x", "\ud800"),
+        ("Host", "other"),
+        ("content-length", "0"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "close"),
+    ],
+)
+async def test_a_header_that_would_change_the_message_is_not_sent(
+    sender: AiohttpSender, name: str, value: str
+) -> None:
+    """FAULTS 28: line breaks and the framing headers end as an outcome before anything is connected."""
+    async with RawServer(says(ok())) as server:
+        outcome = await sender.send(
+            SignedRequest(url=server.url(), headers=[(name, value)], body=b"", timeout_s=5)
+        )
+
+        assert outcome.kind is Kind.CLIENT_ERROR
+        assert server.connections == 0
+
+
+async def test_no_url_makes_the_sender_raise() -> None:
+    """FAULTS 26: every bad URL that we wrote down ends as an outcome, and none is connected to."""
+    cases = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text())
+
+    async def nowhere(host: str, port: int) -> Sequence[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    sender = AiohttpSender(SenderOptions(), nowhere)
+    kinds = {(await sender.send(to(case["url"]))).kind for case in cases if not case["ok"]}
+    await sender.close()
+
+    assert kinds <= {Kind.CLIENT_ERROR, Kind.BLOCKED, Kind.DNS}
+
+
+async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: AiohttpSender) -> None:
+    """FAULTS 34: the endpoint said 2xx; what was read of the body is kept, and the detail says why."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
+
+    outcome = await outcome_of(sender, says(answer, close=True))
+
+    assert (outcome.kind, outcome.status) == (Kind.OK, 200)
+    assert outcome.detail
+
+
+@pytest.mark.parametrize(
+    "chunks", [b"zz\r\nabc\r\n", b"FFFFFFFFFFFFFFFFFF\r\nabc", b"-1\r\nabc", b"3\r\nabcdef\r\n"]
+)
+async def test_a_malformed_chunk_does_not_undo_a_success(sender: AiohttpSender, chunks: bytes) -> None:
+    """FAULTS 49: chunk sizes that are no numbers, overflow or lie; the connection is not used again."""
+
+    async def talk(call: Call) -> None:
+        await call.request()
+        await call.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await asyncio.sleep(0.05)  # a segment of its own, as from a server that works on its answer
+        await call.say(chunks)
+        await call.gone()
+
+    async with RawServer(talk) as server:
+        outcomes = [await sender.send(to(server.url())) for _ in range(2)]
+
+        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(Kind.OK, 200)] * 2
+        assert all(outcome.detail and outcome.duration_s < 2 for outcome in outcomes)
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+        b"HTTP/1.1 204 None\r\n\r\nleftover",
+    ],
+    ids=["bad-chunk", "body-after-204"],
+)
+async def test_a_head_that_comes_in_one_segment_with_garbage_is_lost(
+    sender: AiohttpSender, answer: bytes
+) -> None:
+    """FAULTS 49: the parser gives up the whole segment, so this is ``protocol`` and will be sent again."""
+    outcome = await outcome_of(sender, says(answer))
+
+    assert (outcome.kind, outcome.status) == (Kind.PROTOCOL, None)
+
+
+async def test_an_endless_body_ends_with_the_deadline_and_the_status_decides(sender: AiohttpSender) -> None:
+    """FAULTS 34, 45: a 503 whose body trickles is a 503."""
+
+    async def talk(call: Call) -> None:
+        await call.request()
+        await call.say(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await call.gone()
+
+    outcome = await outcome_of(sender, talk, timeout_s=0.3)
+
+    assert (outcome.kind, outcome.status, outcome.retry_after) == (Kind.HTTP_5XX, 503, "9")
+    assert (outcome.body, bool(outcome.detail)) == (b"x", True)
+
+
+async def test_a_flood_is_cut_off(sender: AiohttpSender) -> None:
+    """FAULTS 34: a server that never stops sending is stopped by us, long before the deadline."""
+    sent = 0
+
+    async def talk(call: Call) -> None:
+        nonlocal sent
+        await call.request()
+        await call.say(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
+        while True:
+            await call.say(b"x" * 65_536)
+            sent += 65_536
+
+    async with RawServer(talk) as server:
+        outcome = await sender.send(to(server.url()))
+        await eventually(lambda: server.open == 0)
+
+    assert (outcome.kind, len(outcome.body)) == (Kind.OK, 1_000)
+    assert outcome.duration_s < 2
+    assert sent < 50_000_000
+
+
+async def test_a_compressed_body_is_not_unpacked(sender: AiohttpSender) -> None:
+    """FAULTS 34: a 10 MB bomb in 10 kB costs what came over the wire."""
+    bomb = gzip.compress(bytes(10_000_000))
+
+    outcome = await outcome_of(sender, says(ok(body=bomb, headers=b"Content-Encoding: gzip\r\n")))
+
+    assert (outcome.kind, outcome.body) == (Kind.OK, bomb[:1_000])
+
+
+async def test_cookies_are_neither_kept_nor_sent(sender: AiohttpSender) -> None:
+    """FAULTS 36: an endpoint cannot leave anything with us."""
+    async with RawServer(says(ok(headers=b"Set-Cookie: a=b; Path=/\r\n"))) as server:
+        for _ in range(2):
+            await sender.send(to(server.url(host="127.0.0.1")))
+
+        assert len(server.requests) == 2
+        assert b"cookie" not in server.requests[1].lower()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"220 smtp.example ESMTP\r\n", Kind.PROTOCOL),
+        (b"HTTP/1.1 abc OK\r\n\r\n", Kind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", Kind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", Kind.PROTOCOL),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            Kind.PROTOCOL,
+        ),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20_000 + b"\r\n\r\n", Kind.TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", Kind.TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 1_000 + b"\r\n") * 10_000 + b"\r\n", Kind.TOO_LARGE),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Kind.PROTOCOL),
+        (b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000, Kind.PROTOCOL),
+    ],
+    ids=[
+        "smtp",
+        "status",
+        "negative-cl",
+        "two-cl",
+        "cl-te",
+        "line",
+        "10k-headers",
+        "10MB",
+        "101",
+        "1xx-flood",
+    ],
+)
+async def test_what_is_not_http_is_told_as_such(sender: AiohttpSender, answer: bytes, kind: Kind) -> None:
+    """FAULTS 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
+    async with RawServer(says(answer)) as server:
+        outcome = await sender.send(to(server.url()))
+        await eventually(lambda: server.open == 0)
+
+    assert outcome.kind is kind
+    assert outcome.duration_s < 3
+
+
+async def test_interim_responses_are_looked_past(sender: AiohttpSender) -> None:
+    """RFC 9110, 15.2: a 100 or 103 before the response is not the response."""
+    answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok(
+        status=b"201 Created"
+    )
+
+    assert (await outcome_of(sender, says(answer))).status == 201
+
+
+async def test_text_from_an_endpoint_is_made_harmless(sender: AiohttpSender) -> None:
+    """FAULTS 51: escapes, line separators and bad bytes are shown, not passed on; the length is bounded."""
+    location = b"/\xe2\x80\xa8\xe2\x80\xae\xff\x80${jndi:x}" + b"z" * 500
+    answer = ok(status=b"302 Found", headers=b"Location: " + location + b"\r\n")
+
+    outcome = await outcome_of(sender, says(answer))
+
+    assert outcome.location is not None
+    assert outcome.location.startswith("/\\u2028\\u202e\\udcff\\udc80${jndi:x}z")
+    assert len(outcome.location) == 200
+    assert outcome.location.isprintable()
+
+
+async def test_the_text_of_a_fault_is_made_harmless_too(sender: AiohttpSender) -> None:
+    """FAULTS 51: what the parser quotes of a bad response is escaped and short."""
+    outcome = await outcome_of(sender, says(b"\x1b]0;owned\x07\x1b[31m" + b"q" * 4_000 + b"\r\n\r\n"))
+
+    assert outcome.kind in {Kind.PROTOCOL, Kind.TOO_LARGE}
+    assert outcome.detail.isprintable()
+    assert len(outcome.detail) <= 200
