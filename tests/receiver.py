@@ -2,8 +2,8 @@
 
 Data flow: bytes -> (Peer) request -> (behaviour, by the path) an answer now, later or never -> one log line.
 
-``async with Receiver() as receiver: receiver.url("/ok")``, or ``python -m tests.receiver --port 0 --log F``, which
-prints its port on one line. The path's first segment names the behaviour, the query its numbers; what follows
+``async with Receiver() as it: it.url("/ok")``, or ``python -m tests.receiver --port 0 --log F``, that
+prints its port. The path's first segment names the behaviour, the query its numbers; what follows
 only tells endpoints apart: ``/ok/a`` and ``/ok/b`` are two. All counts are per target.
 
     /ok                                    200
