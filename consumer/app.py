@@ -42,6 +42,7 @@ from topology.plan import TopologySpec, build_plan
 POLL_STORE_S = 0.5  #: an apply takes effect within a second
 GAUGES_EVERY_S = 1.0
 GIVE_BACK_S = 600.0  #: pressed for longer: the unstarted go back, well before a consumer timeout of 30 min
+STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
 
@@ -306,10 +307,18 @@ class Daemon:
         except TimeoutError:
             cut = self._deliverer.cut()
             self.observe.warned("drain.cut", requests=cut)
-            await intake.idle()
+            await self._store_cut()
         await intake.give_back()
         await self._edge.flush()
         self.observe.said("drain.ended", given_back=given_back)
+
+    async def _store_cut(self) -> None:
+        """Wait until what was cut is stored; without a broker that never comes, and all comes again."""
+        intake = self._deliverer.intake
+        try:
+            await asyncio.wait_for(intake.idle(), STORE_CUT_S)
+        except TimeoutError:
+            self.observe.warned("drain.abandoned", unsettled=intake.running())
 
     def _exit_code(self, serving: list[asyncio.Task[None]]) -> int:
         code = 0

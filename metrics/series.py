@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-disable_created_metrics()  # one series more per label set, and nobody asks for it
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one series more per label set, and nobody asks for it
 
 MAX_TENANTS = 100  #: tenants with a series of their own; the rest share ``other``
 MAX_ATTEMPT_LABEL = 10  #: attempts from here on share the label ``10+``

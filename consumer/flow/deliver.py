@@ -71,6 +71,7 @@ class Result:
     subscription: Subscription
     attempt: Attempt | None  #: None when it was cut off at the end of the grace, or called off before
     verdict: Verdict
+    at: float  #: Unix seconds of the verdict; waits count from here
 
 
 class Deliverer:
@@ -342,7 +343,7 @@ class Deliverer:
     async def _attempt(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
         """Make one request, endpoint slot first; never raises for what the endpoint does."""
         endpoint, slots = target.endpoint, self.intake.slots
-        if target.waits and not await endpoint.slot(target.epoch):
+        if target.waits and not await endpoint.slot():
             now = self._world.clock.now()
             return Result(endpoint.subscription, None, Defer(now), now)
         try:
@@ -363,7 +364,7 @@ class Deliverer:
         subscription = endpoint.subscription
         self._world.observe.deferred(event, subscription, hold.defer, hold.reason)
         last = deadline(subscription.retry, event.arrived_at, event.expires_at)
-        return Result(subscription, None, Defer(min(hold.defer.until, last)))
+        return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
 
     async def _request(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
         world, event, endpoint = self._world, message.event, target.endpoint

@@ -141,15 +141,11 @@ class Endpoint:
             return Hold(Defer(at), "paced")
         return None
 
-    async def slot(self, epoch: int) -> bool:
+    async def slot(self) -> bool:
         """Wait in line for a slot of this endpoint; no global slot may be held meanwhile.
 
-        Args:
-            epoch: Of the breaker when the target was admitted.
-
         Returns:
-            False without a slot: the breaker changed meanwhile, or the slots are held for longer than
-            the latency let expect.
+            False without a slot: the slots are held for longer than the latency let expect.
         """
         if self.in_flight < self.subscription.concurrency and not self._line:
             self.in_flight += 1
@@ -164,9 +160,6 @@ class Endpoint:
                 self.release()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            return False
-        if self.breaker.epoch != epoch:
-            self.release()
             return False
         return True
 
