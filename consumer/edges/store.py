@@ -4,7 +4,8 @@ Data flow: leveret subscriptions apply -> FileStore.apply -> subscriptions.json 
 daemon. The file holds secrets: mode 0600, in a folder of mode 0700. It is replaced as a whole, on disk before
 the old one goes, so a reader never sees half of it, and writers stand in line behind a lock file.
 
-No file means no subscriptions. Reading needs no lock and no right to write.
+No file means no subscriptions, unless there was one when it was last loaded. Reading needs no lock and no
+right to write.
 """
 
 from __future__ import annotations
@@ -113,7 +114,10 @@ class FileStore:
         return self._look() != self._loaded
 
     def _load(self) -> Sequence[Subscription]:
-        entries, self._loaded = self._read()
+        entries, signature = self._read()
+        if signature is None and self._loaded is not None:
+            raise ConfigError(f"{self.path}: has gone since it was last loaded; restore it, or apply again")
+        self._loaded = signature
         subscriptions = []
         faults = []
         for entry in entries:

@@ -127,6 +127,9 @@ class KeepAlive:
         self.observe.said("broker.connected", connection=self.name)
         try:
             await session(connection)
+            self.observe.warned(
+                "broker.lost", connection=self.name, detail=await close_reason(underlay(connection))
+            )
         except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
             self.observe.warned("broker.lost", connection=self.name, detail=_reason(error))
         finally:
@@ -169,10 +172,10 @@ async def closed(*resources: Connection | Channel) -> None:
             closing.cancel()
 
 
-async def close_reason(channel: Channel) -> str:
-    """Say why a channel closed, in the broker's words."""
+async def close_reason(resource: Connection | Channel) -> str:
+    """Say why a connection or channel closed, in the broker's words."""
     try:
-        await channel.closing
+        await resource.closing
     except asyncio.CancelledError:
         return "closed by us"
     except CONNECTION_ERRORS as error:

@@ -139,7 +139,7 @@ class ConfirmingPublisher:
                 self._press("the broker blocks publishers (memory or disk alarm)")
             elif channel is not None and oldest_s > self._options.confirm_lost_s:
                 self._observe.warned("confirm.lost", age_s=round(oldest_s, 1))
-                await channel.close(timeout=self._options.confirm_slow_s)
+                await _close_bounded(channel, self._options.confirm_slow_s)
             elif oldest_s > self._options.confirm_slow_s:
                 self._press(f"a publish has waited over {self._options.confirm_slow_s:g} s for its confirm")
             elif channel is not None:
@@ -178,6 +178,14 @@ async def publish_on(channel: Channel, publication: Publication, message_id: str
         mandatory=True,
         wait=False,
     )
+
+
+async def _close_bounded(channel: Channel, limit_s: float) -> None:
+    """Close a channel; a broker that does not answer even that must not end the watch."""
+    try:
+        await channel.close(timeout=limit_s)
+    except CONNECTION_ERRORS:
+        return
 
 
 async def _is_blocked(transport: Connection) -> bool:
