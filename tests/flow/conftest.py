@@ -1,0 +1,23 @@
+"""The flow is tested in virtual time: an hour takes no time, and a wait for nothing fails at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.fakes import VirtualLoop
+from tests.flow.worker import Worker
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], VirtualLoop]]:
+    """Run every test here on the virtual loop."""
+    return {"virtual": VirtualLoop}
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """A worker between fakes."""
+    return Worker()
