@@ -27,7 +27,7 @@ from consumer.core.subscription_model import (
 )
 from consumer.core.urls import parse_url
 
-NODES_MAX = 2_000_000
+NODES_MAX = 500_000
 """Most values in one file, aliases expanded: a small file of nested aliases must not fill the memory."""
 
 _OVERVIEW = "the subscriptions file in the docs"

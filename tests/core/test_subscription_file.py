@@ -270,6 +270,15 @@ def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
     assert secret.removeprefix("whsec_") not in line
 
 
+@pytest.mark.parametrize("field", ["secrets", "headers", "url", "retry"])
+def test_a_value_of_the_wrong_kind_is_not_repeated_where_it_may_be_secret(field: str) -> None:
+    """FAULTS 29: a secret written as text instead of a list does not show up in the error."""
+    (line,) = faults(entry(**{field: "hush"}))
+
+    assert line.startswith(f"f:1: subscriptions[0].{field}: must be ")
+    assert "hush" not in line
+
+
 def two(first: dict[str, object], second: dict[str, object]) -> str:
     """Return a file with two entries, each on its own line."""
     entries = [

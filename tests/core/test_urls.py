@@ -68,6 +68,13 @@ def test_more_that_no_webhook_may_go_to(url: str) -> None:
         parse_url(url)
 
 
+@pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
+def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
+    """FAULTS 26: the error says what to do with user name and password."""
+    with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
+        parse_url(url)
+
+
 def test_the_longest_url_is_taken() -> None:
     """FAULTS 26: the bound itself is allowed."""
     url = "https://hook.example/".ljust(URL_MAX, "a")
