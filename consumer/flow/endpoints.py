@@ -103,7 +103,8 @@ class Endpoint:
         """
         policy = self.subscription.breaker
         if not isinstance(self.breaker, Closed):
-            if now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
+            full = self.in_flight >= self.subscription.concurrency
+            if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
                 return self._held_by_breaker(now)
             self.breaker, probe = breaker.admit(self.breaker, now, policy)
             if not probe:

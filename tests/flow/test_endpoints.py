@@ -1,0 +1,530 @@
+"""One endpoint's breaker, pace and slots: what may go now, what is held, and that none is held for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from consumer.core.breaker import BreakerPolicy, Closed, Open
+from consumer.core.classify import Signal, breaker_signal
+from consumer.core.model import Kind, Outcome
+from consumer.core.retry import POLICIES
+from consumer.core.signing import HmacKey
+from consumer.core.subscription import Subscription
+from consumer.flow.endpoints import HELD_INTERVAL_S, Endpoint, Endpoints, Hold, Send, Wait
+from consumer.flow.observe import Observer
+from consumer.flow.world import Bounds
+from metrics.series import Series
+from tests.fakes import START, RecordingLog, run_virtually, settled
+
+OK = Outcome(kind=Kind.OK, status=200, duration_s=0.05)
+FAILED = Outcome(kind=Kind.HTTP_5XX, status=503, duration_s=0.05)
+BLOCKED = Outcome(kind=Kind.BLOCKED, duration_s=0.0)
+POLICY = BreakerPolicy(failures=5, cooldown_s=30.0)
+
+
+def subscription(**fields: Any) -> Subscription:
+    """A subscription with few slots."""
+    values: dict[str, Any] = {
+        "id": "sub_1",
+        "tenant": "acme",
+        "name": "shop",
+        "url": "https://shop.example/",
+        "events": ("#",),
+        "keys": (HmacKey(b"x" * 32),),
+        "retry": POLICIES["default"],
+        "breaker": POLICY,
+        "concurrency": 4,
+    }
+    return Subscription(**values | fields)
+
+
+def endpoint(bounds: Bounds | None = None, **fields: Any) -> Endpoint:
+    """An endpoint that nothing is known of yet."""
+    return Endpoint(subscription(**fields), bounds or Bounds())
+
+
+def admit(target: Endpoint, now: float, *, fresh: bool = False, reserved: bool = False) -> Send | Wait | Hold:
+    """Ask for one request."""
+    return target.admit(now, fresh=fresh, reserved=reserved)
+
+
+def answered(target: Endpoint, outcome: Outcome, now: float, epoch: int | None = None) -> None:
+    """End one request that was admitted."""
+    target.learn(outcome, target.breaker.epoch if epoch is None else epoch, now, 0.0)
+    target.release()
+
+
+def open_breaker(target: Endpoint, now: float) -> None:
+    """Fail until the breaker is open."""
+    while isinstance(target.breaker, Closed):
+        assert isinstance(admit(target, now), Send)
+        answered(target, FAILED, now)
+
+
+# breaker
+
+
+def test_five_failures_open_and_one_probe_closes() -> None:
+    """CLOSED, OPEN for 30 s, one probe, CLOSED again after its success (S3-1)."""
+    shop = endpoint()
+    open_breaker(shop, START)
+
+    held = admit(shop, START + 29.9)
+    probe = admit(shop, START + 30)
+    behind = admit(shop, START + 30.1)
+
+    assert isinstance(held, Hold)
+    assert isinstance(probe, Send)
+    assert isinstance(behind, Hold)
+    assert shop.state == "probing"
+    answered(shop, OK, START + 31, probe.epoch)
+    assert shop.state == "closed"
+
+
+def test_a_failed_probe_opens_again() -> None:
+    """The next look is after a longer cooldown (S3-1)."""
+    shop = endpoint()
+    open_breaker(shop, START)
+    probe = admit(shop, START + 30)
+    assert isinstance(probe, Send)
+
+    answered(shop, FAILED, START + 30, probe.epoch)
+
+    assert isinstance(shop.breaker, Open)
+    assert isinstance(admit(shop, START + 89.9), Hold)
+    assert isinstance(admit(shop, START + 90), Send)
+
+
+def test_what_is_held_comes_back_spread_after_the_cooldown() -> None:
+    """Deferred to the end of the cooldown and later, each at its own moment: no stampede (FAULTS 55)."""
+    shop = endpoint()
+    open_breaker(shop, START)
+
+    holds = [admit(shop, START + 1) for _ in range(100)]
+
+    times = [hold.defer.until for hold in holds if isinstance(hold, Hold)]
+    assert len(times) == 100
+    assert times[0] >= START + 30
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert min(gaps) >= HELD_INTERVAL_S * 0.99
+    assert {hold.reason for hold in holds if isinstance(hold, Hold)} == {"breaker"}
+
+
+def test_a_probe_waits_as_long_as_retry_after_said() -> None:
+    """503 with ``Retry-After: 3600`` opens the breaker; no probe goes before (SW-40)."""
+    shop = endpoint(concurrency=5)
+    for _ in range(5):
+        assert isinstance(admit(shop, START), Send)
+    for _ in range(5):
+        answered(shop, replace(FAILED, retry_after="3600"), START)
+    assert isinstance(shop.breaker, Open)
+
+    held = admit(shop, START + 31)
+
+    assert isinstance(held, Hold)
+    assert held.defer.until >= START + 3600
+    assert isinstance(admit(shop, START + 3600), Send)
+
+
+def test_a_probe_takes_a_slot_like_any_other() -> None:
+    """While every slot hangs no further probe goes, however short its timeout: the bound holds."""
+    shop = endpoint(concurrency=2, breaker=BreakerPolicy(failures=1, cooldown_s=0.01, probe_timeout_s=0.1))
+    assert isinstance(admit(shop, START), Send)
+    assert isinstance(admit(shop, START), Send)
+    answered(shop, FAILED, START)
+
+    probe, second = admit(shop, START + 1), admit(shop, START + 2)
+
+    assert isinstance(probe, Send)
+    assert isinstance(second, Hold)
+    shop.release()
+    assert isinstance(admit(shop, START + 3), Send)
+
+
+def test_failures_zero_switches_the_breaker_off() -> None:
+    """However many failures, requests go (outside contract)."""
+    shop = endpoint(breaker=BreakerPolicy(failures=0))
+
+    for n in range(100):
+        assert isinstance(admit(shop, START + n), Send)
+        answered(shop, FAILED, START + n)
+
+
+def test_our_own_faults_tell_the_breaker_nothing() -> None:
+    """A blocked address is no failure of the endpoint (S1-7)."""
+    shop = endpoint()
+
+    for _ in range(20):
+        assert isinstance(admit(shop, START), Send)
+        answered(shop, BLOCKED, START)
+
+    assert shop.breaker == Closed()
+
+
+# pace
+
+
+def test_retry_after_holds_all_deliveries_of_the_endpoint() -> None:
+    """The endpoint's clock moves: nothing goes before, reserved or not (FAULTS 39)."""
+    shop = endpoint()
+    assert isinstance(admit(shop, START), Send)
+    answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="120"), START)
+
+    for reserved in (False, True):
+        held = admit(shop, START + 119.9, reserved=reserved)
+        assert isinstance(held, Hold)
+        assert held.defer.until >= START + 120
+    assert isinstance(admit(shop, START + 120, reserved=True), Send)
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "nan", "soon", ""])
+def test_garbage_in_retry_after_holds_nothing(value: str) -> None:
+    """Ignored (FAULTS 39)."""
+    shop = endpoint()
+    assert isinstance(admit(shop, START), Send)
+    answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after=value), START)
+
+    assert isinstance(admit(shop, START), Send)
+
+
+def test_after_an_outage_it_starts_slowly() -> None:
+    """One request a second first, then faster with every success; what may not go gets its own moment."""
+    shop = endpoint()
+    open_breaker(shop, START)
+    now = START + 30
+    probe = admit(shop, now)
+    assert isinstance(probe, Send)
+    answered(shop, OK, now, probe.epoch)
+
+    first, second, third = admit(shop, now), admit(shop, now), admit(shop, now)
+
+    assert isinstance(first, Send)
+    assert isinstance(second, Hold)
+    assert isinstance(third, Hold)
+    assert (second.reason, second.defer.until) == ("paced", now + 1)
+    assert third.defer.until == now + 2
+
+
+def test_some_successes_bring_it_back_to_full_speed() -> None:
+    """Seven successes, in about two seconds: then every request goes at once and none waits for its turn."""
+    shop = endpoint()
+    open_breaker(shop, START)
+    now = START + 30
+    probe = admit(shop, now)
+    assert isinstance(probe, Send)
+    answered(shop, OK, now, probe.epoch)
+    sent = 0
+    while shop.pace.slow_s:
+        admission = admit(shop, now)
+        if isinstance(admission, Hold):
+            now = admission.defer.until
+            admission = admit(shop, now, reserved=True)
+        assert isinstance(admission, Send)
+        answered(shop, OK, now, admission.epoch)
+        sent += 1
+
+    assert sent <= 8
+    assert now - START - 30 <= 3
+    assert all(isinstance(admit(shop, now + 1), Send) for _ in range(4))
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([OK, FAILED, BLOCKED]), st.integers(0, 400), st.booleans()), max_size=60
+    )
+)
+def test_no_history_strands_an_endpoint(history: list[tuple[Outcome, int, bool]]) -> None:
+    """Whatever happened, once it answers again it is at full speed after a bounded number of successes."""
+    shop, now = endpoint(concurrency=1), START
+    for outcome, tenths, lost in history:
+        now += tenths / 10
+        admission = admit(shop, now, fresh=False)
+        if isinstance(admission, Send):
+            if lost:
+                shop.release()  # cut off: nothing was learned
+            else:
+                answered(shop, outcome, now, admission.epoch)
+
+    successes = looks = 0
+    while not (isinstance(shop.breaker, Closed) and not shop.pace.slow_s):
+        admission = admit(shop, now)
+        looks += 1
+        assert looks < 60, shop.breaker
+        if isinstance(admission, Hold):
+            assert admission.defer.until > now - 1e-6
+            now = max(admission.defer.until, now + 0.01)
+            admission = admit(shop, now, reserved=admission.reason == "paced")
+        if isinstance(admission, Send):
+            answered(shop, OK, now, admission.epoch)
+            successes += 1
+
+    assert successes <= 9
+    assert isinstance(admit(shop, now + 1), Send)
+
+
+@dataclass
+class Crowd:
+    """Deliveries that wait for one endpoint, each coming back when its clock said."""
+
+    shop: Endpoint
+    now: float
+    waiting: list[tuple[float, int, bool]] = field(default_factory=list)
+    deferrals: dict[int, int] = field(default_factory=dict)
+    delivered: int = 0
+
+    def look(self) -> None:
+        """Let the next one look again."""
+        self.waiting.sort()
+        at, number, reserved = self.waiting.pop(0)
+        self.now = max(self.now, at)
+        admission = admit(self.shop, self.now, reserved=reserved)
+        if isinstance(admission, Hold):
+            self.deferrals[number] = self.deferrals.get(number, 0) + 1
+            self.waiting.append((admission.defer.until, number, admission.reason == "paced"))
+            return
+        assert isinstance(admission, Send)
+        answered(self.shop, OK, self.now, admission.epoch)
+        self.delivered += 1
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 300), st.integers(0, 60))
+def test_a_reserved_delivery_is_not_deferred_for_ever(size: int, spread: int) -> None:
+    """After an outage a crowd comes back: each is delivered after a few looks, in bounded time."""
+    shop = endpoint()
+    open_breaker(shop, START)
+    crowd = Crowd(shop, START, [(START + n * spread / 100, n, False) for n in range(size)])
+
+    while crowd.waiting:
+        crowd.look()
+
+    assert crowd.delivered == size
+    assert max(crowd.deferrals.values(), default=0) <= 4
+    assert crowd.now <= START + 30 + size * 1.1 + spread
+
+
+# slow and saturated
+
+
+def test_a_slow_endpoint_is_not_sent_from_the_event() -> None:
+    """More than a tenth of the last 20 requests took a second: held, but not as a delivery message."""
+    shop = endpoint()
+    for duration_s in [0.1] * 17 + [1.0] * 3:
+        shop._learn_latency(duration_s)
+
+    fresh, message = admit(shop, START, fresh=True), admit(shop, START)
+
+    assert isinstance(fresh, Hold)
+    assert (fresh.reason, fresh.defer.until) == ("slow", START)
+    assert isinstance(message, Send)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([0.1, 0.99, 1.0, 15.0]), max_size=70))
+def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
+    """The running count is the p90 over a window of 20: it recovers."""
+    shop = endpoint()
+    window: deque[float] = deque(maxlen=20)
+    for duration_s in durations:
+        shop._learn_latency(duration_s)
+        window.append(duration_s)
+
+        assert shop.is_slow == (sum(each >= 1.0 for each in window) * 10 > len(window))
+
+
+def test_a_saturated_endpoint_gives_out_moments_at_its_own_pace() -> None:
+    """All slots taken and no slot soon: spaced by latency / concurrency, never in one moment."""
+    shop = endpoint(concurrency=2)
+    for _ in range(50):
+        shop._learn_latency(0.8)
+    assert isinstance(admit(shop, START), Send)
+    assert isinstance(admit(shop, START), Send)
+
+    holds = [admit(shop, START) for _ in range(5)]
+
+    times = [hold.defer.until for hold in holds if isinstance(hold, Hold)]
+    assert len(times) == 5
+    assert times == pytest.approx([times[0] + n * 0.4 for n in range(5)], abs=0.01)
+    assert times[0] >= START + 0.39
+
+
+# slots
+
+
+Deed = tuple[str, int]
+
+
+@settings(max_examples=120)
+@given(
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from(["take", "end", "cancel", "resize"]), st.integers(0, 9)), max_size=60),
+)
+def test_slots_are_never_exceeded_with_waiters_and_cancellations(concurrency: int, deeds: list[Deed]) -> None:
+    """In any order of requests, ends and cancelled waits: no more than the slots, and none is lost."""
+
+    async def main() -> None:
+        shop = endpoint(Bounds(quick_wait_s=1e9), concurrency=concurrency)
+        holders: list[asyncio.Event] = []
+        tasks: list[asyncio.Task[None]] = []
+        holding, limit = 0, concurrency
+
+        async def one(wait: bool) -> None:
+            nonlocal holding
+            if wait and not await shop.slot():
+                return
+            holding += 1
+            assert holding <= limit
+            leave = asyncio.Event()
+            holders.append(leave)
+            try:
+                await leave.wait()
+            finally:
+                holding -= 1
+                shop.release()
+
+        for deed, pick in deeds:
+            if deed == "take":
+                admission = admit(shop, START)
+                assert not isinstance(admission, Hold)
+                tasks.append(asyncio.create_task(one(isinstance(admission, Wait))))
+            elif deed == "end" and holders:
+                holders.pop(pick % len(holders)).set()
+            elif deed == "cancel" and tasks:
+                tasks.pop(pick % len(tasks)).cancel()
+            elif deed == "resize" and holding <= pick % 4 + 1:
+                limit = max(pick % 4 + 1, holding)
+                shop.rebind(replace(shop.subscription, concurrency=limit))
+            await settled()
+        while holding:
+            for leave in holders:
+                leave.set()
+            await settled()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert shop.in_flight == 0
+        assert isinstance(admit(shop, START), Send)
+
+    run_virtually(main)
+
+
+def test_those_in_line_are_served_in_order() -> None:
+    """First come, first served."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        served: list[int] = []
+
+        async def one(number: int) -> None:
+            assert await shop.slot()
+            served.append(number)
+            shop.release()
+
+        tasks = [asyncio.create_task(one(n)) for n in range(5)]
+        await settled()
+        shop.release()
+        await asyncio.gather(*tasks)
+        assert served == [0, 1, 2, 3, 4]
+
+    run_virtually(main)
+
+
+def test_nobody_stands_in_line_for_a_slot_that_hangs() -> None:
+    """The wait for a slot is bounded; after it there is no slot taken and none lost."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        loop = asyncio.get_running_loop()
+
+        assert not await shop.slot()
+
+        assert loop.time() < 15
+        assert shop.in_flight == 1
+        shop.release()
+        assert shop.in_flight == 0
+
+    run_virtually(main)
+
+
+# all endpoints
+
+
+def known() -> tuple[Endpoints, Series, RecordingLog]:
+    """Endpoints, with what they report."""
+    series, log = Series(CollectorRegistry()), RecordingLog()
+    return Endpoints(Bounds(), Observer(series, log), lambda: 0.0), series, log
+
+
+def gauge(series: Series) -> dict[str, float]:
+    """Endpoints by the state of their breaker, as scraped."""
+    read = series.registry.get_sample_value
+    states = ("closed", "open", "probing")
+    return {state: read("leveret_breakers", {"state": state}) or 0.0 for state in states}
+
+
+def test_the_gauge_follows_every_breaker() -> None:
+    """Closed, open, probing, open, probing, closed: one endpoint is counted once all the time."""
+    endpoints, series, log = known()
+    shop = endpoints.of(subscription())
+    for _ in range(5):
+        endpoints.admit(shop, START, fresh=False, reserved=False)
+        endpoints.learn(shop, FAILED, shop.breaker.epoch, START)
+        shop.release()
+    assert gauge(series) == {"closed": 0, "open": 1, "probing": 0}
+
+    endpoints.admit(shop, START + 30, fresh=False, reserved=False)
+    assert gauge(series) == {"closed": 0, "open": 0, "probing": 1}
+    endpoints.learn(shop, FAILED, shop.breaker.epoch, START + 30)
+    shop.release()
+    assert gauge(series) == {"closed": 0, "open": 1, "probing": 0}
+    endpoints.admit(shop, START + 300, fresh=False, reserved=False)
+    endpoints.learn(shop, OK, shop.breaker.epoch, START + 300)
+
+    assert gauge(series) == {"closed": 1, "open": 0, "probing": 0}
+    assert [line["after"] for line in log.events("breaker.changed")] == [
+        *("open", "probing", "open", "probing", "closed"),
+    ]
+
+
+def test_a_changed_url_starts_anew_and_is_counted_once() -> None:
+    """What was known of the old URL does not hold the new one."""
+    endpoints, series, _ = known()
+    shop = endpoints.of(subscription())
+    open_breaker(shop, START)
+
+    moved = endpoints.of(subscription(url="https://new.example/"))
+
+    assert isinstance(admit(moved, START), Send)
+    assert sum(gauge(series).values()) == 1
+
+
+def test_a_changed_setting_keeps_what_is_known() -> None:
+    """Another concurrency or header is taken over; breaker and slots stay."""
+    endpoints, _, _ = known()
+    shop = endpoints.of(subscription())
+    open_breaker(shop, START)
+
+    again = endpoints.of(subscription(concurrency=9, headers=(("x-v", "2"),)))
+
+    assert again is shop
+    assert isinstance(again.breaker, Open)
+    assert again.subscription.concurrency == 9
+    assert ("x-v", "2") in again.headers
+
+
+def test_the_signals_used_here_are_what_they_are_taken_for() -> None:
+    """503 fails, 200 lives, a blocked address says nothing."""
+    assert [breaker_signal(each) for each in (FAILED, OK, BLOCKED)] == [
+        *(Signal.FAILING, Signal.ALIVE, Signal.UNKNOWN),
+    ]
