@@ -44,6 +44,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert settings.subscription_rules().retry == POLICIES["default"]
     assert settings.subscription_rules().breaker == BreakerPolicy()
     assert settings.window(None) == 512
+    assert (settings.breaker.failures, settings.breaker.cooldown_s) == (5, 30.0)
 
 
 def test_the_process_environment_is_read_only_by_the_loader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def show(as_json: AsJson = False) -> None:
     """Print every setting with its value and who set it; passwords are masked."""
     with errors_in_one_line():
         loaded = load()
-    print_rows(("setting", "value", "source"), list(_rows(loaded)), as_json=as_json)
+    print_rows(("setting", "source", "value"), list(_rows(loaded)), as_json=as_json)
 
 
 @app.command()

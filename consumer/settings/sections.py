@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from consumer.core.breaker import BREAKERS
 from consumer.core.decode import TENANT_PATTERN, DecodeRules
 from consumer.core.schema import Section, as_value_error
 from consumer.core.sources import SourceRule, parse_rule
@@ -289,7 +290,16 @@ class RetrySettings(RetryChoice):
 
 
 class BreakerSettings(BreakerFields):
-    """The breaker of endpoints whose subscription says nothing; an absent field is the built-in's."""
+    """The breaker of endpoints whose subscription says nothing."""
+
+    failures: Annotated[int | None, Field(ge=0, le=10_000)] = BREAKERS["default"].failures
+    """Consecutive failures that open the breaker; 0 switches it off."""
+    cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = BREAKERS["default"].cooldown_s
+    """Time from opening to the first probe."""
+    cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = BREAKERS["default"].cooldown_max_s
+    """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
+    probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = BREAKERS["default"].probe_timeout_s
+    """A probe that is silent for longer is lost; another is sent."""
 
 
 class EgressSettings(Section):
