@@ -47,10 +47,10 @@ class Shape:
         return [(nginx.url(f"e{index:02d}"), secret_of(f"e{index:02d}")) for index in range(self.fanout)]
 
     def subscriptions(self, nginx: Nginx) -> list[dict[str, object]]:
-        """Return what the daemon is told: *fanout* endpoints for each tenant."""
+        """Return what the daemon is told: *fanout* endpoints for each tenant, each with its own secret."""
         return [
-            subscription(f"e{index:02d}", nginx.url(f"e{index:02d}"), tenant=f"t{tenant:02d}", concurrency=64)
-            | {"secrets": [secret_of(f"e{index:02d}")]}
+            subscription(f"t{tenant:02d}-e{index:02d}", nginx.url(f"e{index:02d}"), concurrency=64)
+            | {"tenant": f"t{tenant:02d}"}
             for tenant in range(self.tenants)
             for index in range(self.fanout)
         ]
