@@ -41,7 +41,6 @@ from topology.plan import TopologySpec, build_plan
 
 POLL_STORE_S = 0.5  #: an apply takes effect within a second
 GAUGES_EVERY_S = 1.0
-GIVE_BACK_S = 600.0  #: pressed for longer: the unstarted go back, well before a consumer timeout of 30 min
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
@@ -158,7 +157,7 @@ class Daemon:
             quick_latency_s=sending.quick_latency_s,
             quick_wait_s=sending.quick_wait_s,
             max_targets_per_message=sending.max_targets_per_message,
-            due_hold=max(1, settings.window(settings.windows.due_prefetch) // 2),
+            due_hold=_due_hold(settings),
             suspect_after=settings.retry.suspect_after,
             user_agent=f"leveret/{version('leveret')}",
             parked_ttl_s=spec.parked_ttl_s,
@@ -273,7 +272,7 @@ class Daemon:
         """Under long back-pressure give back what is unstarted, well before the consumer timeout."""
         publisher = self._edge.publisher
         while True:
-            await publisher.pressed_for(GIVE_BACK_S)
+            await publisher.pressed_for(self._settings.windows.give_back_s)
             if self._draining:
                 return
             await self._edge.stop_consuming()
@@ -340,6 +339,13 @@ class Daemon:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
+
+
+def _due_hold(settings: Settings) -> int:
+    windows = settings.windows
+    if windows.due_hold is not None:
+        return windows.due_hold
+    return max(1, settings.window(windows.due_prefetch) // 2)
 
 
 def _sender_options(settings: Settings) -> SenderOptions:

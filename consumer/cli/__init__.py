@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -12,6 +13,7 @@ from consumer.cli.parked import app as parked
 from consumer.cli.run import run
 from consumer.cli.subscriptions import app as subscriptions
 from consumer.cli.topology import app as topology
+from consumer.core.plain import printable
 
 app = typer.Typer(
     name="leveret",
@@ -28,5 +30,22 @@ app.add_typer(parked, name="parked")
 
 
 def main() -> None:
-    """Run the command line."""
-    app(sys.argv[1:])
+    """Run the command line; wrong usage is one line on stderr and exit code 2."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(sys.argv[1:], prog_name="leveret", standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # of the parser; typer carries a copy of its own of click
+            raise
+        _usage(error.format_message(), getattr(error, "ctx", None))
+    except (KeyboardInterrupt, EOFError):
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(text: str, context: object) -> NoReturn:
+    said = printable(" ".join(text.split())).removesuffix(".")
+    if said:  # without a command the help is printed already
+        path = getattr(context, "command_path", "leveret")
+        typer.echo(f"leveret: {said}; see `{path} --help`", err=True)
+    sys.exit(2)
