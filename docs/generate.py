@@ -1,0 +1,298 @@
+"""Write the parts of the documents that follow from the code: ``python -m docs.generate``.
+
+Data flow: code (settings, metrics, policies, command line ...) -> text of a block -> the file between
+``<!-- generated: NAME -->`` and ``<!-- end -->``. With ``--check`` nothing is written; 1 if text is stale.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import typer
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from consumer.cli import app
+from consumer.core import schema
+from consumer.core.breaker import BREAKERS
+from consumer.core.classify import classification_table
+from consumer.core.retry import POLICIES, max_age_s, planned_delays_s, total_delay_s
+from consumer.core.subscription_model import BreakerFields, RetryChoice, SubscriptionEntry
+from consumer.settings import Settings, SourceSettings
+from metrics.series import Series
+from topology.export import mermaid
+from topology.ladder import RUNGS_S
+from topology.permissions import permissions
+from topology.plan import TopologySpec, build_plan
+
+ROOT = Path(__file__).parents[1]
+FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+_BLOCK = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_LABEL_NOTE = re.compile(r"# (?P<label>\w+): (?P<values>.+)\n\s+self\.\w+ = \w+\(\s*\"(?P<metric>\w+)\"")
+_ONE_PARAGRAPH = re.compile(r"\s*\n\s*")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table; cells are kept to one line."""
+    lines = [list(head), ["---"] * len(head), *map(list, rows)]
+    return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Fit *text* into one cell; sources of numbers are for readers of the code."""
+    line = _ONE_PARAGRAPH.sub(" ", text.strip()).partition(" Source: ")[0]
+    return line.replace("``", "`").replace("|", "\\|")
+
+
+# settings and subscriptions
+
+
+def settings_tables() -> str:
+    """Every setting by section: key, what it may hold, default, meaning."""
+    sections: dict[str, list[Sequence[str]]] = {}
+    headings: dict[str, str] = {}
+    for path, field in schema.leaves(Settings):
+        section = ".".join(path[:-1])
+        sections.setdefault(section, []).append(_field_row(path[-1], field))
+    for name, field in Settings.model_fields.items():
+        headings[name] = field.description or ""
+    parts = []
+    for section, rows in sections.items():
+        title = f"### [{section}]" if section else "### Top level"
+        note = headings.get(section, "")
+        parts.append(f"{title}\n\n" + (f"{note}\n\n" if note else "") + table(_FIELD_HEAD, rows))
+    note = _ONE_PARAGRAPH.sub(" ", inspect.getdoc(SourceSettings) or "")
+    parts.append(f"### [[sources]]\n\n{note}\n\n" + _model_table(SourceSettings))
+    return "\n".join(parts)
+
+
+_FIELD_HEAD = ("key", "holds", "default", "meaning")
+
+
+def _field_row(name: str, field: FieldInfo) -> Sequence[str]:
+    return (f"`{name}`", schema.allowed(field, name), _default(field), field.description or "")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "absent"
+    if isinstance(value, BaseModel) or value in ((), {}):
+        return "empty"
+    if value == RUNGS_S:
+        return "the 37 rungs"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:.0f}`" if isinstance(value, float) and value >= 1e6 else f"`{value}`"
+
+
+def _model_table(model: type[BaseModel]) -> str:
+    return table(_FIELD_HEAD, [_field_row(name, field) for name, field in model.model_fields.items()])
+
+
+def subscription_tables() -> str:
+    """The fields of one entry of a subscriptions file."""
+    return (
+        _model_table(SubscriptionEntry)
+        + "\nFields of `retry`:\n\n"
+        + _model_table(RetryChoice)
+        + "\nFields of `breaker`:\n\n"
+        + _model_table(BreakerFields)
+    )
+
+
+# metrics
+
+
+def metrics_table() -> str:
+    """Every series of a worker."""
+    registry = CollectorRegistry()
+    Series(registry)
+    values = {
+        (note["metric"], note["label"]): note["values"]
+        for note in _LABEL_NOTE.finditer(inspect.getsource(Series))
+    }
+    rows = []
+    for collector in registry._collector_to_names:
+        metric = next(iter(collector.collect()))
+        short = metric.name.removeprefix("leveret_")
+        labels = [
+            f"`{label}`: {values[short, label]}" if (short, label) in values else f"`{label}`"
+            for label in getattr(collector, "_labelnames", ())
+        ]
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        rows.append((f"`{name}`", metric.type, "; ".join(labels), metric.documentation))
+    return table(("name", "type", "labels", "meaning"), rows)
+
+
+# log
+
+
+def log_table() -> str:
+    """Every event name that is logged, with its level and the module that does it."""
+    levels = {"said": "info", "warned": "warning"}
+    found: dict[tuple[str, str], str] = {}
+    for path in sorted((ROOT / "consumer").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+                continue
+            name, method = call.args[0], call.func.attr
+            if method not in _LOG_METHODS or not isinstance(name, ast.Constant):
+                continue
+            if re.fullmatch(r"[a-z]+\.[a-z_]+", str(name.value)):
+                key = (str(name.value), levels.get(method, method))
+                found.setdefault(key, str(path.relative_to(ROOT)))
+    return table(
+        ("event", "level", "by"), [(f"`{n}`", level, f"`{by}`") for (n, level), by in sorted(found.items())]
+    )
+
+
+_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "said", "warned"))
+
+
+# command line
+
+
+def cli_tables() -> str:
+    """Every command with its arguments and options."""
+    rows = []
+    for names, command in _commands(typer.main.get_command(app), ("leveret",)):
+        options = []
+        for parameter in command.params:
+            if parameter.name == "help":
+                continue
+            if parameter.param_type_name == "argument":
+                options.append(f"`{(parameter.metavar or parameter.name or '').upper()}`")
+            else:
+                options.append(" / ".join(f"`{o}`" for o in (*parameter.opts, *parameter.secondary_opts)))
+        rows.append((f"`{' '.join(names)}`", (command.help or "").strip(), ", ".join(options)))
+    return table(("command", "does", "takes"), rows)
+
+
+def _commands(
+    command: object, names: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], typer.core.TyperCommand]]:
+    if isinstance(command, typer.core.TyperCommand):
+        yield names, command
+    inner: Mapping[str, object] = getattr(command, "commands", {})
+    for name, each in inner.items():
+        yield from _commands(each, (*names, name))
+
+
+# decisions of the core
+
+
+def classification() -> str:
+    """What each kind of answer means."""
+    rows = [(what, rule.value, signal.value, why) for what, rule, signal, why in classification_table()]
+    return table(("answer", "we", "the breaker learns", "because"), rows)
+
+
+def policies() -> str:
+    """Every named retry policy with its waits."""
+    rows = []
+    for name, policy in POLICIES.items():
+        waits = ", ".join(duration(wait) for wait in planned_delays_s(policy))
+        jitter = f"±{policy.jitter_ratio:.0%}" if policy.jitter_ratio else "none"
+        age = duration(max_age_s(policy))
+        rows.append(
+            (f"`{name}`", str(policy.max_attempts), waits, duration(total_delay_s(policy)), jitter, age)
+        )
+    return table(("policy", "attempts", "waits between them", "sum", "jitter", "`max_age_s`"), rows)
+
+
+def breakers() -> str:
+    """Every named breaker."""
+    rows = [
+        (f"`{name}`", str(b.failures), duration(b.cooldown_s), duration(max(b.cooldown_s, b.cooldown_max_s)))
+        for name, b in BREAKERS.items()
+    ]
+    return table(("breaker", "failures in a row", "cooldown", "longest cooldown"), rows)
+
+
+def duration(seconds: float) -> str:
+    """Write *seconds* as people do: 0.25 s, 1 min 30 s, 2 h, 75 h 35 min 5 s."""
+    if seconds < 60:
+        return f"{seconds:g} s"
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "min"), (left, "s"))
+    return " ".join(f"{value:g} {unit}" for value, unit in parts if value)
+
+
+# broker
+
+
+def rungs() -> str:
+    """The default ladder in one line."""
+    return ", ".join(duration(rung) for rung in RUNGS_S) + "\n"
+
+
+def graph() -> str:
+    """The default topology as a Mermaid graph."""
+    return f"```mermaid\n{mermaid(build_plan(TopologySpec()))}```\n"
+
+
+def permission_patterns() -> str:
+    """What the broker's user needs, for the default prefix."""
+    lines = []
+    for what, declare in (("leveret run", True), ("leveret run --no-declare", False)):
+        needed = permissions(TopologySpec(), declare=declare)
+        parts = " ".join(f"'{pattern}'" for pattern in (needed.configure, needed.write, needed.read))
+        lines.append(f"# {what}\nrabbitmqctl set_permissions -p / leveret {parts}\n")
+    return "```sh\n" + "\n".join(lines) + "```\n"
+
+
+def example(name: str) -> str:
+    """A file of docs/examples as a code block."""
+    kind = {"py": "python", "mjs": "js", "yaml": "yaml", "toml": "toml"}[name.rpartition(".")[2]]
+    return f"```{kind}\n{(ROOT / 'docs' / 'examples' / name).read_text()}```\n"
+
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "settings": settings_tables,
+    "subscription": subscription_tables,
+    "metrics": metrics_table,
+    "log": log_table,
+    "commands": cli_tables,
+    "classification": classification,
+    "policies": policies,
+    "breakers": breakers,
+    "rungs": rungs,
+    "topology": graph,
+    "permissions": permission_patterns,
+}
+
+
+def block(name: str) -> str:
+    """Return the text of the block *name*; ``example FILE`` is a file of docs/examples."""
+    kind, _, argument = name.partition(" ")
+    return example(argument) if kind == "example" else BLOCKS[name]()
+
+
+def generated(text: str) -> str:
+    """Return *text* with every block made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{block(found['name'])}{found[3]}", text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write what is stale, or with ``--check`` only name it; 1 if ``--check`` found something."""
+    stale = [path for path in FILES if generated(path.read_text()) != path.read_text()]
+    for path in stale:
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+        if "--check" not in arguments:
+            path.write_text(generated(path.read_text()))
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,197 @@
+"""The documents say what the code does: generated parts, links, named places and tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer.core.match import Matcher
+from consumer.core.model import ParkReason
+from consumer.core.retry import POLICIES
+from consumer.core.signing import sign
+from consumer.core.subscription_file import parse_subscriptions
+from consumer.core.subscription_model import SubscriptionRules
+from consumer.settings import load
+from docs import generate
+
+ROOT = generate.ROOT
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "adr").glob("*.md")),
+)
+REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text()
+
+IDS: Sequence[str] = (
+    *(f"S0-{n}" for n in range(1, 11)),
+    *(f"S1-{n}" for n in range(1, 18)),
+    *(f"S2-{n}" for n in range(1, 8)),
+    *(f"S3-{n}" for n in range(1, 7)),
+    *(f"S4-{n}" for n in range(1, 4)),
+    *map(str, (*range(1, 4), *range(5, 11), 12, 13, 14, 16, 18, 19)),
+    *map(str, (*range(20, 25), *range(26, 30), 31, 32, 33)),
+    *map(str, (34, *range(36, 41), *range(42, 46), 47, 49, *range(51, 56))),
+    *map(str, (*range(57, 66), *range(67, 73), 74, 75, *range(76, 79))),
+    *(f"SW-{n:02d}" for n in (*range(1, 12), *range(20, 28), *range(30, 48))),
+)
+"""Every requirement, every row of faults, every rule of the specification."""
+
+
+def words(path: Path) -> str:
+    """Return the text of a page without its code blocks."""
+    return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def known_tests() -> Iterator[str]:
+    """Yield the name of every test there is."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield node.name
+
+
+@pytest.mark.parametrize("path", generate.FILES, ids=lambda path: path.name)
+def test_generated_parts_are_up_to_date(path: Path) -> None:
+    """STYLE, docs: tables of settings, metrics, commands, policies ... are what the code says now."""
+    text = path.read_text()
+
+    assert generate.generated(text) == text, "run `.venv/bin/python -m docs.generate`"
+
+
+def test_every_block_is_used() -> None:
+    """No table is generated for nobody, and none is opened without an end."""
+    text = "".join(path.read_text() for path in generate.FILES)
+
+    for name in generate.BLOCKS:
+        assert f"<!-- generated: {name} -->\n" in text
+    assert text.count("<!-- generated: ") == text.count("<!-- end -->")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link names a file that exists, and a heading in it where it names one."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", words(path)):
+        name, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        page = path.parent / name if name else path
+        assert page.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, target
+
+
+def test_every_requirement_has_one_row() -> None:
+    """Each id stands in the table once, with a place, a test, or the word later."""
+    rows = re.findall(r"^\| (S\d-\d+|SW-\d+|\d+) \| (.*) \|$", REQUIREMENTS, flags=re.MULTILINE)
+
+    assert Counter(row[0] for row in rows) == Counter(IDS)
+    for name, rest in rows:
+        assert "`" in rest or "later" in rest or name == "SW-24", name
+
+
+def test_every_named_place_and_test_exists() -> None:
+    """What the requirements page names is there: files by path, tests by name."""
+    names = set(re.findall(r"`([^`]+)`", REQUIREMENTS))
+    tests = {name for name in names if name.startswith("test_")}
+    places = {name for name in names if "/" in name and " " not in name}
+
+    assert len(tests) > 100
+    assert tests - set(known_tests()) == set()
+    assert {place for place in places if not (ROOT / place).exists()} == set()
+
+
+def test_every_park_reason_is_in_the_runbook() -> None:
+    """S1-13: an operator finds each reason that `parked list` can print."""
+    text = (ROOT / "docs" / "runbook.md").read_text()
+
+    assert [reason for reason in ParkReason if f"`{reason.value}`" not in text] == []
+
+
+def test_the_make_targets_that_are_named_exist() -> None:
+    """No page tells a reader to run a target that is not there."""
+    makefile = (ROOT / "Makefile").read_text()
+    named = {
+        target
+        for path in PAGES
+        for target in re.findall(r"(?:`|^)make ([a-z-]+)", path.read_text(), flags=re.MULTILINE)
+    }
+
+    assert {"run", "test", "prove-core"} <= named
+    assert [target for target in named if f"\n{target}:" not in makefile] == []
+
+
+def test_the_leveret_commands_that_are_named_exist() -> None:
+    """No page names a command or an option of `leveret` that is not there."""
+    known = dict.fromkeys(("leveret run", "leveret"), "")
+    for line in generate.cli_tables().splitlines()[2:]:
+        command, _, takes = line.strip("| ").partition("` |")
+        known[command.strip("`")] = takes
+    for path in PAGES:
+        for used in re.findall(
+            r"(?:^|`|bin/)leveret ([a-z][^`\n|#>)]*)", path.read_text(), flags=re.MULTILINE
+        ):
+            parts = used.split()
+            first = " ".join(("leveret", *parts[: 1 if parts[0] == "run" else 2]))
+            if first.rstrip(".,:;") in {"leveret broker", "leveret parked"} or "|" in used:
+                continue
+            assert first in known, f"{path.name}: {used}"
+            for option in re.findall(r"--[a-z-]+", used):
+                assert option in known[first] or option == "--help", f"{path.name}: {used}"
+
+
+def test_the_subscription_examples_are_valid() -> None:
+    """Every subscriptions file in the pages parses; so does the walk's, under the walk's settings."""
+    walk = load({"LEVERET_CONFIG": str(ROOT / "docs/examples/leveret.toml")}).settings.subscription_rules()
+    text = (ROOT / "docs/examples/subscriptions.yaml").read_text()
+
+    [entry] = parse_subscriptions(text, "subscriptions.yaml", walk).entries
+
+    built = entry.build(walk)
+    assert [s.name for s in Matcher([built]).match("acme", "order.created")] == ["shop"]
+    blocks = [
+        found
+        for path in PAGES
+        for found in re.findall(
+            r"^```yaml\n(subscriptions:\n.*?)^```", path.read_text(), flags=re.DOTALL | re.M
+        )
+    ]
+    assert len(blocks) >= 2
+    for block in blocks:
+        assert parse_subscriptions(block, "page", walk).entries
+
+
+def test_the_hand_made_verification_works() -> None:
+    """SW-05: the lines that the receivers' page shows for use without a library do verify, and can refuse."""
+    page = (ROOT / "docs" / "receive.md").read_text()
+    [code] = re.findall(r"```python\n(import base64.*?)```", page, flags=re.DOTALL)
+    scope: dict[str, object] = {}
+    exec(code, scope)  # noqa: S102 - it is our own page
+    verifies = scope["verifies"]
+    assert callable(verifies)
+    secret = "whsec_" + "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+    rules = SubscriptionRules(policies=POLICIES)
+    text = f"subscriptions: [{{url: 'https://a.example/', events: ['#'], secrets: ['{secret}']}}]"
+    [entry] = parse_subscriptions(text, "x", rules).entries
+    signed = sign(entry.signing_keys(), "evt_1", 1700000000, b"{}")
+
+    assert verifies(secret, "evt_1", "1700000000", signed, b"{}")
+    assert not verifies(secret, "evt_1", "1700000000", signed, b"{ }")
+
+
+def test_adrs_are_numbered_without_gaps() -> None:
+    """Each decision has the next number and the three parts."""
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+
+    assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        text = record.read_text()
+        assert text.startswith(f"# {int(record.name[:4])}. "), record.name
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Reason")), record.name
