@@ -200,12 +200,12 @@ class LoopBack:
     def __post_init__(self) -> None:
         self.worker.publisher.on_confirmed = self._taken
 
-    async def run_dry(self) -> None:
-        """Return once nothing waits, runs or is held any more."""
+    async def run_dry(self, look_s: float = 0.25) -> None:
+        """Return once nothing waits, runs or is held any more; looks every *look_s* seconds."""
         loop = asyncio.get_running_loop()
         while self.under_way or self.worker.intake.running() or self.worker.intake.unstarted():
             passed = asyncio.Event()
-            loop.call_later(0.25, passed.set)
+            loop.call_later(look_s, passed.set)
             await passed.wait()
         await settled()
 

@@ -1,0 +1,301 @@
+"""What starts next: fair between tenants and queues, bounded, and nothing under back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import groupby
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.fairness import MAX_CONSECUTIVE
+from consumer.flow.intake import Intake, Job, Slots, Source
+from consumer.ports import Incoming
+from tests.fakes import FakeTicket, run_virtually, settled
+from tests.flow.worker import Worker, delivery_message, event, event_message
+
+
+class Desk:
+    """An intake whose jobs end when the test says so."""
+
+    def __init__(self, concurrency: int = 1, **bounds: int) -> None:
+        self.worker = Worker(concurrency=concurrency, **bounds)
+        self.started: list[Job] = []
+        self.leave = asyncio.Event()
+        self.use_slots = True
+        self.intake = Intake(self.worker.world, self._work)
+        self.tickets: list[FakeTicket] = []
+
+    def offer(self, source: Source = Source.LANE, tenant: str = "acme") -> FakeTicket:
+        """Hand over one message of a tenant."""
+        message = event_message(tenant=tenant)
+        if source is Source.DUE:
+            owed = DeliveryMessage(event=event(tenant=tenant), targets=("sub_1",))
+            message = delivery_message(owed)
+        ticket = FakeTicket(self.worker.journal, tenant)
+        self.tickets.append(ticket)
+        self.intake.offer(source, Incoming(message, ticket))
+        return ticket
+
+    async def run_all(self) -> list[Job]:
+        """Let every job end at once; return them in the order in which they started."""
+        self.leave.set()
+        await self.intake.idle()
+        return self.started
+
+    def tenants(self) -> list[str]:
+        """Whose jobs started, in order."""
+        return [job.tenant for job in self.started]
+
+    async def _work(self, job: Job) -> None:
+        self.started.append(job)
+        self.intake.under_way(job)
+        await self.intake.slots.acquire()
+        try:
+            await self.leave.wait()
+        finally:
+            self.intake.slots.release()
+
+
+async def test_no_tenant_has_more_than_three_in_a_row() -> None:
+    """A flood of one tenant does not stand before another's events (S1-8, FAULTS 71)."""
+    desk = Desk()
+    desk.offer(tenant="first")
+    for _ in range(50):
+        desk.offer(tenant="noisy")
+    for _ in range(5):
+        desk.offer(tenant="quiet")
+
+    await desk.run_all()
+
+    tenants = desk.tenants()[1:]
+    contested = tenants[: len(tenants) - tenants[::-1].index("quiet")]
+    runs = [len(list(group)) for _, group in groupby(contested)]
+    assert max(runs) <= MAX_CONSECUTIVE
+    assert len(contested) < 12
+    assert tenants.count("noisy") == 50
+
+
+async def test_retries_do_not_stand_behind_fresh_events() -> None:
+    """Each kind of queue gets its turn, whatever stands in the others (S2-6)."""
+    desk = Desk()
+    desk.offer(tenant="first")
+    for _ in range(40):
+        desk.offer(Source.LANE)
+    for source in (Source.DUE, Source.SPILL, Source.SUSPECT):
+        desk.offer(source)
+        desk.offer(source)
+
+    await desk.run_all()
+
+    places = {s: [n for n, job in enumerate(desk.started) if job.source is s] for s in Source}
+    assert places[Source.DUE][-1] <= 10
+    assert places[Source.SPILL][-1] <= 10
+    assert places[Source.SUSPECT][-1] <= 10
+
+
+async def test_back_pressure_starts_nothing() -> None:
+    """While the broker is slow or blocked nothing new starts; what ran ends (FAULTS 63, 65)."""
+    desk = Desk(concurrency=10)
+    desk.offer()
+    await settled()
+    desk.worker.publisher.reason = "blocked"
+
+    for _ in range(5):
+        desk.offer()
+    await desk.run_all()
+
+    assert len(desk.started) == 1
+    assert desk.intake.unstarted() == 5
+    desk.worker.publisher.reason = None
+    desk.intake.pump()
+    await desk.intake.idle()
+    assert len(desk.started) == 6
+
+
+async def test_a_paused_intake_starts_and_holds_nothing() -> None:
+    """The drain's first step (FAULTS 58)."""
+    desk = Desk()
+    desk.intake.pause()
+
+    desk.offer()
+
+    assert desk.started == []
+    assert not desk.intake.hold(Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme"), 1.0)
+    desk.intake.resume()
+    await settled()
+    assert len(desk.started) == 1
+
+
+async def test_no_more_starts_than_there_are_slots() -> None:
+    """Four jobs run with four slots, the others wait in fair order."""
+    desk = Desk(concurrency=4)
+
+    for _ in range(20):
+        desk.offer()
+    await settled()
+
+    assert len(desk.started) == 4
+    assert desk.intake.slots.free == 0
+    assert desk.intake.unstarted() == 16
+    await desk.run_all()
+    assert len(desk.started) == 20
+    assert desk.intake.slots.free == 4
+
+
+async def test_dead_tickets_are_skipped() -> None:
+    """What came by a channel that is gone comes again by itself: nothing is sent for it now (FAULTS 67)."""
+    desk = Desk()
+    desk.offer(tenant="runs")
+    dead, alive = desk.offer(tenant="dead"), desk.offer(tenant="alive")
+    dead.dead = True
+
+    await desk.run_all()
+
+    assert desk.tenants() == ["runs", "alive"]
+    assert (dead.settles, alive.settles) == ([], [])
+
+
+async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
+    """After a lost channel only its messages leave the hand, held ones too, with their timers."""
+    desk = Desk()
+    desk.offer(tenant="runs")
+    tickets = [desk.offer(tenant=f"t{n}") for n in range(6)]
+    held = FakeTicket()
+    assert desk.intake.hold(Job(Source.DUE, Incoming(event_message(), held), "h"), 5.0)
+    for ticket in (*tickets[::2], held):
+        ticket.dead = True
+
+    desk.intake.forget_dead()
+
+    assert desk.intake.unstarted() == 3
+    await desk.worker.clock.advance(10)
+    await desk.run_all()
+    assert desk.tenants() == ["runs", "t1", "t3", "t5"]
+
+
+async def test_what_is_unstarted_is_given_back_once() -> None:
+    """Queued and held messages are given back; what runs is not; a held one does not come back later."""
+    desk = Desk()
+    running = desk.offer()
+    waiting = [desk.offer(tenant=f"t{n}") for n in range(3)]
+    held = FakeTicket()
+    assert desk.intake.hold(Job(Source.DUE, Incoming(event_message(), held), "h"), 1.0)
+    await settled()
+
+    assert await desk.intake.give_back() == 4
+    await desk.worker.clock.advance(5)
+
+    assert [ticket.settles for ticket in (*waiting, held)] == [["requeue"]] * 4
+    assert running.settles == []
+    assert desk.intake.unstarted() == 0
+    await desk.run_all()
+    assert len(desk.started) == 1
+
+
+async def test_a_held_job_comes_at_its_time() -> None:
+    """Not before, and with the others of its kind."""
+    desk = Desk()
+    job = Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme")
+
+    assert desk.intake.hold(job, 0.7)
+    await desk.worker.clock.advance(0.69)
+    early = list(desk.started)
+    await desk.worker.clock.advance(0.02)
+
+    assert early == []
+    assert desk.started == [job]
+
+
+async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
+    """Closed set of labels."""
+    desk = Desk()
+    desk.worker.publisher.reason = "blocked"
+    desk.offer()
+    desk.offer(Source.DUE)
+    desk.offer(Source.SPILL)
+
+    assert desk.intake.by_source() == {
+        "inbox/lane": 1,
+        "due/stray": 1,
+        "replay": 0,
+        "spill": 1,
+        "suspect": 0,
+        "held": 0,
+    }
+
+
+async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
+    """An error of a job is said; its place is free again."""
+    desk = Desk()
+
+    async def broken(_job: Job) -> None:
+        raise RuntimeError("a bug")
+
+    intake = Intake(desk.worker.world, broken)
+    for _ in range(3):
+        intake.offer(Source.LANE, Incoming(event_message(), FakeTicket()))
+        await intake.idle()
+        await settled()
+
+    assert len(desk.worker.bugs()) == 3
+    assert intake.running() == 0
+    assert intake.slots.free == 1
+
+
+async def test_odd_tenant_headers_are_one_tenant() -> None:
+    """Tables, bytes and numbers as tenant header do not break the order."""
+    desk = Desk()
+    odd: list[object] = [{}, [1], b"x", 7, None]
+    for tenant in odd:
+        ticket = FakeTicket()
+        desk.intake.offer(Source.LANE, Incoming(event_message(headers={"tenant": tenant}), ticket))
+
+    await desk.run_all()
+
+    assert desk.tenants() == [""] * 5
+
+
+Deeds = list[tuple[str, int]]
+
+
+@settings(max_examples=120)
+@given(st.integers(1, 4), st.lists(st.tuples(st.sampled_from(["take", "end", "cancel"]), st.integers(0, 9))))
+def test_global_slots_are_never_exceeded_nor_lost(capacity: int, deeds: Deeds) -> None:
+    """In any order of takers, ends and cancelled waits."""
+
+    async def main() -> None:
+        freed: list[int] = []
+        slots = Slots(capacity, lambda: freed.append(1))
+        leaves: list[asyncio.Event] = []
+        tasks: list[asyncio.Task[None]] = []
+        holding = 0
+
+        async def one(leave: asyncio.Event) -> None:
+            nonlocal holding
+            await slots.acquire()
+            holding += 1
+            assert holding <= capacity
+            try:
+                await leave.wait()
+            finally:
+                holding -= 1
+                slots.release()
+
+        for deed, pick in deeds:
+            if deed == "take":
+                leaves.append(asyncio.Event())
+                tasks.append(asyncio.create_task(one(leaves[-1])))
+            elif deed == "end" and leaves:
+                leaves[pick % len(leaves)].set()
+            elif tasks:
+                tasks[pick % len(tasks)].cancel()
+            await asyncio.sleep(0)
+        for leave in leaves:
+            leave.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not any(isinstance(each.exception(), AssertionError) for each in tasks if not each.cancelled())
+        assert slots.free == capacity
+
+    run_virtually(main)

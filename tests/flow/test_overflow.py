@@ -1,0 +1,248 @@
+"""Raw dead letters become parked entries, refused ones wait for room, expired ones are archived."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from consumer.core.delivery import DeliveryMessage, wrap_raw
+from consumer.core.model import ParkReason, RawMessage
+from consumer.core.parked import ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.flow.overflow import Overflow
+from consumer.ports import Incoming
+from tests.fakes import START, FakeTicket, MemoryArchive, settled
+from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
+
+NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=START, ttl_s=60.0)
+
+
+@dataclass
+class Desk:
+    """The overflow routine, running."""
+
+    worker: Worker
+    archive: MemoryArchive
+    overflow: Overflow
+
+    async def take(self, raw: RawMessage, *, expired: bool = False) -> FakeTicket:
+        """Hand over one message and let it be worked off."""
+        ticket = FakeTicket(self.worker.journal, "overflow")
+        self.overflow.offer(Incoming(raw, ticket), expired=expired)
+        await settled()
+        return ticket
+
+
+@pytest_asyncio.fixture
+async def desk(worker: Worker) -> AsyncIterator[Desk]:
+    """Give the routine; end it after the test."""
+    archive = MemoryArchive()
+    overflow = Overflow(worker.world, archive)
+    task = asyncio.create_task(overflow.run())
+    yield Desk(worker, archive, overflow)
+    assert not task.done()
+    task.cancel()
+
+
+def dead(raw: RawMessage, reason: str, queue: str, **death: Any) -> RawMessage:
+    """What the broker makes of a message that died in *queue*."""
+    raw.headers = {
+        **raw.headers,
+        "x-death": [
+            {"reason": reason, "queue": queue, "exchange": raw.exchange, "routing-keys": [raw.routing_key]}
+            | death,
+            {"reason": "rejected", "queue": "somewhere.else"},
+        ],
+    }
+    raw.exchange, raw.routing_key, raw.queue = NAMES.dlx, "raw", NAMES.overflow
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("delivery_limit", ParkReason.POISON),
+        ("expired", ParkReason.EXPIRED),
+        ("rejected", ParkReason.UNDELIVERABLE),
+        ("maxlen", ParkReason.UNDELIVERABLE),
+        ("something new", ParkReason.UNDELIVERABLE),
+    ],
+)
+async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, reason: ParkReason) -> None:
+    """With its raw bytes and the exchange and key of its producer, confirmed, then acked (FAULTS 19, 70)."""
+    ticket = await desk.take(dead(event_message(b"{"), why, NAMES.lane(3)))
+
+    [entry] = desk.worker.parked()
+    assert entry.reason is reason
+    assert NAMES.lane(3) in entry.detail
+    assert entry.raw is not None
+    assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.events, "order.created")
+    assert entry.body == b"{"
+    assert ticket.settles == ["ack"]
+    assert desk.worker.journal.words() == ["publishing", "confirmed", "ack"]
+
+
+async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> None:
+    """One entry per delivery, attempts kept (FAULTS 70)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1", "sub_2"), not_before=START)
+
+    await desk.take(dead(delivery_message(owed), "delivery_limit", DUE))
+
+    entries = desk.worker.parked()
+    assert [entry.delivery.targets for entry in entries if entry.delivery] == [("sub_1",), ("sub_2",)]
+    assert {entry.reason for entry in entries} == {ParkReason.POISON}
+    assert len({entry.id for entry in entries}) == 2
+
+
+async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(desk: Desk) -> None:
+    """Out of suspect it comes wrapped; the entry is not (FAULTS 70)."""
+    raw = event_message(b"\x00poison")
+    wrapped = event_message(b"\x00poison", headers=wrap_raw(raw), exchange=NAMES.dlx, routing_key="suspect")
+
+    await desk.take(dead(wrapped, "delivery_limit", NAMES.suspect))
+
+    [entry] = desk.worker.parked()
+    assert entry.reason is ParkReason.POISON
+    assert entry.raw is not None
+    assert (entry.raw.routing_key, entry.raw.headers) == ("order.created", {"tenant": "acme"})
+
+
+async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
+    """Forged headers on an event that died in a lane: parked as the raw message that it is (FAULTS 18)."""
+    owed = DeliveryMessage(event=event(tenant="victim"), targets=("sub_victim",))
+    forged = delivery_message(owed, exchange=NAMES.events, routing_key="order.created")
+
+    await desk.take(dead(forged, "expired", NAMES.lane(0)))
+
+    [entry] = desk.worker.parked()
+    assert entry.delivery is None
+    assert entry.raw is not None
+
+
+@pytest.mark.parametrize("deaths", [None, [], "none", [5], {}, [{}]])
+async def test_a_message_without_a_death_is_parked_all_the_same(desk: Desk, deaths: Any) -> None:
+    """Whatever somebody published to overflow: parked as undeliverable, nothing stalls."""
+    raw = event_message(headers={"x-death": deaths}, routing_key="raw")
+
+    ticket = await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.UNDELIVERABLE]
+    assert ticket.settles == ["ack"]
+
+
+@pytest.mark.parametrize("headers", [{"leveret-v": 1}, {"leveret-v": 1, "leveret-raw": "{"}])
+async def test_what_only_looks_like_ours_is_parked_raw(desk: Desk, headers: dict[str, Any]) -> None:
+    """A broken message of our own queues is malformed, with its bytes."""
+    raw = dead(event_message(headers=headers), "rejected", NAMES.suspect)
+
+    ticket = await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.MALFORMED]
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk) -> None:
+    """While parked is full nothing is acked and nothing returns to overflow (FAULTS 64, S1-4)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    headers = delivery_entry_headers(owed, NOTE)
+    raw = delivery_message(owed, headers=headers | {"x-death": []}, routing_key="refused.exhausted")
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(raw)
+    await desk.worker.clock.advance(3600)
+    assert ticket.settles == []
+
+    desk.worker.publisher.full = set()
+    await desk.worker.clock.advance(10)
+
+    [published] = desk.worker.publisher.confirmed
+    assert (published.key, published.headers) == ("parked.exhausted", headers)
+    assert ticket.settles == ["ack"]
+
+
+async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
+    """Nothing is ever removed silently: on disk, counted, logged, with its bytes (S1-4)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=0)
+    raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
+
+    ticket = await desk.take(raw, expired=True)
+
+    [entry] = desk.archive.entries
+    assert entry["reason"] == "exhausted"
+    assert entry["event_id"] == "ord-1"
+    assert base64.b64decode(str(entry["body_base64"])) == b'{"n":1}'
+    assert desk.worker.count("deliveries_total", verdict="archived") == 1
+    assert len(desk.worker.log.events("parked.expired")) == 1
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: Desk) -> None:
+    """Bytes and reason, so that nothing is lost."""
+    ticket = await desk.take(event_message(b"?"), expired=True)
+
+    assert desk.archive.entries[0]["reason"] == "malformed"
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: Desk) -> None:
+    """Exchange, key, tenant."""
+    raw = event_message(b"{")
+
+    await desk.take(event_message(b"{", headers=raw_entry_headers(raw, NOTE)), expired=True)
+
+    assert desk.archive.entries[0]["routing_key"] == "order.created"
+
+
+async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: Desk) -> None:
+    """Not archived: said, given back after a pause, and the next one is worked off (FAULTS 68)."""
+    desk.archive.failures = [OSError(28, "No space left on device")]
+    first = await desk.take(event_message(b"1"), expired=True)
+    assert first.settles == []
+    second = await desk.take(event_message(b"2"), expired=True)
+
+    await desk.worker.clock.advance(6)
+
+    assert first.settles == ["requeue"]
+    assert second.settles == ["ack"]
+    assert len(desk.worker.bugs()) == 1
+
+
+async def test_an_entry_of_a_newer_worker_is_given_back(desk: Desk) -> None:
+    """Rolling upgrades: a newer worker will read it."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    headers = delivery_entry_headers(owed, NOTE) | {"leveret-v": 2}
+
+    ticket = await desk.take(delivery_message(owed, headers=headers), expired=True)
+    await desk.worker.clock.advance(6)
+
+    assert ticket.settles == ["requeue"]
+    assert desk.archive.entries == []
+
+
+async def test_an_entry_that_breaks_us_does_not_stop_the_others(desk: Desk) -> None:
+    """An absurd date in a foreign entry is said and given back; the next one is parked."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    headers = delivery_entry_headers(owed, NOTE) | {"leveret-parked-at": 10**18}
+    bad = await desk.take(delivery_message(owed, headers=headers), expired=True)
+    good = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+
+    await desk.worker.clock.advance(6)
+
+    assert bad.settles == ["requeue"]
+    assert good.settles == ["ack"]
+
+
+async def test_a_dead_ticket_is_skipped(desk: Desk) -> None:
+    """It comes again by itself: parked once, not twice (FAULTS 67)."""
+    ticket = FakeTicket()
+    ticket.dead = True
+    desk.overflow.offer(Incoming(dead(event_message(), "expired", NAMES.lane(0)), ticket), expired=False)
+
+    await desk.worker.clock.advance(10)
+
+    assert desk.worker.publisher.confirmed == []
+    assert ticket.settles == []
