@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from aio_pika.abc import AbstractConnection
 
@@ -74,6 +75,8 @@ class BrokerEdge:
         self._readers = [
             WindowReader(window, observe, callbacks.deliver, self._window_broke) for window in options.windows
         ]
+        self._instance = instance
+        self._listens = count()
         self._repair = asyncio.Event()
         self._stopping = False
         self._declared = False
@@ -191,7 +194,9 @@ class BrokerEdge:
         while True:
             try:
                 channel = await open_channel(connection, confirms=False)
-                queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
+                # named by us, not by the broker: rights on our names are all that a user needs
+                queue = f"{exchange}.{self._instance}.{next(self._listens)}"
+                await channel.queue_declare(queue, exclusive=True, auto_delete=True)
                 await channel.queue_bind(queue, exchange)
 
                 async def take(message: object) -> None:

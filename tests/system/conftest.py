@@ -1,0 +1,51 @@
+"""One daemon for all tests of a module, an application that publishes, and endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+
+import httpx2
+import pytest
+
+from bench.processes import stop
+from consumer.edges.private_broker import BrokerEndpoint
+from tests.receiver import Receiver
+from tests.system.daemon import Daemon, EventPublisher
+
+
+@pytest.fixture(scope="module")
+def module_vhost(broker: BrokerEndpoint, management: httpx2.Client) -> Iterator[str]:
+    """The AMQP URL of a vhost that the tests of one module share."""
+    name = f"test-{secrets.token_hex(4)}"
+    management.put(f"/api/vhosts/{name}").raise_for_status()
+    rights = {"configure": ".*", "write": ".*", "read": ".*"}
+    management.put(f"/api/permissions/{name}/{broker.user}", json=rights).raise_for_status()
+    yield f"{broker.amqp_url}{name}"
+    management.delete(f"/api/vhosts/{name}").raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def shared(module_vhost: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon that runs for all tests of a module; each test takes tenants of its own."""
+    daemon = Daemon(tmp_path_factory.mktemp("shared"), module_vhost)
+    try:
+        asyncio.run(daemon.start())
+        yield daemon
+    finally:
+        asyncio.run(stop(daemon.process, 10))
+
+
+@pytest.fixture
+async def publisher(shared: Daemon, module_vhost: str) -> AsyncIterator[EventPublisher]:
+    """An application that publishes to the shared daemon's broker."""
+    async with EventPublisher(module_vhost) as publishing:
+        yield publishing
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """Endpoints that remember what they were sent."""
+    async with Receiver() as listening:
+        yield listening

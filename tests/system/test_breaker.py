@@ -1,0 +1,147 @@
+"""The breaker of one endpoint, seen from outside: what it spares, and that it spares nobody else."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tests.receiver import Receiver
+from tests.system.daemon import (
+    BREAKER_OFF,
+    QUICK,
+    Daemon,
+    EventPublisher,
+    all_delivered,
+    deliveries,
+    requests_of,
+    to,
+    until,
+)
+
+MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
+
+
+async def test_opens_after_five_probes_and_closes(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver
+) -> None:
+    """FAULTS 40, 55: five failures open it; while open nothing is sent and no attempt is spent.
+
+    After the cooldown one probe goes; its success closes the breaker, and all is delivered.
+    """
+    target = "/hold/five?n=5&status=503"
+    breaker = {"failures": 5, "cooldown_s": 1}
+    await shared.apply(to(receiver, target, "five", retry=dict(MANY), breaker=breaker))
+
+    ids = await publisher.publish_many("five", 5)
+    await shared.logged("breaker.changed", tenant="five", after="open")
+    opened = max(r.end for r in requests_of(receiver, target))
+    ids += await publisher.publish_many("five", 5)
+
+    await all_delivered(receiver, target, ids)
+    requests = requests_of(receiver, target)
+    later = sorted(r.start for r in requests[5:])
+    assert later[0] - opened >= 1 - 0.01
+    assert len(requests) == 5 + 10, "an attempt was spent while it was open"
+    await shared.logged("breaker.changed", tenant="five", after="closed")
+    assert set(deliveries(receiver, target).values()) == {1}
+
+
+async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
+    """A closed breaker lets what waited through at a pace, not at once, and is soon at full speed again.
+
+    ARCHITECTURE, "One virtual clock per endpoint": slow start.
+    """
+    target = "/hold/slow-start?n=1&status=503"
+    breaker = {"failures": 1, "cooldown_s": 0.5}
+    await shared.apply(to(receiver, target, "slowly", retry=dict(MANY), breaker=breaker))
+
+    first = await publisher.publish("slowly")
+    await shared.logged("breaker.changed", tenant="slowly", after="open")
+    ids = await publisher.publish_many("slowly", 8)
+
+    await all_delivered(receiver, target, [first, *ids])
+    starts = sorted(r.start for r in requests_of(receiver, target)[1:])
+    gaps = [after - before for before, after in pairwise(starts)]
+    assert max(gaps[:3]) >= 0.4
+    again = await publisher.publish_many("slowly", 8)
+    await all_delivered(receiver, target, again, 0.5)
+
+
+async def test_no_breaker(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
+    """``failures: 0``: every attempt is made, however many fail (issue 2, item 8)."""
+    target = "/status/500/unbroken"
+    await shared.apply(to(receiver, target, "unbroken", breaker=dict(BREAKER_OFF)))
+
+    await publisher.publish_many("unbroken", 5)
+
+    entries = await shared.parked(5, tenant="unbroken")
+    assert {(e["reason"], e["failed_attempts"]) for e in entries} == {("exhausted", 3)}
+    assert len(requests_of(receiver, target)) == 15
+    assert shared.count("breaker.changed", tenant="unbroken") == 0
+
+
+async def test_age_ends_what_a_breaker_holds(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver
+) -> None:
+    """FAULTS 55: a dead endpoint costs few requests, and ``max_age_s`` still ends what waits for it."""
+    target = "/status/503/dead"
+    policy = MANY | {"max_age_s": 2}
+    breaker = {"failures": 2, "cooldown_s": 60}
+    await shared.apply(to(receiver, target, "dead", retry=policy, breaker=breaker))
+
+    await publisher.publish_many("dead", 2)
+    await shared.logged("breaker.changed", tenant="dead", after="open")
+    await publisher.publish_many("dead", 20)
+
+    entries = await shared.parked(22, tenant="dead")
+    assert {e["reason"] for e in entries} == {"expired"}
+    assert len(requests_of(receiver, target)) <= 4
+
+
+async def test_a_hanging_endpoint_holds_up_nobody(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver
+) -> None:
+    """FAULTS 53: one endpoint hangs for its whole deadline; siblings and other tenants do not feel it."""
+    hanging = to(receiver, "/hang", "stuck", timeout_s=1, retry=dict(MANY), breaker={"failures": 5})
+    await shared.apply(
+        hanging, to(receiver, "/ok/beside", "stuck"), to(receiver, "/ok/elsewhere", "elsewhere")
+    )
+
+    stuck = await publisher.publish_many("stuck", 100)
+    other = await publisher.publish_many("elsewhere", 100)
+
+    await all_delivered(receiver, "/ok/beside", stuck, 3)
+    await all_delivered(receiver, "/ok/elsewhere", other, 1)
+    await shared.logged("breaker.changed", tenant="stuck", after="open")
+    assert len(requests_of(receiver, "/hang")) <= 16 + 5, "more than its concurrency and the threshold"
+    await shared.apply(hanging | {"enabled": False})
+
+
+async def test_a_flapping_endpoint_gets_all(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver
+) -> None:
+    """FAULTS 54: an endpoint that fails every second request is neither shut out nor given up."""
+    target = "/flaky/half?share=0.5"
+    breaker = {"failures": 3, "cooldown_s": 0.1}
+    await shared.apply(to(receiver, target, "half", retry=dict(MANY), breaker=breaker))
+
+    ids = await publisher.publish_many("half", 20)
+
+    found = await all_delivered(receiver, target, ids)
+    await until(lambda: shared.metric("leveret_requests_in_flight") == 0, "nothing in flight")
+    assert set(found.values()) == {1}
+    assert shared.count("delivery.parked", tenant="half") == 0
+
+
+async def test_what_the_endpoint_asks_for_does_not_open_it(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver
+) -> None:
+    """FAULTS 37, 39: 404 and 429 say nothing about the endpoint's health."""
+    await shared.apply(
+        to(receiver, "/status/404/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
+        to(receiver, "/status/429/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
+    )
+
+    await publisher.publish_many("well", 3)
+
+    await shared.parked(6, tenant="well")
+    assert shared.count("breaker.changed", tenant="well") == 0

@@ -1,0 +1,94 @@
+"""kill -9 in every window: nothing is lost, and what comes twice has the same id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.edges.system import FAILPOINTS
+from tests.receiver import Receiver
+from tests.system.daemon import (
+    BREAKER_OFF,
+    QUICK,
+    Daemon,
+    EventPublisher,
+    all_delivered,
+    deliveries,
+    running,
+    to,
+    until,
+)
+
+MANY = {**QUICK, "max_attempts": 30}
+EVENTS = 40
+
+
+@pytest.mark.parametrize("window", FAILPOINTS)
+async def test_killed_at_each_window(vhost: str, tmp_path: Path, receiver: Receiver, window: str) -> None:
+    """FAULTS 57, 10: killed in *window* and started again: each event arrives at each endpoint.
+
+    Duplicates carry the same id and body, and there are no more of them than were in hand.
+    """
+    daemon = Daemon(tmp_path, vhost)
+    flaky = "/flaky/crash?share=0.3"
+    targets = ("/ok/one", "/ok/two", flaky)
+    await daemon.apply(*(to(receiver, t, "t", retry=dict(MANY), breaker=dict(BREAKER_OFF)) for t in targets))
+    try:
+        await daemon.start(f"{window}:8")
+        async with EventPublisher(vhost) as publisher:
+            ids = await publisher.publish_many("t", EVENTS)
+        assert await daemon.wait_exit(20) == -9
+        await daemon.start()
+
+        found = {target: await all_delivered(receiver, target, ids) for target in targets}
+        await until(lambda: daemon.metric("leveret_requests_in_flight") == 0, "nothing in flight")
+        assert await daemon.stop() == 0
+    finally:
+        await daemon.__aexit__()
+
+    for target in targets:
+        assert found[target].keys() == set(ids)
+        assert max(deliveries(receiver, target).values()) <= 2
+    bodies = {(r.webhook_id, r.body) for r in receiver.requests}
+    assert len({event_id for event_id, _ in bodies}) == EVENTS
+    assert daemon.count("delivery.parked") == 0
+
+
+async def test_killed_amid_a_wide_fan_out(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
+    """FAULTS 72: an event with 600 subscribers, killed in the middle: every one gets it, with one id."""
+    daemon = Daemon(tmp_path, vhost)
+    targets = [f"/ok/wide/{index}" for index in range(600)]
+    await daemon.apply(*(to(receiver, target, "wide") for target in targets))
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            event_id = await publisher.publish("wide")
+        await receiver.arrived(150)
+        await daemon.kill()
+        await daemon.start()
+
+        await until(lambda: len({r.target for r in receiver.requests}) == 600, "600 endpoints")
+    finally:
+        await daemon.__aexit__()
+
+    assert {r.webhook_id for r in receiver.requests} == {event_id}
+
+
+async def test_a_blocked_loop_is_seen_and_survived(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
+    """FAULTS 74: standing still for over 2 s shows in ``loop_lag_seconds``; no connection is lost."""
+    async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(to(receiver, "/ok/still", "still"))
+        first = await publisher.publish("still")
+        await all_delivered(receiver, "/ok/still", [first])
+        daemon.suspend()
+        behind = await publisher.publish_many("still", 20)
+        with pytest.raises(AssertionError):
+            await until(lambda: len(deliveries(receiver, "/ok/still")) > 1, "nothing", 2.5)
+
+        daemon.wake()
+
+        await until(lambda: daemon.metric("leveret_loop_lag_seconds") > 1, "the lag shows", 5)
+        found = await all_delivered(receiver, "/ok/still", [first, *behind])
+        assert set(found.values()) == {1}
+        assert daemon.count("broker.lost") == 0

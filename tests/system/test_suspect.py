@@ -1,0 +1,72 @@
+"""A message that kills workers is found by evidence; what stood beside it is only slower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.receiver import Receiver
+from tests.system.daemon import BREAKER_OFF, Daemon, EventPublisher, all_delivered, deliveries, to, until
+
+MOST_DEATHS = 8  #: Source: FAULTS 70
+
+
+async def test_what_kills_every_time_is_parked_as_poison(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """FAULTS 70: the worker dies at most 8 times of one message; then it is parked ``poison``, bytes kept."""
+    daemon = Daemon(tmp_path, vhost)
+    await daemon.apply(to(receiver, "/ok/poison", "poison"))
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            assert await daemon.stop() == 0
+            poison = await publisher.publish("poison", body=b'{"kills":true}')
+            deaths = 0
+            while deaths <= MOST_DEATHS:
+                daemon.spawn("during-request")
+                await until(lambda: ended(daemon) or daemon.count("delivery.parked"), "death or parked", 30)
+                if not ended(daemon):
+                    break
+                deaths += 1
+            assert 1 <= deaths <= MOST_DEATHS
+            await daemon.stop()
+            await daemon.start()
+            behind = await publisher.publish("poison")
+
+            await all_delivered(receiver, "/ok/poison", [behind])
+            [entry] = await daemon.parked(1, reason="poison")
+            assert entry["event_id"] == poison
+            assert deliveries(receiver, "/ok/poison")[poison] <= MOST_DEATHS
+    finally:
+        await daemon.__aexit__()
+
+
+def ended(daemon: Daemon) -> bool:
+    """Say whether the daemon's process is gone."""
+    return daemon.process is not None and daemon.process.poll() is not None
+
+
+async def test_many_deaths_over_full_lanes_park_nothing_innocent(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """FAULTS 70: 8 times kill -9 while the windows are full: every event arrives, none is parked."""
+    target = "/slow/innocent?s=0.05"
+    settings = {"LEVERET_SENDING__CONCURRENCY": "4", "LEVERET_WINDOWS__LANE_PREFETCH": "200"}
+    daemon = Daemon(tmp_path, vhost, settings)
+    await daemon.apply(to(receiver, target, "innocent", breaker=dict(BREAKER_OFF)))
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            ids = await publisher.publish_many("innocent", 200)
+        for _ in range(8):
+            seen = len(receiver.requests)
+            await until(lambda seen=seen: len(receiver.requests) > seen + 2, "it works")  # type: ignore[misc]
+            await daemon.kill()
+            await daemon.start()
+
+        found = await all_delivered(receiver, target, ids, 60)
+        assert daemon.count("message.suspected") > 0, "the windows were never full"
+        assert daemon.count("delivery.parked") == 0
+        assert max(found.values()) <= MOST_DEATHS
+    finally:
+        await daemon.__aexit__()
