@@ -188,12 +188,12 @@ class LoopBack:
 
     Attributes:
         lag_s: How much later than its TTL a message comes back.
-        deliveries: Every delivery message on its way, as (loop time, message).
+        deliveries: Every delivery message on its way, as (number of requests made before, message).
     """
 
     worker: Worker
     lag_s: float = 0.0
-    deliveries: list[tuple[float, DeliveryMessage]] = field(default_factory=list)
+    deliveries: list[tuple[int, DeliveryMessage]] = field(default_factory=list)
     under_way: int = 0
     _quiet: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -224,7 +224,7 @@ class LoopBack:
         loop = asyncio.get_running_loop()
         self.under_way += 1
         if source is Source.DUE:
-            self.deliveries.append((loop.time(), read_delivery(published.raw())))
+            self.deliveries.append((len(self.worker.sender.sent), read_delivery(published.raw())))
 
         def surface() -> None:
             self.under_way -= 1
