@@ -16,7 +16,7 @@ from consumer.core.retry import POLICIES
 from consumer.core.signing import sign
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionRules
-from consumer.settings import load
+from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate
 
 ROOT = generate.ROOT
@@ -106,6 +106,21 @@ def test_every_named_place_and_test_exists() -> None:
     assert len(tests) > 100
     assert tests - set(known_tests()) == set()
     assert {place for place in places if not (ROOT / place).exists()} == set()
+
+
+def test_settings_without_effect_are_named_as_such() -> None:
+    """Issue 2, item 3: what the reference calls without effect is read nowhere, and the rest is."""
+    page = (ROOT / "docs" / "reference.md").read_text()
+    [line] = re.findall(r"^Accepted and without effect in this version: (.+)$", page, flags=re.MULTILINE)
+    idle = {name.rpartition(".")[2] for name in re.findall(r"`([a-z_.]+)`", line)}
+    code = "".join(
+        path.read_text() for path in (ROOT / "consumer").rglob("*.py") if path.name != "sections.py"
+    )
+
+    assert idle
+    assert {name for name in idle if re.search(rf"\.{name}\b", code)} == set()
+    for name in (*SendingSettings.model_fields, *WindowsSettings.model_fields, *LimitsSettings.model_fields):
+        assert name in idle or name == "client" or re.search(rf"\.{name}\b", code), name
 
 
 def test_every_park_reason_is_in_the_runbook() -> None:
