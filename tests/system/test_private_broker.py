@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -137,12 +138,17 @@ def test_the_node_is_set_up_for_leveret(broker: BrokerEndpoint, management: http
 
 
 def test_the_logs_of_quorum_queues_stay_small(private_broker: PrivateBroker) -> None:
-    """The node took our write-ahead log and segment sizes (core proof: idle_queues_disk_mb)."""
-    wal = private_broker.ctl("eval", "application:get_env(ra, wal_max_size_bytes).")
-    segment = private_broker.ctl("eval", "application:get_env(ra, segment_max_entries).")
+    """The node took every limit that bounds an empty queue's disk (core proof: idle_queues_disk_mb)."""
+    taken = private_broker.ctl(
+        "eval",
+        "{element(2, application:get_env(ra, wal_max_size_bytes)),"
+        " element(2, application:get_env(ra, segment_max_entries)),"
+        " element(2, application:get_env(rabbit, quorum_min_checkpoint_interval)),"
+        " element(2, persistent_term:get(quorum_queue_checkpoint_config))}.",
+    )
 
-    assert wal.strip() == f"{{ok,{files.WAL_MAX_SIZE_BYTES}}}"
-    assert segment.strip() == f"{{ok,{files.SEGMENT_MAX_ENTRIES}}}"
+    least = files.CHECKPOINT_MIN_ENTRIES
+    assert taken.strip() == f"{{{files.WAL_MAX_SIZE_BYTES},{files.SEGMENT_MAX_ENTRIES},{least},{least}}}"
 
 
 def test_a_failing_command_says_why(private_broker: PrivateBroker) -> None:
@@ -230,6 +236,18 @@ def test_a_start_that_fails_leaves_nothing(own_broker: PrivateBroker) -> None:
     """A node that is not ready in time is an error with its log, and no process of it stays."""
     with pytest.raises(BrokerUnavailable, match="is not ready; its log ends with"):
         own_broker.start(timeout_s=0.2)
+
+    assert members(own_broker) == []
+
+
+def test_a_node_whose_folder_is_gone_can_be_stopped(own_broker: PrivateBroker) -> None:
+    """Removing the state folder under a node does not make it unstoppable."""
+    with starter(own_broker.layout.home.parent, bound=False) as process:
+        assert processes.wait_until(lambda: "epmd" in members(own_broker), 60)
+        process.kill()
+    shutil.rmtree(own_broker.layout.home)
+
+    own_broker.stop()
 
     assert members(own_broker) == []
 

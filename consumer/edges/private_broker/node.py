@@ -118,6 +118,8 @@ class PrivateBroker:
             Whether a node was running.
         """
         if not self.layout.home.exists():
+            # Somebody removed the folder under it: only the marker still tells what was ours.
+            processes.end_all(processes.find_marked(self.layout.marker) if only is None else [])
             return False
         with self._locked():
             run = self._load_run()
