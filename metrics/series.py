@@ -20,60 +20,73 @@ class Series:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self._tenants: set[str] = set()
+        self._add_deliveries()
+        self._add_endpoints()
+        self._add_broker()
+        self._add_daemon()
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"leveret_{name}", text, labels, registry=registry)
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"leveret_{name}", text, labels, registry=registry)
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"leveret_{name}", text, labels, buckets=buckets, registry=registry)
-
+    def _add_deliveries(self) -> None:
         # outcome: matched | unrouted | bad | inbox | suspect
-        self.events = counter("events", "Events taken from a lane, by what became of them.", "outcome")
-        # verdict: delivered | parked | cancelled
-        self.deliveries = counter("deliveries", "Deliveries that ended, by how.", "verdict")
+        self.events = self._counter("events", "Events taken from a lane, by what became of them.", "outcome")
+        # verdict: delivered | parked | cancelled | archived
+        self.deliveries = self._counter("deliveries", "Deliveries that ended, by how.", "verdict")
         # kind: consumer.core.model.Kind
-        self.attempts = counter("attempts", "HTTP requests, by what came of them.", "kind")
+        self.attempts = self._counter("attempts", "HTTP requests, by what came of them.", "kind")
         # result: delivered | failed
-        self.attempts_by_number = counter(
+        self.attempts_by_number = self._counter(
             "attempts_by_number", "HTTP requests by attempt number (1-based) and result.", "attempt", "result"
         )
-        self.attempt_duration = histogram(
+        self.attempt_duration = self._histogram(
             "attempt_duration_seconds", "Wall time of one webhook request.", ATTEMPT_S, "verdict"
         )
-        self.retries = counter("retries", "Retries planned, by the number of the failed attempt.", "attempt")
-        self.retry_wait = histogram("retry_wait_seconds", "Waits planned before a retry.", WAITS_S)
-        # reason: breaker | paced | saturated | slow
-        self.deferrals = counter("deferrals", "Targets put off without spending an attempt.", "reason")
+        self.retries = self._counter(
+            "retries", "Retries planned, by number of the failed attempt.", "attempt"
+        )
+        self.retry_wait = self._histogram("retry_wait_seconds", "Waits planned before a retry.", WAITS_S)
         # reason: consumer.core.model.ParkReason
-        self.parked = counter("parked", "Entries parked, by reason.", "reason")
-        self.queue_messages = gauge("queue_messages", "Messages ready in a queue, by its kind.", "queue")
+        self.parked = self._counter("parked", "Entries parked, by reason.", "reason")
+        text = "Jobs started, by tenant (the first 100, then other)."
+        self.tenant_jobs = self._counter("tenant_jobs", text, "tenant")
+
+    def _add_endpoints(self) -> None:
+        # reason: breaker | paced | saturated | slow
+        text = "Targets put off without spending an attempt."
+        self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
-        self.breakers = gauge("breakers", "Endpoints by the state of their breaker.", "state")
-        self.breaker_openings = counter("breaker_openings", "Times that a breaker opened.")
-        self.tenant_jobs = counter(
-            "tenant_jobs", "Jobs started, by tenant (the first 100, then other).", "tenant"
+        self.breakers = self._gauge("breakers", "Endpoints by the state of their breaker.", "state")
+        self.breaker_openings = self._counter("breaker_openings", "Times that a breaker opened.")
+        self.in_flight = self._gauge("requests_in_flight", "HTTP requests in flight.")
+
+    def _add_broker(self) -> None:
+        self.queue_messages = self._gauge(
+            "queue_messages", "Messages ready in a queue, by its kind.", "queue"
         )
-        self.in_flight = gauge("requests_in_flight", "HTTP requests in flight.")
-        self.window = gauge("window_messages", "Messages in hand and not started, by source.", "source")
-        self.confirm = histogram("confirm_seconds", "Publish to broker confirm.", CONFIRM_S)
-        self.pressed = gauge(
-            "pressed", "1 while no new attempt starts because the broker is slow or blocked."
-        )
+        self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
+        self.confirm = self._histogram("confirm_seconds", "Publish to broker confirm.", CONFIRM_S)
+        text = "1 while no new attempt starts because the broker is slow or blocked."
+        self.pressed = self._gauge("pressed", text)
         # error: unroutable | refused | unavailable
-        self.publish_failures = counter("publish_failures", "Publishes that were not confirmed.", "error")
-        self.stale_settles = counter(
-            "stale_settles", "Acks that met a dead channel; the message comes again."
-        )
-        self.reconnects = counter(
-            "reconnects", "Connections to the broker that were made again.", "connection"
-        )
-        self.subscriptions = gauge("subscriptions", "Subscriptions in memory.", "enabled")
-        self.reloads = counter("reloads", "Reloads of the subscriptions, by result.", "result")
-        self.loop_lag = gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
-        self._tenants: set[str] = set()
+        text = "Publishes that were not confirmed."
+        self.publish_failures = self._counter("publish_failures", text, "error")
+        text = "Acks that met a dead channel; the message comes again."
+        self.stale_settles = self._counter("stale_settles", text)
+        text = "Connections to the broker that were made again."
+        self.reconnects = self._counter("reconnects", text, "connection")
+
+    def _add_daemon(self) -> None:
+        self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
+        self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
+        self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"leveret_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"leveret_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"leveret_{name}", text, labels, buckets=buckets, registry=self.registry)
 
     def tenant_label(self, tenant: str) -> str:
         """Return *tenant*, or ``other`` once 100 tenants have a series of their own."""

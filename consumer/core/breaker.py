@@ -134,7 +134,7 @@ def settle(
         return state, Change.NONE
     match state:
         case Closed():
-            return _settle_closed(state, answer.ok, now, policy, sample)
+            return _settle_closed(state, answer, now, policy, sample)
         case Probing() if answer.ok:
             return Closed(epoch=state.epoch + 1), Change.CLOSED
         case Probing():
@@ -146,9 +146,9 @@ def settle(
 
 
 def _settle_closed(
-    state: Closed, ok: bool, now: float, policy: BreakerPolicy, sample: float
+    state: Closed, answer: Answer, now: float, policy: BreakerPolicy, sample: float
 ) -> tuple[State, Change]:
-    if ok:
+    if answer.ok:
         return (replace(state, failures=0) if state.failures else state), Change.NONE
     failures = state.failures + 1
     if policy.failures and failures >= policy.failures:
