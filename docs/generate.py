@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -22,6 +23,7 @@ from consumer.cli import app
 from consumer.core import schema
 from consumer.core.breaker import BREAKERS
 from consumer.core.classify import classification_table
+from consumer.core.model import Kind, ParkReason
 from consumer.core.retry import POLICIES, max_age_s, planned_delays_s, total_delay_s
 from consumer.core.subscription_model import BreakerFields, RetryChoice, SubscriptionEntry
 from consumer.settings import Settings, SourceSettings
@@ -35,7 +37,10 @@ ROOT = Path(__file__).parents[1]
 FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-_LABEL_NOTE = re.compile(r"# (?P<label>\w+): (?P<values>.+)\n\s+self\.\w+ = \w+\(\s*\"(?P<metric>\w+)\"")
+_LABEL_NOTE = re.compile(
+    r"# (?P<label>\w+): (?P<values>.+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\.\w+\(\s*\"(?P<metric>\w+)\""
+)
+_ENUMS: Mapping[str, type[StrEnum]] = {f"consumer.core.model.{e.__name__}": e for e in (Kind, ParkReason)}
 _ONE_PARAGRAPH = re.compile(r"\s*\n\s*")
 
 
@@ -118,7 +123,7 @@ def metrics_table() -> str:
     registry = CollectorRegistry()
     Series(registry)
     values = {
-        (note["metric"], note["label"]): note["values"]
+        (note["metric"], note["label"]): " | ".join(_ENUMS.get(note["values"], [note["values"]]))
         for note in _LABEL_NOTE.finditer(inspect.getsource(Series))
     }
     rows = []

@@ -88,6 +88,14 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in slugs, target
 
 
+def test_metrics_list_their_label_values() -> None:
+    """S1-10: the notes beside the series are found, and closed sets are written out."""
+    text = generate.metrics_table()
+
+    for value in ("matched", "http_5xx", "exhausted", "saturated", "probing", "unroutable"):
+        assert value in text, value
+
+
 def test_every_requirement_has_one_row() -> None:
     """Each id stands in the table once, with a place, a test, or the word later."""
     rows = re.findall(r"^\| (S\d-\d+|SW-\d+|\d+) \| (.*) \|$", REQUIREMENTS, flags=re.MULTILINE)
@@ -128,6 +136,20 @@ def test_every_park_reason_is_in_the_runbook() -> None:
     text = (ROOT / "docs" / "runbook.md").read_text()
 
     assert [reason for reason in ParkReason if f"`{reason.value}`" not in text] == []
+
+
+def test_the_reasons_of_readyz_are_in_the_code() -> None:
+    """FAULTS 63: an operator who looks for the words of /readyz finds the words that it says."""
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    [rows] = re.findall(r"^\| it says \| do \|\n(.*?)\n\n", page, flags=re.DOTALL | re.MULTILINE)
+    first_cells = [row.split("|")[1] for row in rows.splitlines()[1:]]
+    reasons = [reason for cell in first_cells for reason in re.findall(r"`([^`]+)`", cell)]
+    code = "".join(path.read_text() for path in (ROOT / "consumer").rglob("*.py"))
+
+    assert len(reasons) >= 7
+    for reason in reasons:
+        fixed = re.split(r" \d| …|:", reason)[0]
+        assert fixed in code, reason
 
 
 def test_the_make_targets_that_are_named_exist() -> None:
@@ -181,6 +203,18 @@ def test_the_subscription_examples_are_valid() -> None:
     assert len(blocks) >= 2
     for block in blocks:
         assert parse_subscriptions(block, "page", walk).entries
+
+
+def test_the_settings_examples_are_valid(tmp_path: Path) -> None:
+    """Issue 2, item 3: every `leveret.toml` that a page shows loads."""
+    pattern = re.compile(r"^```toml\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+    blocks = [block for path in PAGES for block in pattern.findall(path.read_text())]
+
+    assert len(blocks) >= 5
+    for block in blocks:
+        file = tmp_path / "leveret.toml"
+        file.write_text(block)
+        assert load({"LEVERET_CONFIG": str(file)}).origins, block
 
 
 def test_the_hand_made_verification_works() -> None:
