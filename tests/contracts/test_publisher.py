@@ -1,0 +1,348 @@
+"""What every Publisher promises: run on the real one against a broker, and on the fake of the flow tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+import aio_pika
+import pytest
+import pytest_asyncio
+from prometheus_client import CollectorRegistry
+from yarl import URL
+
+from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.edges.broker.connect import AmqpOptions, KeepAlive
+from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.flow.observe import Observer
+from consumer.ports import Publication, Publisher
+from metrics.series import Series
+from tests.fakes import FakePublisher, RecordingLog
+from tests.topology.live import PATIENCE_S, SMALL, Live, standing
+
+NAMES = SMALL.names
+ROOM = 3  #: entries that the parked queue of these tests takes
+
+HELLO = Publication(
+    exchange=NAMES.due,
+    routing_key=NAMES.direct_key(NAMES.due_queue(0)),
+    body=b"\x00hello \xff",
+    headers={"leveret-v": 1, "leveret-made": 2, "leveret-exact": True, "leveret-event": "ord-1 \u00e9"},
+    content_type="application/json",
+)
+ENTRY = Publication(exchange=NAMES.dlx, routing_key=NAMES.parked_key("exhausted"), body=b"entry")
+ADRIFT = Publication(exchange=NAMES.wait, routing_key="no such rung", body=b"x")
+
+
+class Relay:
+    """A way to the broker that can be cut, without a FIN of the broker's, and mended."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._upstream = (host, port)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def mend(self) -> None:
+        """Listen, on the same port as before."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        """Break every connection and refuse new ones."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(*self._upstream)
+        self._writers |= {writer, far_writer}
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(_pump(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await source.read(65_536):
+            sink.write(data)
+            await sink.drain()
+    sink.transport.abort()
+
+
+class World(Protocol):
+    """A publisher, and a broker for it that can be cut off."""
+
+    publisher: Publisher
+
+    async def cut(self) -> None:
+        """Cut the connection off; it stays off."""
+
+    async def mend(self) -> None:
+        """Make the connection possible again."""
+
+    async def taken(self) -> list[tuple[Publication, str]]:
+        """Return what arrived in the first due queue and its message ids, in order."""
+
+
+class FakeWorld:
+    """The fake is publisher and broker in one."""
+
+    def __init__(self) -> None:
+        self.fake = FakePublisher()
+        self.fake.unbound = {ADRIFT.routing_key}
+        self.fake.on_confirmed = lambda _published: self._fill()
+        self.publisher: Publisher = self.fake
+
+    async def cut(self) -> None:
+        self.fake.connected, self.fake.reason = False, "not connected"
+
+    async def mend(self) -> None:
+        self.fake.connected, self.fake.reason = True, None
+
+    async def taken(self) -> list[tuple[Publication, str]]:
+        return [(p.publication, p.message_id) for p in self.fake.to(HELLO.routing_key)]
+
+    def _fill(self) -> None:
+        if len(self.fake.to("parked.")) >= ROOM:
+            self.fake.full = {"parked."}
+
+
+class RealWorld:
+    """The real publisher on a vhost of its own, by way of a relay."""
+
+    def __init__(self, live: Live, relay: Relay, publisher: ConfirmingPublisher) -> None:
+        self.publisher: Publisher = publisher
+        self.real = publisher
+        self.live = live
+        self._relay = relay
+
+    async def cut(self) -> None:
+        await self._relay.cut()
+        await _until(lambda: self.publisher.pressed() is not None)
+
+    async def mend(self) -> None:
+        await self._relay.mend()
+        await asyncio.wait_for(self.real.relieved(), PATIENCE_S)
+
+    async def messages(self) -> list[aio_pika.abc.AbstractIncomingMessage]:
+        """Return what stands in the first due queue."""
+        queue = await self.live.channel.get_queue(NAMES.due_queue(0), ensure=False)
+        found = []
+        while (message := await queue.get(no_ack=True, fail=False)) is not None:
+            found.append(message)
+        return found
+
+    async def taken(self) -> list[tuple[Publication, str]]:
+        return [
+            (
+                replace(
+                    HELLO,
+                    body=message.body,
+                    headers={k: v for k, v in message.headers.items() if k != "x-delivery-count"},
+                    content_type=message.content_type or "",
+                ),
+                message.message_id or "",
+            )
+            for message in await self.messages()
+        ]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition that a connection's end brings about."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110  the port tells its state by a call only
+            await asyncio.sleep(0.01)
+
+
+def real_publisher(url: str) -> ConfirmingPublisher:
+    """A publisher that comes back quickly."""
+    options = AmqpOptions(urls=(url,), reconnect_first_s=0.02, reconnect_max_s=0.1)
+    observe = Observer(Series(CollectorRegistry()), RecordingLog())
+    return ConfirmingPublisher(options, KeepAlive(options, "publish", observe, lambda: 0.5), "test")
+
+
+@pytest_asyncio.fixture
+async def real(vhost: str) -> AsyncIterator[RealWorld]:
+    """Give the real publisher, connected."""
+    async with AsyncExitStack() as stack:
+        live = await stack.enter_async_context(standing(vhost, replace(SMALL, parked_max_length=ROOM)))
+        address = URL(vhost)
+        relay = Relay(address.host or "", address.port or 0)
+        await relay.mend()
+        publisher = real_publisher(str(address.with_port(relay.port)))
+        task = asyncio.create_task(publisher.run())
+        await asyncio.wait_for(publisher.relieved(), PATIENCE_S)
+        yield RealWorld(live, relay, publisher)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await relay.cut()
+
+
+@pytest.fixture(params=["real", "fake"])
+def world(request: pytest.FixtureRequest) -> World:
+    """Give each publisher in turn."""
+    found: World = FakeWorld() if request.param == "fake" else request.getfixturevalue("real")
+    return found
+
+
+async def test_a_publish_returns_once_it_is_confirmed(world: World) -> None:
+    """Body and headers arrive unchanged; nothing presses."""
+    await world.publisher.publish(HELLO)
+
+    assert [publication for publication, _ in await world.taken()] == [HELLO]
+    assert world.publisher.pressed() is None
+
+
+async def test_every_publish_has_a_fresh_message_id(world: World) -> None:
+    """Returns are matched by it; one that is given is kept."""
+    for _ in range(3):
+        await world.publisher.publish(HELLO)
+    await world.publisher.publish(replace(HELLO, message_id="ord-7"))
+
+    ids = [message_id for _, message_id in await world.taken()]
+    assert all(ids)
+    assert len(set(ids)) == 4
+    assert ids[-1] == "ord-7"
+
+
+async def test_many_at_once_are_all_confirmed(world: World) -> None:
+    """Each call returns with its own confirm."""
+    await asyncio.gather(*(world.publisher.publish(HELLO) for _ in range(300)))
+
+    assert len(await world.taken()) == 300
+
+
+async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
+    """A deleted or unbound queue is an error, not a loss; the next publish works (FAULTS 64)."""
+    with pytest.raises(Unroutable, match="no such rung"):
+        await world.publisher.publish(ADRIFT)
+
+    await world.publisher.publish(HELLO)
+
+
+async def test_a_full_queue_refuses(world: World) -> None:
+    """A queue at its length limit says nack; the next publish elsewhere works (FAULTS 64)."""
+
+    async def fill() -> int:
+        for accepted in range(50):
+            try:
+                await world.publisher.publish(ENTRY)
+            except Refused:
+                return accepted
+        return 50
+
+    assert ROOM <= await fill() < 50
+    await world.publisher.publish(HELLO)
+    assert world.publisher.pressed() is None
+
+
+async def test_errors_do_not_cross_between_publishes(world: World) -> None:
+    """Mixed at the same time, each call has its own answer."""
+    publications = [HELLO, ADRIFT] * 50
+
+    answers = await asyncio.gather(*map(world.publisher.publish, publications), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [type(None), Unroutable] * 50
+
+
+async def test_without_a_connection_it_is_unavailable_and_works_again_after(world: World) -> None:
+    """Cut off: says so, starts nothing, raises at once; mended: works without a restart (FAULTS 59, 60)."""
+    await world.publisher.publish(HELLO)
+    await world.cut()
+
+    assert world.publisher.pressed()
+    with pytest.raises(BrokerUnavailable) as caught:
+        await asyncio.wait_for(world.publisher.publish(HELLO), 5)
+    assert type(caught.value) is BrokerUnavailable
+
+    await world.mend()
+    assert world.publisher.pressed() is None
+    await world.publisher.publish(HELLO)
+    assert len(await world.taken()) == 2
+
+
+# the real one alone
+
+
+async def test_only_what_is_ours_is_on_the_wire(real: RealWorld) -> None:
+    """Persistent, our headers, content type and id; nothing that changes a message's way (FAULTS 18)."""
+    await real.publisher.publish(HELLO)
+
+    [message] = await real.messages()
+    properties: Any = message.properties
+    given = {name: getattr(properties, name) for name in properties.attributes()}
+    assert given["delivery_mode"] == 2
+    assert {name for name, value in given.items() if value} == {
+        *("content_type", "headers", "delivery_mode", "message_id"),
+    }
+    assert set(message.headers) - {"x-delivery-count"} == set(HELLO.headers)
+
+
+async def test_before_the_first_connection_it_is_unavailable(vhost: str) -> None:
+    """A daemon that starts before its broker has an error of ours, not a crash."""
+    publisher = real_publisher(vhost)
+
+    assert publisher.pressed() == "not connected yet"
+    with pytest.raises(BrokerUnavailable):
+        await publisher.publish(HELLO)
+
+
+async def test_what_was_in_flight_when_the_connection_broke_is_unavailable(real: RealWorld) -> None:
+    """Every unconfirmed publish raises an error of ours: none hangs, none seems confirmed (FAULTS 65)."""
+    started: list[Awaitable[None]] = [
+        asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(200)
+    ]
+    await asyncio.sleep(0)
+    await real.cut()
+
+    async with asyncio.timeout(PATIENCE_S):
+        answers = await asyncio.gather(*started, return_exceptions=True)
+
+    failed = [answer for answer in answers if answer is not None]
+    assert failed
+    assert all(type(answer) is BrokerUnavailable for answer in failed)
+    confirmed = len(answers) - len(failed)
+    assert len(await real.messages()) >= confirmed
+
+
+async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) -> None:
+    """The broker closes the channel (404): unavailable, and the next publishes work again (FAULTS 61)."""
+    with pytest.raises(BrokerUnavailable):
+        await real.publisher.publish(replace(HELLO, exchange="no such exchange"))
+
+    async with asyncio.timeout(PATIENCE_S):
+        while not await real.messages():
+            with suppress(BrokerUnavailable):
+                await real.publisher.publish(HELLO)
+            await real.real.relieved()
+
+
+async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:
+    """Once each, with the reason: the intake stops and starts by it (FAULTS 63)."""
+    told: list[str | None] = []
+    real.real.on_pressure = told.append
+
+    await real.cut()
+    await real.mend()
+
+    assert [reason is None for reason in told] == [False, True]
+
+
+async def test_a_cancelled_publish_is_cancelled(real: RealWorld) -> None:
+    """Our own cancellation passes; it is not taken for a lost channel."""
+    task = asyncio.create_task(real.publisher.publish(HELLO))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await real.publisher.publish(HELLO)
