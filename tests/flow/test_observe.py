@@ -1,0 +1,203 @@
+"""What is said and counted: one wide line per attempt, labels from closed sets, no bodies, no secrets."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.core.model import (
+    Attempt,
+    Delivered,
+    Drop,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+)
+from consumer.core.parked import delivery_id
+from consumer.flow.observe import Attempted, Observer
+from metrics.series import Series
+from tests.fakes import START, RecordingLog
+from tests.flow.test_endpoints import subscription
+from tests.flow.worker import event
+
+SECRET_BODY = b'{"card":"4111-1111"}'
+VERDICTS = {
+    "delivered": Delivered(),
+    "retry": Retry(1.5),
+    "park": Park(ParkReason.EXHAUSTED, "HTTP 503"),
+    "drop": Drop("HTTP 404"),
+}
+
+
+class Desk:
+    """An observer, what it wrote and what it counted."""
+
+    def __init__(self) -> None:
+        self.log = RecordingLog()
+        self.series = Series(CollectorRegistry())
+        self.observe = Observer(self.series, self.log)
+
+    def count(self, name: str, **labels: str) -> float | None:
+        """Read a metric."""
+        return self.series.registry.get_sample_value(f"leveret_{name}", labels)
+
+    def attempted(self, verdict: Any, number: int = 1, kind: Kind = Kind.HTTP_5XX) -> dict[str, Any]:
+        """Observe one attempt; return the line."""
+        status = {Kind.OK: 200, Kind.HTTP_5XX: 503}.get(kind)
+        outcome = Outcome(kind=kind, status=status, duration_s=0.25, detail="it said no", body=SECRET_BODY)
+        attempt = Attempt(number=number, at=START, kind=kind, status=status, duration_s=0.25)
+        self.observe.attempted(Attempted(event(body=SECRET_BODY), subscription(), attempt, outcome, verdict))
+        return self.log.events("delivery.attempted")[-1]
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_an_attempt_is_one_wide_line(name: str) -> None:
+    """Ids, attempt of how many, kind, status, duration and verdict; a failure its reason and wait (S1-17)."""
+    desk = Desk()
+
+    line = desk.attempted(VERDICTS[name], number=2, kind=Kind.OK if name == "delivered" else Kind.HTTP_5XX)
+
+    assert len(desk.log.lines) == 1
+    expected: dict[str, object] = {
+        "event_id": "ord-1",
+        "subscription_id": "sub_1",
+        "tenant": "acme",
+        "type": "order.created",
+        "attempt": 2,
+        "max_attempts": 5,
+        "kind": "ok" if name == "delivered" else "http_5xx",
+        "status": 200 if name == "delivered" else 503,
+        "duration_s": 0.25,
+        "verdict": name,
+    }
+    if name != "delivered":
+        expected |= {
+            "delivery_id": delivery_id("ord-1", "sub_1"),
+            "retryable": name == "retry",
+            "wait_s": 1.5 if name == "retry" else 0.0,
+            "error": "it said no",
+        }
+    assert line == expected
+    assert desk.log.lines[0][0] == ("info" if name == "delivered" else "warning")
+
+
+@pytest.mark.parametrize(("name", "number"), list(product(VERDICTS, (1, 2, 9, 10, 500))))
+def test_an_attempt_is_counted_by_number_and_result(name: str, number: int) -> None:
+    """Attempts, durations, retries and waits; numbers from 10 on share a label (S1-10)."""
+    desk = Desk()
+    label = str(number) if number < 10 else "10+"
+    result = "delivered" if name == "delivered" else "failed"
+
+    desk.attempted(VERDICTS[name], number=number)
+
+    assert desk.count("attempts_total", kind="http_5xx") == 1
+    assert desk.count("attempts_by_number_total", attempt=label, result=result) == 1
+    assert desk.count("attempt_duration_seconds_count", verdict=name) == 1
+    assert (desk.count("deliveries_total", verdict="delivered") or 0) == (name == "delivered")
+    assert (desk.count("retries_total", attempt=label) or 0) == (name == "retry")
+    assert desk.count("retry_wait_seconds_count") == (name == "retry")
+
+
+def test_every_kind_has_its_series_from_the_start() -> None:
+    """A rate over a series that is not there yet misses its first failure."""
+    desk = Desk()
+
+    assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in Kind)
+
+
+@pytest.mark.parametrize(
+    ("error", "label"),
+    [
+        (Unroutable("gone"), "unroutable"),
+        (Refused("full"), "refused"),
+        (BrokerUnavailable("lost"), "unavailable"),
+    ],
+)
+def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -> None:
+    """Said with its reason and the wait until the next try (FAULTS 64, 65)."""
+    desk = Desk()
+
+    desk.observe.publish_failed(error, "1000.leveret.due.00", 0.2)
+
+    assert desk.count("publish_failures_total", error=label) == 1
+    [line] = desk.log.events("publish.failed")
+    assert line == {
+        "error": label,
+        "detail": str(error),
+        "routing_key": "1000.leveret.due.00",
+        "wait_s": 0.2,
+    }
+
+
+def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
+    """A delivery that ends counts as such; a raw message counts as a bad event."""
+    desk = Desk()
+
+    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="acme")
+    desk.observe.parked(ParkReason.MALFORMED, "no JSON", queue="leveret.lane.00", size_bytes=3)
+
+    assert desk.count("deliveries_total", verdict="parked") == 1
+    assert desk.count("events_total", outcome="bad") == 1
+    assert desk.count("parked_total", reason="exhausted") == 1
+    assert desk.count("parked_total", reason="malformed") == 1
+
+
+def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
+    """100 tenants have a series, the rest share one; nothing is lost in the sum (FAULTS 78)."""
+    desk = Desk()
+
+    for number in range(1000):
+        desk.observe.event_matched(event(tenant=f"tenant-{number}"))
+    desk.observe.event_matched(event(tenant="tenant-0"))
+    desk.observe.event_matched(event(tenant="tenant-999"))
+
+    [family] = [f for f in desk.series.registry.collect() if f.name == "leveret_tenant_jobs"]
+    values = {sample.labels["tenant"]: sample.value for sample in family.samples}
+    assert len(values) == 101
+    assert values["tenant-0"] == 2
+    assert values["other"] == 901
+    assert sum(values.values()) == 1002
+
+
+def test_pressure_is_a_gauge_and_a_line() -> None:
+    """When it began, why, and when it ended (FAULTS 63)."""
+    desk = Desk()
+
+    desk.observe.pressed("blocked")
+    during = desk.count("pressed")
+    desk.observe.pressed(None)
+
+    assert (during, desk.count("pressed")) == (1, 0)
+    assert [event for _, event, _ in desk.log.lines] == ["pressure.began", "pressure.ended"]
+
+
+def test_event_names_are_static_and_no_line_holds_a_body() -> None:
+    """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said (STYLE 9)."""
+    desk = Desk()
+    shop, order = subscription(), event(body=SECRET_BODY)
+    for verdict in VERDICTS.values():
+        desk.attempted(verdict)
+    desk.observe.event_unrouted(order)
+    desk.observe.event_readdressed("ord-1", "leveret.inbox.erp")
+    desk.observe.message_suspected("leveret.lane.00", 5)
+    desk.observe.cancelled(order, "sub_1", "subscription deleted")
+    desk.observe.breaker_changed(shop, "closed", "open")
+    desk.observe.endpoint_disabled(shop, "HTTP 410")
+    desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="})
+    desk.observe.reloaded(1, 0)
+    desk.observe.reload_failed(OSError("no"))
+    desk.observe.task_failed("job", RuntimeError("a bug"))
+
+    for _, name, fields in desk.log.lines:
+        noun, _, verbed = name.partition(".")
+        assert noun.isalpha()
+        assert verbed.replace("_", "").isalpha()
+        assert "4111" not in repr(fields)
+        assert "body" not in repr(sorted(fields))
+        assert repr(shop.keys[0]) not in repr(fields)

@@ -1,0 +1,100 @@
+"""Health and metrics over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+import pytest_asyncio
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from consumer.edges.api import HealthServer
+from metrics.series import Series
+
+
+class Desk:
+    """A health server, and what the daemon tells it."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = "the topology is not declared yet"
+        self.series = Series(CollectorRegistry())
+        self.server = HealthServer(self.series.registry, lambda: self.reason)
+        self.url = ""
+
+    async def ask(self, path: str, method: str = "GET", **more: str) -> httpx2.Response:
+        """Make one request."""
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            return await client.request(method, self.url + path, headers=more)
+
+
+@pytest_asyncio.fixture
+async def desk() -> AsyncIterator[Desk]:
+    """Give a server that listens; stop it after the test."""
+    desk = Desk()
+    desk.url = f"http://127.0.0.1:{await desk.server.start('127.0.0.1', 0)}"
+    yield desk
+    await desk.server.stop()
+
+
+async def test_healthz_says_that_the_process_lives(desk: Desk) -> None:
+    """200 whether ready or not (outside contract)."""
+    answer = await desk.ask("/healthz")
+
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+async def test_readyz_follows_the_daemon(desk: Desk) -> None:
+    """503 with the reason until it is connected and consuming, then 200, then 503 again (FAULTS 62, 63)."""
+    before = await desk.ask("/readyz")
+    desk.reason = None
+    ready = await desk.ask("/readyz")
+    desk.reason = "the broker blocks publishers"
+    blocked = await desk.ask("/readyz")
+
+    assert (before.status_code, before.text) == (503, "not ready: the topology is not declared yet\n")
+    assert (ready.status_code, ready.text) == (200, "ready\n")
+    assert (blocked.status_code, blocked.text) == (503, "not ready: the broker blocks publishers\n")
+
+
+async def test_metrics_are_what_was_counted(desk: Desk) -> None:
+    """In the text format, fresh at each scrape."""
+    desk.series.events.labels("matched").inc(7)
+
+    answer = await desk.ask("/metrics")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    families = {f.name: f for f in text_string_to_metric_families(answer.text)}
+    assert families["leveret_events"].samples[0].value == 7
+
+
+async def test_metrics_speak_openmetrics(desk: Desk) -> None:
+    """To a scraper that asks for it."""
+    answer = await desk.ask("/metrics", accept="application/openmetrics-text; version=1.0.0")
+
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz/../admin", "/api", "//", "/readyz%00"])
+async def test_nothing_else_is_there(desk: Desk, path: str) -> None:
+    """404, no listing (FAULTS 76)."""
+    assert (await desk.ask(path)).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_nothing_can_be_changed(desk: Desk, path: str, method: str) -> None:
+    """405 for every method that is no reading."""
+    assert (await desk.ask(path, method)).status_code == 405
+
+
+async def test_a_taken_port_is_an_error(desk: Desk) -> None:
+    """The daemon then says which address and ends."""
+    other = Desk()
+
+    with pytest.raises(OSError, match="address already in use"):
+        await other.server.start("127.0.0.1", int(desk.url.rsplit(":", 1)[1]))
+    await other.server.stop()

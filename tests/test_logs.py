@@ -1,0 +1,196 @@
+"""Log lines: JSON for machines, colours for people, and no stranger's text can forge either."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Literal
+
+import pytest
+import structlog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.edges import logs
+
+HOSTILE = 'ok\n\x1b[31m{"event":"forged"}\x1b]0;title\x07\r\u2028\u202e'
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Leave the process-wide set-up of logging as it was."""
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level, {n: logging.getLogger(n).level for n in NAMES})
+    root.handlers[:] = []  # the test runner's own would count as a set-up that is to be kept
+    yield
+    structlog.reset_defaults()
+    root.handlers[:], root.level = before[0], before[1]
+    for name, level in before[2].items():
+        logging.getLogger(name).setLevel(level)
+
+
+NAMES = ("asyncio", "aiormq", "aio_pika")
+
+
+class Stream(io.TextIOWrapper):
+    """A stream like stderr, to a terminal or not."""
+
+    def __init__(self, *, tty: bool = False) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace", write_through=True)
+        self._tty = tty
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return self._tty
+
+    def text(self) -> str:
+        """Return what was written."""
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what was written, parsed."""
+        return [json.loads(line) for line in self.text().splitlines()]
+
+
+Form = Literal["auto", "json", "console"]
+
+
+def configured(level: str = "info", form: Form = "json", *, tty: bool = False) -> tuple[Stream, Any]:
+    """Set logging up on a fresh stream."""
+    stream = Stream(tty=tty)
+    logs.configure(level, form, stream)
+    return stream, structlog.get_logger()
+
+
+def test_a_line_is_one_json_object() -> None:
+    """Event name, level, time in UTC and the fields (S0-9, S1-17)."""
+    stream, log = configured()
+
+    log.info("delivery.attempted", attempt=1, duration_s=0.25, status=None, retryable=True)
+
+    [line] = stream.lines()
+    assert datetime.fromisoformat(line.pop("timestamp")).utcoffset() is not None
+    assert line == {
+        "event": "delivery.attempted",
+        "level": "info",
+        "attempt": 1,
+        "duration_s": 0.25,
+        "status": None,
+        "retryable": True,
+    }
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.from_regex(r"[a-z_]{3,9}_x", fullmatch=True), ANY_TEXT, max_size=4))
+def test_any_text_stays_inside_its_line(fields: dict[str, str]) -> None:
+    """Line breaks, escapes, half surrogate pairs: always one line of valid JSON (FAULTS 51)."""
+    stream, log = configured()
+
+    log.warning("publish.failed", **fields)
+
+    assert stream.text().count("\n") == 1
+    [line] = stream.lines()
+    for name, text in fields.items():
+        assert line[name] == text
+
+
+@pytest.mark.parametrize("value", [b"\xff", object(), {1: "a"}, float("nan"), 2**70, [b"x"], {"a": {"b"}}])
+def test_any_value_can_be_said(value: object) -> None:
+    """A field of any type is written somehow; logging never raises."""
+    stream, log = configured()
+
+    log.info("daemon.started", odd=value)
+
+    assert len(stream.lines()) == 1
+
+
+def test_an_error_has_its_traceback_in_the_line() -> None:
+    """As one field, so that a machine keeps it together."""
+    stream, log = configured()
+
+    log.error("task.failed", task="job", exc_info=RuntimeError("a bug\nof two lines"))
+
+    [line] = stream.lines()
+    assert "RuntimeError: a bug" in line["exception"]
+
+
+@pytest.mark.parametrize(
+    ("level", "seen"),
+    [
+        ("debug", ["debug", "info", "warning", "error"]),
+        ("info", ["info", "warning", "error"]),
+        ("warning", ["warning", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_lines_below_the_level_are_left_out(level: str, seen: list[str]) -> None:
+    """The setting's four levels."""
+    stream, log = configured(level)
+
+    for name in ("debug", "info", "warning", "error"):
+        getattr(log, name)("x.y")
+
+    assert [line["level"] for line in stream.lines()] == seen
+
+
+@pytest.mark.parametrize(
+    ("form", "tty", "pretty"),
+    [("auto", True, True), ("auto", False, False), ("json", True, False), ("console", False, True)],
+)
+def test_people_get_colours_and_machines_json(form: Form, tty: bool, pretty: bool) -> None:
+    """By default as the stream is; by setting as wanted."""
+    stream, log = configured(form=form, tty=tty)
+
+    log.info("daemon.started", pid=7)
+
+    assert stream.text().startswith("{") is not pretty
+
+
+def test_a_terminal_gets_no_escape_of_a_stranger() -> None:
+    """Control characters, title changes and line breaks are shown, not done (FAULTS 51)."""
+    stream, log = configured(form="console", tty=True)
+
+    log.warning("delivery.attempted", error=HOSTILE, location=HOSTILE)
+
+    text = stream.text()
+    assert text.count("\n") == 1
+    assert "\x1b]0;" not in text
+    assert "\x07" not in text
+    assert "\r" not in text
+    assert "\u202e" not in text
+    assert "\\x1b[31m" in text
+
+
+def test_a_terminal_gets_no_escape_in_nested_values_either() -> None:
+    """Lists and mappings are shown by their repr."""
+    stream, log = configured(form="console", tty=True)
+
+    log.info("egress.open", allow=[HOSTILE], more={"k": HOSTILE})
+
+    assert "\x1b]0;" not in stream.text()
+    assert stream.text().count("\n") == 1
+
+
+def test_the_amqp_library_cannot_log_urls_with_passwords() -> None:
+    """What we report ourselves is not said twice, and never with a password."""
+    stream, _ = configured("debug")
+
+    for name in ("aiormq.connection", "aio_pika.robust_connection"):
+        logging.getLogger(name).error("lost amqp://user:secret@broker/")
+
+    assert stream.text() == ""
+
+
+def test_other_libraries_errors_are_seen() -> None:
+    """As plain lines on the same stream."""
+    stream, _ = configured()
+
+    logging.getLogger("asyncio").error("Task exception was never retrieved")
+
+    assert "never retrieved" in stream.text()
