@@ -136,3 +136,9 @@ class Outbox:
         return ParkNote(
             reason=reason, detail=detail, at=self._world.clock.now(), ttl_s=self._world.bounds.parked_ttl_s
         )
+
+
+def age_text(message: DeliveryMessage, now: float) -> str:
+    """Say how old a delivery became, for the reason of an expired entry."""
+    age_s = now - message.event.arrived_at
+    return f"not delivered within its time: {age_s:.0f} s old after {message.attempts_made} attempts"

@@ -1,0 +1,169 @@
+"""Make one request for one target: wait for its slots, sign, send, learn, decide.
+
+A slot of the endpoint is taken first, then a global one, so nothing waits for an endpoint while it holds a
+global slot. What the endpoint does is an outcome; nothing is raised for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Drop,
+    Event,
+    Outcome,
+    Park,
+    Retry,
+    SignedRequest,
+    Verdict,
+)
+from consumer.core.retry import Situation, deadline, decide
+from consumer.core.signing import sign
+from consumer.core.subscription import Subscription
+from consumer.flow.endpoints import Endpoint, Endpoints
+from consumer.flow.intake import Slots
+from consumer.flow.observe import Attempted
+from consumer.flow.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One admitted target of a message."""
+
+    endpoint: Endpoint
+    epoch: int  #: of the endpoint's breaker
+    waits: bool  #: its endpoint slot is still to be waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one target came to."""
+
+    subscription: Subscription
+    attempt: Attempt | None  #: None when it was cut off at the end of the grace, or called off before
+    verdict: Verdict
+    at: float  #: Unix seconds of the verdict; waits count from here
+
+
+class Attempts:
+    """Every request of this worker."""
+
+    def __init__(self, world: World, endpoints: Endpoints, slots: Slots) -> None:
+        self._world = world
+        self._endpoints = endpoints
+        self._slots = slots
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._cutting = False
+
+    def cut(self) -> int:
+        """Cut off every request in flight: they become delivery messages. Returns how many."""
+        self._cutting = True
+        for task in self._requests:
+            task.cancel()
+        return len(self._requests)
+
+    async def make(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
+        """Make one request, endpoint slot first; never raises for what the endpoint does."""
+        endpoint, slots = target.endpoint, self._slots
+        if target.waits and not await endpoint.slot():
+            now = self._world.clock.now()
+            return Result(endpoint.subscription, None, Defer(now), now)
+        try:
+            await slots.acquire()
+            try:
+                return self._called_off(message, target) or await self._request(message, target, body)
+            finally:
+                slots.release()
+        finally:
+            endpoint.release()
+
+    def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
+        """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""
+        event, endpoint, now = message.event, target.endpoint, self._world.clock.now()
+        hold = endpoint.recall(target.epoch, now)
+        if hold is None:
+            return None
+        subscription = endpoint.subscription
+        self._world.observe.deferred(event, subscription, hold.defer, hold.reason)
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at)
+        return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
+
+    async def _request(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
+        world, event, endpoint = self._world, message.event, target.endpoint
+        subscription = endpoint.subscription
+        began = world.clock.now()
+        try:
+            outcome = await self._send(event, endpoint, body, int(began))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._cutting or task is None:
+                raise
+            task.uncancel()
+            return Result(subscription, None, Defer(began), began)
+        now = world.clock.now()
+        attempt = Attempt(
+            number=message.attempts_made + 1,
+            at=began,
+            kind=outcome.kind,
+            status=outcome.status,
+            duration_s=outcome.duration_s,
+        )
+        self._endpoints.learn(endpoint, outcome, target.epoch, now)
+        verdict = self._decide(message, subscription, outcome, now)
+        world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict))
+        return Result(subscription, attempt, verdict, now)
+
+    async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
+        world, subscription = self._world, endpoint.subscription
+        signature = sign(subscription.keys, event.id, timestamp, body)
+        request = SignedRequest(
+            url=subscription.url,
+            headers=(
+                *endpoint.headers,
+                ("webhook-id", event.id),
+                ("webhook-timestamp", str(timestamp)),
+                ("webhook-signature", signature),
+                *event.trace.items(),
+            ),
+            body=body,
+            timeout_s=subscription.timeout_s,
+        )
+        task = asyncio.current_task()
+        if self._cutting or task is None:
+            raise asyncio.CancelledError
+        self._requests.add(task)
+        world.observe.series.in_flight.inc()
+        try:
+            if world.reach is None:
+                return await world.sender.send(request)
+            sending = asyncio.ensure_future(world.sender.send(request))
+            await world.reach("during-request")
+            return await sending
+        finally:
+            world.observe.series.in_flight.dec()
+            self._requests.discard(task)
+
+    def _decide(
+        self, message: DeliveryMessage, subscription: Subscription, outcome: Outcome, now: float
+    ) -> Delivered | Retry | Park | Drop:
+        verdict = decide(
+            outcome,
+            Situation(
+                attempt=message.attempts_made + 1,
+                policy=subscription.retry,
+                arrived_at=message.event.arrived_at,
+                now=now,
+                sample=self._world.sample(),
+                rules=subscription.on_status,
+                expires_at=message.event.expires_at,
+            ),
+        )
+        if isinstance(verdict, Defer):
+            raise TypeError("an outcome never defers")
+        return verdict

@@ -1,0 +1,96 @@
+"""Take an event to its fan-out: decode, address anew, match, split.
+
+Data flow: RawMessage -> Event -> matched subscriptions -> FanOut; or the inbox hop, or parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from consumer.core.decode import NeedsInbox, decode_event
+from consumer.core.delivery import DeliveryMessage, short_text
+from consumer.core.ids import uuid7
+from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.subscription import Subscription
+from consumer.flow.fanout import FanOut
+from consumer.flow.intake import Job
+from consumer.flow.outbox import Outbox, age_text
+from consumer.flow.registry import Registry
+from consumer.flow.world import World
+from consumer.ports import Publication
+
+
+class Events:
+    """Works off what producers published."""
+
+    def __init__(self, world: World, registry: Registry, fan_out: FanOut) -> None:
+        self._world = world
+        self._registry = registry
+        self._fan_out = fan_out
+        self._outbox = Outbox(world)
+
+    async def handle(self, job: Job, raw: RawMessage) -> None:
+        """Take one event to its end.
+
+        Raises:
+            BadEvent: it is to be parked as it came.
+        """
+        world, now = self._world, self._world.clock.now()
+        decoded = decode_event(raw, world.decode, now)
+        if isinstance(decoded, NeedsInbox):
+            await self._readdress(job, decoded, now)
+            return
+        event = decoded
+        targets = self._registry.match(event.tenant, event.type)
+        if not targets:
+            world.observe.event_unrouted(event)
+            await job.incoming.ticket.ack()
+            return
+        world.observe.event_matched(event)
+        if event.expires_at is not None and now >= event.expires_at:
+            await self._expire(job, event, targets, now)
+            return
+        if len(targets) > world.bounds.max_targets_per_message:
+            await self._split(job, event, targets)
+            return
+        await self._fan_out.run(job, DeliveryMessage(event=event, targets=()), targets)
+
+    async def _expire(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
+        """Its producer's expiration passed before it came to us: nothing is sent."""
+        single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
+        parks = [self._outbox.park_delivery(m, ParkReason.EXPIRED, age_text(m, now)) for m in single]
+        await asyncio.gather(*parks)
+        await job.incoming.ticket.ack()
+
+    async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
+        """The inbox hop: publish once more with an id and a tenant, confirm, then ack."""
+        event_id = needs.message_id or uuid7(int(now * 1000), self._world.random_bytes(10))
+        await self._outbox.confirmed(
+            Publication(
+                exchange=self._world.names.events,
+                routing_key=needs.routing_key,
+                body=needs.body,
+                headers=needs.headers,
+                content_type=short_text(needs.content_type or "application/json"),
+                message_id=event_id,
+                type=needs.type,
+                timestamp_s=needs.timestamp_s,
+                app_id=needs.app_id,
+                correlation_id=needs.correlation_id,
+            )
+        )
+        await job.incoming.ticket.ack()
+        self._world.observe.event_readdressed(event_id, job.incoming.message.queue)
+
+    async def _split(self, job: Job, event: Event, targets: Sequence[Subscription]) -> None:
+        """Turn an event with very many targets into delivery messages of at most 100 each."""
+        size = self._world.bounds.max_targets_per_message
+        ids = [s.id for s in targets]
+        await self._outbox.all_confirmed(
+            [
+                self._outbox.due_now(DeliveryMessage(event=event, targets=tuple(ids[i : i + size])))
+                for i in range(0, len(ids), size)
+            ]
+        )
+        await job.incoming.ticket.ack()

@@ -1,0 +1,153 @@
+"""Fan one message out to its targets, store what is owed, and ack: the settle rule.
+
+Quick targets are sent straight from the message; every other target becomes a delivery message at once,
+confirmed, before any request. The failures of the quick ones are published together after the last of them
+has ended, and the ack follows that confirm at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.model import Defer, Delivered, Drop, Park, Retry
+from consumer.core.retry import deadline
+from consumer.core.subscription import Subscription
+from consumer.core.webhook import build_body
+from consumer.flow.attempt import Attempts, Result, Target
+from consumer.flow.endpoints import Endpoints, Hold, Wait
+from consumer.flow.intake import Intake, Job, Source
+from consumer.flow.outbox import Outbox
+from consumer.flow.registry import Registry
+from consumer.flow.world import World
+from consumer.ports import Publication
+
+DIRECT_S = 0.05  #: what may be sent this soon takes no rung
+HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker
+
+
+class FanOut:
+    """Takes a message and the subscriptions that it is for to their verdicts."""
+
+    def __init__(self, world: World, registry: Registry, endpoints: Endpoints, intake: Intake) -> None:
+        self._world = world
+        self._registry = registry
+        self._endpoints = endpoints
+        self._intake = intake
+        self._outbox = Outbox(world)
+        self.attempts = Attempts(world, endpoints, intake.slots)
+
+    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
+        """Send the quick ones, store the others, then store what failed; ack last."""
+        world, now = self._world, self._world.clock.now()
+        fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
+        message = replace(message, reserved=True) if job.reserved else message
+        sends, holds = self._admit(message, to, fresh=fresh, now=now)
+        if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
+            return
+        try:
+            stored = [self._put_off(message, s, hold, now) for s, hold in holds]
+            await self._outbox.all_confirmed(stored)
+            body = build_body(message.event) if sends else b""
+        except BaseException:
+            for target in sends:
+                if not target.waits:
+                    target.endpoint.release()
+            raise
+        self._intake.under_way(job)
+        if all(target.waits for target in sends):  # they take no global slot yet: others may
+            self._intake.pump()
+        if len(sends) == 1:
+            results = [await self.attempts.make(message, sends[0], body)]
+        else:
+            results = await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+        await self._settle(message, results)
+        if world.reach is not None:
+            await world.reach(
+                "after-confirm-before-ack" if stored or _failed(results) else "after-2xx-before-ack"
+            )
+        await job.incoming.ticket.ack()
+
+    def _admit(
+        self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
+    ) -> tuple[list[Target], list[tuple[Subscription, Hold]]]:
+        sends: list[Target] = []
+        holds: list[tuple[Subscription, Hold]] = []
+        for subscription in to:
+            endpoint = self._endpoints.of(subscription)
+            admission = self._endpoints.admit(endpoint, now, fresh=fresh, reserved=message.reserved)
+            if isinstance(admission, Hold):
+                holds.append((subscription, admission))
+                self._world.observe.deferred(message.event, subscription, admission.defer, admission.reason)
+            else:
+                sends.append(Target(endpoint, admission.epoch, isinstance(admission, Wait)))
+        return sends, holds
+
+    def _hold_here(self, job: Job, hold: Hold, now: float, *, fresh: bool) -> bool:
+        """A delivery message that may be sent within a second is held, not published once more."""
+        rest_s = hold.defer.until - now
+        if fresh or rest_s > HELD_S:
+            return False
+        job.reserved = hold.reason == "paced"
+        return self._intake.hold(job, max(rest_s, 0.001))
+
+    def _put_off(
+        self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
+    ) -> Publication:
+        """Address a deferred target: no attempt is spent, and age still ends it."""
+        event = message.event
+        until = min(hold.defer.until, deadline(subscription.retry, event.arrived_at, event.expires_at))
+        deferred = replace(
+            message,
+            targets=(subscription.id,),
+            not_before=until,
+            wait_s=max(until - now, 0.0),
+            exact=False,
+            reserved=hold.reason == "paced",
+        )
+        if until - now <= DIRECT_S and hold.reason == "slow":
+            return self._outbox.due_now(deferred)
+        return self._outbox.waiting(deferred, now)
+
+    async def _settle(self, message: DeliveryMessage, results: Sequence[Result]) -> None:
+        """Store everything that is still owed; returns once the broker has confirmed all of it."""
+        if all(isinstance(r.verdict, Delivered) for r in results):
+            return
+        now = self._world.clock.now()
+        owed = (self._owed(message, result, now) for result in results)
+        await asyncio.gather(*(step for step in owed if step is not None))
+
+    def _owed(self, message: DeliveryMessage, result: Result, now: float) -> Coroutine[Any, Any, None] | None:
+        after = replace(message, targets=(result.subscription.id,), exact=False, reserved=False)
+        if result.attempt is not None:
+            attempts = (*message.attempts, result.attempt)
+            after = replace(after, attempts=attempts, attempts_made=message.attempts_made + 1)
+        match result.verdict:
+            case Delivered():
+                return None
+            case Retry(wait_s=wait_s, exact=exact):
+                after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
+                return self._outbox.confirmed(self._outbox.waiting(after, now))
+            case Defer(until=until):
+                after = replace(after, not_before=until, wait_s=max(until - now, 0.0))
+                at_once = until - now <= DIRECT_S
+                return self._outbox.confirmed(
+                    self._outbox.due_now(after) if at_once else self._outbox.waiting(after, now)
+                )
+            case Park() as park:
+                return self._park(after, result.subscription, park)
+            case Drop(reason=reason):
+                self._world.observe.cancelled(message.event, result.subscription.id, reason)
+                return None
+
+    async def _park(self, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
+        if park.disables:
+            await self._registry.disable(subscription, park.detail)
+        await self._outbox.park_delivery(message, park.reason, park.detail)
+
+
+def _failed(results: Sequence[Result]) -> bool:
+    return any(not isinstance(r.verdict, Delivered) for r in results)
