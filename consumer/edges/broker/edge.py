@@ -30,6 +30,7 @@ from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: the topology is declared anew at most this often
 SIZES_EVERY_S = 10.0
+RECANCEL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +137,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
             self._callbacks.reopened()
 
     async def _declare(self, connection: AbstractConnection) -> None:
@@ -207,6 +206,19 @@ class BrokerEdge:
             except CONNECTION_ERRORS as error:
                 self._observe.warned("control.lost", detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
+
+
+async def _end(tasks: Sequence[asyncio.Future[None]]) -> None:
+    """Cancel *tasks* until each has ended.
+
+    Once is not enough: a call of the AMQP library that is cancelled while its connection closes raises the
+    connection's error instead, and a loop that goes on after errors would go on.
+    """
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=RECANCEL_S)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _demand(missing: Sequence[Finding]) -> None:

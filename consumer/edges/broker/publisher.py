@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 
@@ -32,6 +33,16 @@ from consumer.ports import Publication
 WATCH_S = 0.5  #: how often blocked connections and old confirms are looked for
 
 
+@dataclass(slots=True)
+class _Pending:
+    """A publish that waits for its confirm."""
+
+    began: float  #: loop time
+    channel: Channel
+    task: asyncio.Task[object] | None
+    abandoned: bool = False  #: its channel closed: ended by us
+
+
 class ConfirmingPublisher:
     """The Publisher port over AMQP."""
 
@@ -41,7 +52,8 @@ class ConfirmingPublisher:
         self._observe: Observer = keep_alive.observe
         self._ids = map(f"{random_id}-{{:x}}".format, count())
         self._channel: Channel | None = None
-        self._pending: dict[str, float] = {}  #: message id -> loop time of its publish, oldest first
+        self._pending: dict[int, _Pending] = {}  #: oldest first
+        self._numbers = count()
         self._pressed: str | None = "not connected yet"
         self._relieved = asyncio.Event()
         self._pressing = asyncio.Event()
@@ -77,8 +89,8 @@ class ConfirmingPublisher:
         if channel is None:
             raise BrokerUnavailable("no publishing connection to the broker")
         message_id = publication.message_id or next(self._ids)
-        loop = asyncio.get_running_loop()
-        began = self._pending[message_id] = loop.time()
+        number, task = next(self._numbers), asyncio.current_task()
+        pending = self._pending[number] = _Pending(asyncio.get_running_loop().time(), channel, task)
         try:
             publishing = publish_on(channel, publication, message_id)
             await (publishing if self.failpoint is None else self._past_failpoint(publishing))
@@ -90,15 +102,14 @@ class ConfirmingPublisher:
         except aiormq.exceptions.DeliveryError:
             raise Refused(f"exchange {publication.exchange}: nack for {publication.routing_key}") from None
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if task is not None and (task.uncancel() if pending.abandoned else task.cancelling()):
                 raise
             raise BrokerUnavailable("the channel closed before the confirm") from None
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"not confirmed: {error}") from None
         finally:
-            self._pending.pop(message_id, None)
-        self._observe.series.confirm.observe(loop.time() - began)
+            del self._pending[number]
+        self._observe.series.confirm.observe(asyncio.get_running_loop().time() - pending.began)
 
     async def _past_failpoint(self, publishing: Awaitable[object]) -> None:
         task = asyncio.ensure_future(publishing)
@@ -118,22 +129,34 @@ class ConfirmingPublisher:
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
         """Serve publishes on one channel until it closes: a missing exchange closes it, say."""
-        self._channel = await open_channel(connection, confirms=True)
+        channel = self._channel = await open_channel(connection, confirms=True)
         self._press(None)
         try:
-            await closed(self._channel, transport)
+            await closed(channel, transport)
         finally:
             self._channel = None
+            self._abandon(channel)
         self._press("the publishing channel closed")
         self.on_unroutable()
         await asyncio.sleep(self._options.reconnect_first_s)
+
+    def _abandon(self, channel: Channel) -> None:
+        """End the publishes that a dead channel left: the library does not end every one of them.
+
+        What waited to be written when the connection was reset would wait for ever.
+        """
+        for pending in self._pending.values():
+            if pending.channel is channel and pending.task is not None and not pending.abandoned:
+                pending.abandoned = True
+                pending.task.cancel()
 
     async def _watch(self, transport: Connection) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(WATCH_S)
             blocked = await _is_blocked(transport)
-            oldest_s = loop.time() - next(iter(self._pending.values()), loop.time())
+            oldest = next(iter(self._pending.values()), None)
+            oldest_s = 0.0 if oldest is None else loop.time() - oldest.began
             channel = self._channel
             if blocked:
                 self._press("the broker blocks publishers (memory or disk alarm)")
