@@ -25,7 +25,6 @@ def restored() -> Iterator[None]:
     """Leave the process-wide set-up of logging as it was."""
     root = logging.getLogger()
     before = (root.handlers[:], root.level, {n: logging.getLogger(n).level for n in NAMES})
-    root.handlers[:] = []  # the test runner's own would count as a set-up that is to be kept
     yield
     structlog.reset_defaults()
     root.handlers[:], root.level = before[0], before[1]
@@ -55,7 +54,7 @@ class Stream(io.TextIOWrapper):
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what was written, parsed."""
-        return [json.loads(line) for line in self.text().splitlines()]
+        return [json.loads(line) for line in self.text().split("\n") if line]
 
 
 Form = Literal["auto", "json", "console"]
@@ -64,6 +63,7 @@ Form = Literal["auto", "json", "console"]
 def configured(level: str = "info", form: Form = "json", *, tty: bool = False) -> tuple[Stream, Any]:
     """Set logging up on a fresh stream."""
     stream = Stream(tty=tty)
+    logging.getLogger().handlers.clear()  # the test runner's own would count as a set-up to be kept
     logs.configure(level, form, stream)
     return stream, structlog.get_logger()
 

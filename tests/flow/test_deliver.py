@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
+from consumer.core.clock import pause_until, slow_start, speed_up
 from consumer.core.decode import DecodeRules
 from consumer.core.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
@@ -502,6 +503,24 @@ async def test_only_the_last_second_or_two_percent_is_held(
     assert ticket.settles == ["ack"]
 
 
+async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
+    """Held here until its endpoint's clock said; what came meanwhile stands behind it, not before."""
+    shop = await worker.subscribe("shop")
+    endpoint = worker.endpoint(shop)
+    endpoint.pace = speed_up(slow_start(endpoint.pace, START))
+    for n in range(4):
+        worker.offer(delivery_message(due(shop.id, event=event(id=f"ord-{n}"))), Source.DUE)
+    await settled()
+    endpoint.pace = pause_until(endpoint.pace, START + 0.2)
+    for n in range(20):
+        worker.offer(event_message(message_id=f"fresh-{n}"))
+    worker.sender.on(SHOP, Reply(status=404))  # alive or not: no speeding up hides the order
+    await worker.clock.advance(0.51)
+
+    ids = [dict(request.headers)["webhook-id"] for request in worker.sender.sent]
+    assert ids == ["ord-0", "ord-1"]
+
+
 async def test_held_messages_are_bounded() -> None:
     """Past the bound the rest of a wait takes a rung instead of memory."""
     worker = Worker(due_hold=3)
@@ -614,6 +633,11 @@ async def test_a_suspect_of_an_inbox_keeps_its_tenant() -> None:
 # the end of the grace
 
 
+def _cancelling() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 @pytest.mark.parametrize("names", [("shop",), ("shop", "crm", "erp")])
 async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: tuple[str, ...]) -> None:
     """At the end of the grace: published to a due queue, no attempt spent, confirmed, acked (FAULTS 58)."""
@@ -622,6 +646,8 @@ async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: t
         worker.sender.on(f"https://{name}.example/", Reply(hang=True))
     ticket = worker.offer(event_message())
     await worker.sender.arrived(len(names))
+    cancelling: list[int] = []
+    worker.publisher.on_confirmed = lambda _: cancelling.append(_cancelling())
 
     worker.intake.pause()
     assert worker.deliverer.cut() == len(names)
@@ -633,6 +659,7 @@ async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: t
     assert {p.publication.exchange for p in worker.publisher.confirmed} == {NAMES.due}
     assert worker.journal.words()[-1] == "ack"
     assert worker.bugs() == []
+    assert set(cancelling) == {0}  # a publisher takes what is under cancellation for cancelled
 
 
 async def test_a_cut_keeps_what_was_answered(worker: Worker) -> None:
