@@ -31,6 +31,7 @@ class Track:
     nginx: Nginx
     daemon: Daemon
     prefix: str = "leveret"  #: of the daemon's topology
+    best_bare: float = 0.0  #: the bare loop's fastest leg so far, requests a second
 
     async def queues(self, word: str = "") -> list[str]:
         """Return the names of this topology's queues, or only those of one kind, such as ``lane``."""
@@ -86,7 +87,9 @@ class Track:
         )
         mark = self.nginx.mark()
         await run_leg(job, self.bench.folder, LEG_S)
-        return await self.nginx.wait_for(mark, len(events) * len(targets), LEG_S)
+        rate = await self.nginx.wait_for(mark, len(events) * len(targets), LEG_S)
+        self.best_bare = max(self.best_bare, rate)
+        return rate
 
     async def run_raw(self, mode: str, events: Sequence[EventSpec], target: tuple[str, str]) -> float:
         """Return the best rate over several prefetches of consuming only or posting only, per second."""

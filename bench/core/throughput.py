@@ -88,15 +88,16 @@ async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int]:
 
 
 async def judge_bare(track: Track) -> bool:
-    """Measure both halves of the bare loop alone; say whether the loop is a fair yardstick."""
+    """Measure both halves of the bare loop alone; say whether the loop is a fair yardstick.
+
+    Best is compared with best. Call it when only legs with one request per event have been run.
+    """
     bench, shape = track.bench, Shape("f1")
     events = shape.events(bench.count(DELIVERIES, 100))
     target = shape.targets(track.nginx)[0]
     consume = await track.run_raw("consume", events, target)
     post = await track.run_raw("post", events, target)
-    rates = bench.notes["bare_f1_per_s_by_prefetch"]
-    assert isinstance(rates, dict)
-    bare = max(rates.values())
+    bare = track.best_bare
     bound = 1 / (1 / consume + 1 / post)
     bench.note("raw_consume_ack_per_s", round(consume, 1))
     bench.note("raw_post_per_s", round(post, 1))
