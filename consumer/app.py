@@ -345,7 +345,7 @@ def _due_hold(settings: Settings) -> int:
     windows = settings.windows
     if windows.due_hold is not None:
         return windows.due_hold
-    return max(1, settings.window(windows.due_prefetch) // 2)
+    return max(1, settings.window(windows.due_prefetch) * settings.topology.due_queues // 2)
 
 
 def _sender_options(settings: Settings) -> SenderOptions:

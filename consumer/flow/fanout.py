@@ -20,12 +20,10 @@ from consumer.core.webhook import build_body
 from consumer.flow.attempt import Attempts, Result, Target
 from consumer.flow.endpoints import Endpoints, Hold, Wait
 from consumer.flow.intake import Intake, Job, Source
-from consumer.flow.outbox import Outbox
+from consumer.flow.outbox import Addressed, Outbox
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
-from consumer.ports import Publication
 
-DIRECT_S = 0.05  #: what may be sent this soon takes no rung
 HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker
 
 
@@ -96,7 +94,7 @@ class FanOut:
 
     def _put_off(
         self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
-    ) -> Publication:
+    ) -> Addressed:
         """Address a deferred target: no attempt is spent, and age still ends it."""
         event = message.event
         until = min(hold.defer.until, deadline(subscription.retry, event.arrived_at, event.expires_at))
@@ -108,9 +106,7 @@ class FanOut:
             exact=False,
             reserved=hold.reason == "paced",
         )
-        if until - now <= DIRECT_S and hold.reason == "slow":
-            return self._outbox.due_now(deferred)
-        return self._outbox.waiting(deferred, now)
+        return self._outbox.stored(deferred, direct=hold.reason == "slow")
 
     async def _settle(self, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store everything that is still owed; returns once the broker has confirmed all of it."""
@@ -130,13 +126,10 @@ class FanOut:
                 return None
             case Retry(wait_s=wait_s, exact=exact):
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
-                return self._outbox.confirmed(self._outbox.waiting(after, now))
+                return self._outbox.confirmed(self._outbox.stored(after, direct=False))
             case Defer(until=until):
                 after = replace(after, not_before=until, wait_s=max(until - now, 0.0))
-                at_once = until - now <= DIRECT_S
-                return self._outbox.confirmed(
-                    self._outbox.due_now(after) if at_once else self._outbox.waiting(after, now)
-                )
+                return self._outbox.confirmed(self._outbox.stored(after, direct=True))
             case Park() as park:
                 return self._park(after, result.subscription, park)
             case Drop(reason=reason):

@@ -6,8 +6,9 @@ Confirm first, ack after: a source message is acked only once everything here ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.errors import BrokerUnavailable, Refused
@@ -17,6 +18,11 @@ from consumer.flow.world import World
 from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
 
+Addressed: TypeAlias = Callable[[], Publication]
+"""Makes a publication when its turn has come: hundreds of failures at once take their time to be published,
+and a rung that was chosen before would bring the last of them back late."""
+
+DIRECT_S = 0.05  #: what may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 
@@ -36,14 +42,14 @@ class Outbox:
         self._patient = patient
         self._names = world.names
 
-    async def confirmed(self, publication: Publication, *, when_refused: str | None = None) -> None:
+    async def confirmed(self, what: Publication | Addressed, *, when_refused: str | None = None) -> None:
         """Publish until it is confirmed; returns only then.
 
         A returned, refused or unconfirmed publish is tried again after a pause that grows to 5 s: the
         source stays unacked meanwhile, so nothing is lost however long it takes.
 
         Args:
-            publication: What to publish.
+            what: What to publish, or what addresses it once its turn has come.
             when_refused: Routing key to go on with once the broker said nack, as a full queue does.
         """
         world, pause_s = self._world, FIRST_PAUSE_S
@@ -51,23 +57,41 @@ class Outbox:
             await world.reach("before-publish")
         while True:
             try:
-                await world.publisher.publish(publication)
+                async with world.turns:
+                    publication = what if isinstance(what, Publication) else what()
+                    await world.publisher.publish(publication)
             except BrokerUnavailable as error:
                 world.observe.publish_failed(error, publication.routing_key, pause_s)
                 if isinstance(error, Refused) and when_refused not in (None, publication.routing_key):
-                    publication = replace(publication, routing_key=str(when_refused))
+                    what = replace(publication, routing_key=str(when_refused))
                     continue
                 await asyncio.sleep(pause_s * (0.5 + world.sample()))
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
             else:
                 return
 
-    async def all_confirmed(self, publications: Sequence[Publication]) -> None:
+    async def all_confirmed(self, publications: Sequence[Publication | Addressed]) -> None:
         """Publish all of them together and return once each is confirmed."""
         if len(publications) == 1:
             await self.confirmed(publications[0])
         elif publications:
             await asyncio.gather(*map(self.confirmed, publications))
+
+    def stored(self, message: DeliveryMessage, *, direct: bool) -> Addressed:
+        """Return what addresses a delivery message for the wait that is left when its turn has come.
+
+        Args:
+            message: What is still owed.
+            direct: It may go straight to a due queue when there is next to no wait left; a failure never
+                does.
+        """
+
+        def address() -> Publication:
+            now = self._world.clock.now()
+            at_once = direct and message.not_before - now <= DIRECT_S
+            return self.due_now(message) if at_once else self.waiting(message, now)
+
+        return address
 
     def waiting(self, message: DeliveryMessage, now: float) -> Publication:
         """Address a delivery message to the rung that its wait begins with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from consumer.flow.observe import Observer
 from consumer.ports import Clock, Publisher, Sender
 from topology.ladder import Ladder
 from topology.names import Names
+
+UNCONFIRMED = 64  #: publishes under way at once; more would only wait in the connection's buffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,4 +44,5 @@ class World:
     due_queues: int
     decode: DecodeRules
     bounds: Bounds = field(default_factory=Bounds)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

@@ -339,10 +339,10 @@ async def test_a_full_parked_queue_sends_the_entry_to_overflow(worker: Worker) -
 
 
 async def test_a_full_rung_is_waited_for(worker: Worker) -> None:
-    """A nack of a rung has no way around: the source stays unacked and it is tried again (FAULTS 64)."""
+    """Rungs that say nack: the source stays unacked and it is tried again (FAULTS 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
-    worker.publisher.full = {"1000."}
+    worker.publisher.full = {"1000.", "750.", "500.", "250."}
     ticket = worker.offer(event_message())
     await worker.clock.advance(30)
     tries = len(worker.journal.places("publishing"))
@@ -351,6 +351,19 @@ async def test_a_full_rung_is_waited_for(worker: Worker) -> None:
     await worker.intake.idle()
 
     assert 5 <= tries <= 15
+    assert ticket.settles == ["ack"]
+
+
+async def test_the_rung_fits_the_wait_that_is_left(worker: Worker) -> None:
+    """The rung is chosen when the publish has its turn: what had to wait for it is not late for that."""
+    await worker.subscribe("shop")
+    worker.sender.on(SHOP, Reply(status=503))
+    worker.publisher.full = {"1000."}
+    ticket = worker.offer(event_message())
+
+    await worker.clock.advance(30)
+
+    assert [p.key.split(".")[0] for p in worker.publisher.confirmed] == ["750"]
     assert ticket.settles == ["ack"]
 
 
