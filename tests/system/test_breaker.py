@@ -124,7 +124,7 @@ async def test_a_flapping_endpoint_gets_all(
     breaker = {"failures": 3, "cooldown_s": 0.1}
     await shared.apply(to(receiver, target, "half", retry=dict(MANY), breaker=breaker))
 
-    ids = await publisher.publish_many("half", 20)
+    ids = await publisher.publish_many("half", 10)
 
     found = await all_delivered(receiver, target, ids)
     await until(lambda: shared.metric("leveret_requests_in_flight") == 0, "nothing in flight")

@@ -282,6 +282,33 @@ async def test_memory_alarm(node: PrivateBroker, node_url: str, tmp_path: Path, 
         assert len(await daemon.parked(3, reason="disabled")) == 3
 
 
+async def test_a_long_alarm_gives_back_what_is_unstarted(
+    node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """FAULTS 63: pressed for longer than ``give_back_s``, the unstarted goes back; later each comes once."""
+    settings = {"LEVERET_WINDOWS__GIVE_BACK_S": "1", "LEVERET_SENDING__CONCURRENCY": "4"}
+    settings |= {"LEVERET_WINDOWS__LANE_PREFETCH": "100"}
+    dead = to(receiver, "/status/503/long", "dead", retry=dict(MANY), breaker=dict(BREAKER_OFF))
+    slow = "/slow/long?s=0.2"
+    async with running(tmp_path, node_url, settings) as daemon, EventPublisher(node_url) as publisher:
+        await daemon.apply(dead, to(receiver, slow, "slow"))
+        await publisher.publish_many("dead", 2)
+        ids = await publisher.publish_many("slow", 60)
+        await receiver.arrived(10)
+        await ctl(node, "set_vm_memory_high_watermark", "0.00001")
+        try:
+            given = await daemon.logged("window.given_back")
+            assert int(given["messages"]) > 0
+            assert "alarm" in daemon.unready() or "not consuming" in daemon.unready()
+        finally:
+            await ctl(node, "set_vm_memory_high_watermark", "0.6")
+
+        found = await all_delivered(receiver, slow, ids)
+        await until(lambda: daemon.unready() == "", "/readyz is green")
+        assert set(found.values()) == {1}
+        await daemon.apply(dead | {"enabled": False})
+
+
 async def test_confirms_that_do_not_come(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
     """FAULTS 65: after ``confirm_slow_s`` no new attempt starts; when answers flow again all goes on."""
     settings = {"LEVERET_AMQP__CONFIRM_SLOW_S": "0.5", "LEVERET_AMQP__HEARTBEAT_S": "60"}

@@ -55,6 +55,18 @@ async def test_each_subscriber_gets_it_signed(
     assert not requests_of(receiver, "/ok/other")
 
 
+async def test_an_event_without_tenant(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
+    """FAULTS 16: without the tenant header it belongs to the default tenant, and to nobody else."""
+    await shared.apply(to(receiver, "/ok/default", "default"), to(receiver, "/ok/sixteen", "sixteen"))
+
+    nobody = await publisher.publish(None)
+    known = await publisher.publish("sixteen")
+
+    await all_delivered(receiver, "/ok/default", [nobody])
+    await all_delivered(receiver, "/ok/sixteen", [known])
+    assert len(receiver.requests) == 2
+
+
 async def test_nobody_wants_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
     """FAULTS 7: an event without subscription is acked and counted ``unrouted``, not parked."""
     await shared.apply(to(receiver, "/ok/seven", "seven", events=["order.*"]))
