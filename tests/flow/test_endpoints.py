@@ -421,6 +421,26 @@ def test_slots_are_never_exceeded_with_waiters_and_cancellations(concurrency: in
     run_virtually(main)
 
 
+def test_a_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
+    """Given and cancelled in the same moment: the slot goes on to the next."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        first, second = asyncio.create_task(shop.slot()), asyncio.create_task(shop.slot())
+        await settled()
+
+        shop.release()
+        first.cancel()
+
+        assert await second
+        assert first.cancelled()
+        shop.release()
+        assert shop.in_flight == 0
+
+    run_virtually(main)
+
+
 def test_those_in_line_are_served_in_order() -> None:
     """First come, first served."""
 

@@ -299,3 +299,23 @@ def test_global_slots_are_never_exceeded_nor_lost(capacity: int, deeds: Deeds) -
         assert slots.free == capacity
 
     run_virtually(main)
+
+
+def test_a_global_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
+    """Given and cancelled in the same moment: the slot goes on to the next."""
+
+    async def main() -> None:
+        slots = Slots(1, lambda: None)
+        await slots.acquire()
+        first, second = asyncio.create_task(slots.acquire()), asyncio.create_task(slots.acquire())
+        await settled()
+
+        slots.release()
+        first.cancel()
+
+        await second
+        assert first.cancelled()
+        slots.release()
+        assert slots.free == 1
+
+    run_virtually(main)
