@@ -161,7 +161,8 @@ def unwrap_raw(raw: RawMessage) -> RawMessage:
 
 def short_text(text: str) -> str:
     """Return the start of *text* that fits into an AMQP short string."""
-    return text if len(text) * 4 <= SHORT_BYTES else text.encode()[:SHORT_BYTES].decode(errors="ignore")
+    sound = fields.as_text(text) or ""
+    return sound if len(sound) * 4 <= SHORT_BYTES else sound.encode()[:SHORT_BYTES].decode(errors="ignore")
 
 
 def to_ms(seconds: float) -> int:
