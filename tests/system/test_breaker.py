@@ -112,6 +112,7 @@ async def test_a_hanging_endpoint_holds_up_nobody(
     await all_delivered(receiver, "/ok/beside", stuck, 3)
     await all_delivered(receiver, "/ok/elsewhere", other, 1)
     await shared.logged("breaker.changed", tenant="stuck", after="open")
+    await until(lambda: shared.metric("leveret_requests_in_flight") == 0, "nothing in flight")
     assert len(requests_of(receiver, "/hang")) <= 16 + 5, "more than its concurrency and the threshold"
     await shared.apply(hanging | {"enabled": False})
 

@@ -131,6 +131,29 @@ async def test_broker_killed_and_started(
         assert daemon.count("delivery.parked") == 0
 
 
+async def test_broker_killed_while_publishes_wait(
+    node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """FAULTS 59, 65: publishes written or still to be written when the broker dies are made again."""
+    entry = to(receiver, "/slow/waits?s=1&status=503", "waits", concurrency=60, retry=dict(MANY))
+    entry |= {"breaker": dict(BREAKER_OFF)}
+    body = b'"' + b"x" * 150_000 + b'"'  # more than the socket takes, so that some are never written
+    async with running(tmp_path, node_url) as daemon:
+        await daemon.apply(entry)
+        async with EventPublisher(node_url) as publisher:
+            ids = [await publisher.publish("waits", body=body) for _ in range(60)]
+        await receiver.arrived(60)
+        os.kill(node.start().pid, signal.SIGSTOP)
+        await until(lambda: daemon.metric("leveret_requests_in_flight") == 0, "all have failed")
+        await daemon.apply(entry | {"url": receiver.url("/ok/waits")})
+
+        await asyncio.to_thread(node.kill)
+        await asyncio.to_thread(node.start, bound=True)
+
+        await all_delivered(receiver, "/ok/waits", ids, 30)
+        await until(lambda: daemon.unready() == "", "/readyz is green")
+
+
 async def test_cut_without_fin(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
     """FAULTS 60, 67: a wire that goes dead is noticed by heartbeats, and left for a new connection.
 
