@@ -61,6 +61,10 @@ class Attempts:
         self._requests: set[asyncio.Task[Any]] = set()
         self._cutting = False
 
+    def in_flight(self) -> int:
+        """Requests in flight."""
+        return len(self._requests)
+
     def cut(self) -> int:
         """Cut off every request in flight: they become delivery messages. Returns how many."""
         self._cutting = True
@@ -138,7 +142,6 @@ class Attempts:
         if self._cutting or task is None:
             raise asyncio.CancelledError
         self._requests.add(task)
-        world.observe.series.in_flight.inc()
         try:
             if world.reach is None:
                 return await world.sender.send(request)
@@ -146,7 +149,6 @@ class Attempts:
             await world.reach("during-request")
             return await sending
         finally:
-            world.observe.series.in_flight.dec()
             self._requests.discard(task)
 
     def _decide(

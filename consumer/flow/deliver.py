@@ -76,6 +76,10 @@ class Deliverer:
             await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
             await job.incoming.ticket.ack()
 
+    def requests(self) -> int:
+        """HTTP requests in flight."""
+        return self._fan_out.attempts.in_flight()
+
     def cut(self) -> int:
         """Cut off every request in flight: they become delivery messages. Returns how many."""
         return self._fan_out.attempts.cut()
