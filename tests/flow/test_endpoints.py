@@ -238,6 +238,24 @@ def test_some_successes_bring_it_back_to_full_speed() -> None:
     assert all(isinstance(admit(shop, now + 1), Send) for _ in range(4))
 
 
+def test_what_comes_after_a_success_is_not_behind_what_was_reserved_slowly() -> None:
+    """Fifty moments were given out a second apart; the first success makes the next moment half a second."""
+    shop = endpoint()
+    open_breaker(shop, START)
+    now = START + 30
+    probe = admit(shop, now)
+    assert isinstance(probe, Send)
+    answered(shop, OK, now, probe.epoch)
+    first = admit(shop, now)
+    assert isinstance(first, Send)
+    for _ in range(50):
+        assert isinstance(admit(shop, now), Hold)
+
+    answered(shop, OK, now, first.epoch)
+
+    assert isinstance(admit(shop, now + 0.5), Send)
+
+
 @settings(max_examples=150)
 @given(
     st.lists(

@@ -207,6 +207,7 @@ class LoopBack:
             passed = asyncio.Event()
             loop.call_later(look_s, passed.set)
             await passed.wait()
+            assert len(self.deliveries) < 20_000, "delivery messages go round for ever"
         await settled()
 
     def _taken(self, published: Published) -> None:
