@@ -125,6 +125,7 @@ class Daemon:
                 ("overflow", self._overflow.run()),
                 ("store", self._follow_store()),
                 ("gauges", self._gauges()),
+                ("log", _flush_log()),
                 ("pressure", self._give_back_under_pressure()),
             )
         ]
@@ -352,6 +353,13 @@ class Daemon:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
+
+
+async def _flush_log() -> None:
+    """Write the last lines of a burst, behind which nothing more is logged."""
+    while True:
+        await asyncio.sleep(logs.FLUSH_S)
+        logs.flush()
 
 
 def _due_hold(settings: Settings) -> int:

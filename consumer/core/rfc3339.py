@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 MAX_MS = 253_402_300_799_999  #: the last millisecond of the year 9999, where RFC 3339 ends
 
@@ -15,8 +16,14 @@ _TIME = re.compile(
 def from_ms(unix_ms: int) -> str:
     """Return the text for 0 to :data:`MAX_MS` milliseconds; whole seconds carry no fraction."""
     seconds, ms = divmod(unix_ms, 1000)
-    text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
+    text = _to_the_second(seconds)
     return f"{text}.{ms:03d}Z" if ms else text + "Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    """Write whole Unix seconds; events come by the hundred in the same one."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def from_datetime(value: datetime) -> str | None:

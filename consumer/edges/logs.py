@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, BinaryIO, Literal, TextIO
 
 import orjson
 import structlog
 
+FLUSH_S = 0.1  #: the longest that a line waits for company while more are logged
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Lines:
+    """Takes whole lines and writes them together: a system call for each would be felt at thousands a second.
+
+    A line waits for company for :data:`FLUSH_S` at most, and not at all from level warning on.
+    """
+
+    def __init__(self, target: BinaryIO) -> None:
+        self._target = target
+        self._lines: list[bytes] = []
+        self._flushed_at = 0.0
+        atexit.register(self.flush)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._target.write(b"\n".join(lines) + b"\n")
+            self._target.flush()
+        self._flushed_at = time.monotonic()
+
+    def debug(self, line: bytes) -> None:
+        """Take a line that may wait."""
+        self._lines.append(line)
+        if time.monotonic() - self._flushed_at > FLUSH_S:
+            self.flush()
+
+    info = debug
+
+    def warning(self, line: bytes) -> None:
+        """Take a line that is written at once, behind those that wait."""
+        self._lines.append(line)
+        self.flush()
+
+    error = critical = warning
+
+
+_lines: Lines | None = None
+
+
+def flush() -> None:
+    """Write the lines that wait for company; the daemon calls it while little is logged."""
+    if _lines is not None:
+        _lines.flush()
 
 
 def configure(level: str, form: Literal["auto", "json", "console"], stream: TextIO | None = None) -> None:
     """Send every log line to *stream* (stderr), from *level* on."""
+    global _lines  # noqa: PLW0603 - as structlog's own configuration, one per process
     target = sys.stderr if stream is None else stream
     pretty = form == "console" or (form == "auto" and target.isatty())
     if pretty:
@@ -29,7 +79,8 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
         factory: Any = structlog.PrintLoggerFactory(target)
     else:
         processors = [_render]
-        factory = structlog.BytesLoggerFactory(target.buffer)
+        _lines = Lines(target.buffer)
+        factory = _always(_lines)
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -41,6 +92,13 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     for name in ("aiormq", "aio_pika"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _always(lines: Lines) -> Callable[..., Lines]:
+    def factory(*_arguments: object) -> Lines:
+        return lines
+
+    return factory
 
 
 def _render(logger: Any, level: str, event: dict[str, Any]) -> bytes:

@@ -7,9 +7,10 @@ global slot. What the endpoint does is an outcome; nothing is raised for it.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
+from consumer.core.classify import is_success
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.model import (
     Attempt,
@@ -31,9 +32,10 @@ from consumer.flow.intake import Slots
 from consumer.flow.observe import Attempted
 from consumer.flow.world import World
 
+DELIVERED = Delivered()
 
-@dataclass(frozen=True, slots=True)
-class Target:
+
+class Target(NamedTuple):
     """One admitted target of a message."""
 
     endpoint: Endpoint
@@ -41,8 +43,7 @@ class Target:
     waits: bool  #: its endpoint slot is still to be waited for
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What one target came to."""
 
     subscription: Subscription
@@ -60,6 +61,11 @@ class Attempts:
         self._slots = slots
         self._requests: set[asyncio.Task[Any]] = set()
         self._cutting = False
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, asked for once: asking costs a system call."""
+        return asyncio.get_running_loop()
 
     def in_flight(self) -> int:
         """Requests in flight."""
@@ -138,7 +144,7 @@ class Attempts:
             body=body,
             timeout_s=subscription.timeout_s,
         )
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if self._cutting or task is None:
             raise asyncio.CancelledError
         self._requests.add(task)
@@ -154,6 +160,8 @@ class Attempts:
     def _decide(
         self, message: DeliveryMessage, subscription: Subscription, outcome: Outcome, now: float
     ) -> Delivered | Retry | Park | Drop:
+        if is_success(outcome):
+            return DELIVERED
         verdict = decide(
             outcome,
             Situation(

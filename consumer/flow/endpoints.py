@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
@@ -33,15 +33,13 @@ HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint th
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Go: an endpoint slot is taken."""
 
     epoch: int  #: of the breaker, for the answer
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """A slot is expected soon: wait for :meth:`Endpoint.slot`."""
 
     epoch: int

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from consumer.core.fairness import FairQueue
 from consumer.flow.world import World
@@ -113,6 +114,11 @@ class Intake:
         self._push(job)
         self.pump()
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, asked for once: asking costs a system call, and there is a job for every message."""
+        return asyncio.get_running_loop()
+
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""
         while (
@@ -126,7 +132,7 @@ class Intake:
                 return
             job.counted = True
             self._starting += 1
-            task = asyncio.get_running_loop().create_task(self._run(job))
+            task = self._loop.create_task(self._run(job))
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 

@@ -5,8 +5,7 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -16,8 +15,7 @@ from consumer.core.subscription import Subscription
 from metrics.series import Series, attempt_label
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted:
+class Attempted(NamedTuple):
     """One finished attempt with all that is known of it."""
 
     event: Event

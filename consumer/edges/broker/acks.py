@@ -1,18 +1,21 @@
 """Settle messages in few frames: what is settled within a few milliseconds travels together.
 
-Measured: a frame per ack costs a fifth of consuming; one frame for a run of tags costs next to nothing.
+Each ack frame is a command that the queue's Raft log has to take, so one frame for a run of tags spares the
+broker more than us.
 """
 
 from __future__ import annotations
 
 import asyncio
+from math import inf
 
 from aiormq.channel import Channel
 
 from consumer.edges.broker.connect import CONNECTION_ERRORS
 from consumer.flow.observe import Observer
 
-FLUSH_S = 0.002  #: the longest that an ack waits for company
+FLUSH_S = 0.005  #: the longest that the ack of an unbroken run waits for company
+STRAGGLER_S = 0.025  #: the longest that an ack above a gap waits for the gap to close
 
 
 class Acks:
@@ -21,7 +24,8 @@ class Acks:
     def __init__(self, channel: Channel, observe: Observer) -> None:
         self.channel = channel
         self._observe = observe
-        self._due: set[int] = set()  #: settled, not yet told to the broker
+        self._loop = asyncio.get_running_loop()
+        self._due: dict[int, float] = {}  #: settled and not yet told to the broker -> loop time
         self._told: set[int] = set()  #: told one by one, above the head
         self._head = 0  #: every tag up to this one is settled and told
         self._flushing: asyncio.Task[None] | None = None
@@ -29,11 +33,9 @@ class Acks:
         self._writing = asyncio.Lock()
 
     def ack(self, tag: int) -> None:
-        """Settle *tag*; the broker hears of it within a few milliseconds."""
-        self._due.add(tag)
-        if not self._planned:
-            self._planned = True
-            asyncio.get_running_loop().call_later(FLUSH_S, self._start_flush)
+        """Settle *tag*; the broker hears of it within 5 ms, above a gap within 30 ms."""
+        self._due[tag] = self._loop.time()
+        self._plan()
 
     async def requeue(self, tag: int) -> None:
         """Give *tag* back to the broker now."""
@@ -45,20 +47,24 @@ class Acks:
                 self._observe.series.stale_settles.inc()
 
     async def flush(self) -> None:
-        """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one.
+        """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one."""
+        await self._flush(up_to=inf)
+
+    async def _flush(self, up_to: float) -> None:
+        """Tell the broker the unbroken run, and what has stood above a gap since *up_to*.
 
         The frame of the run names its last tag that is still to be told: to the broker a tag that was
         told before is unknown, which closes the channel.
         """
-        self._planned = False
-        due, last_in_run = self._due, 0
+        due, last_in_run, told = self._due, 0, 0
         while (tag := self._head + 1) in due or tag in self._told:
             self._told.discard(tag)
-            if tag in due:
-                last_in_run = tag
+            if due.pop(tag, None) is not None:
+                last_in_run, told = tag, told + 1
             self._head = tag
-        single = sorted(tag for tag in due if tag > self._head)
-        self._due = set()
+        single = sorted(tag for tag, since in due.items() if since <= up_to)
+        for tag in single:
+            del due[tag]
         self._told.update(single)
         async with self._writing:  # a later run must not overtake the single acks below it
             try:
@@ -67,7 +73,14 @@ class Acks:
                 for tag in single:
                     await self.channel.basic_ack(tag, wait=False)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc(len(due))
+                self._observe.series.stale_settles.inc(told + len(single))
+
+    def _plan(self) -> None:
+        if not self._planned:
+            self._planned = True
+            self._loop.call_later(FLUSH_S, self._start_flush)
 
     def _start_flush(self) -> None:
-        self._flushing = asyncio.get_running_loop().create_task(self.flush())
+        self._planned = False
+        self._flushing = self._loop.create_task(self._flush(self._loop.time() - STRAGGLER_S))
+        self._flushing.add_done_callback(lambda _: self._plan() if self._due else None)

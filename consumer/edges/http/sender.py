@@ -23,6 +23,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from aiohttp import ClientPayloadError, ClientRequest, ClientTimeout, StreamReader, TCPConnector
 from aiohttp.client_proto import ResponseHandler
@@ -72,6 +74,22 @@ class _Target:
     head: str  #: request line and Host
 
 
+class _Peer:
+    """The other end of a connection that is kept."""
+
+    __slots__ = ("_poll",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._poll: select.poll | None = None
+        if _PEER_GONE:
+            self._poll = select.poll()
+            self._poll.register(transport.get_extra_info("socket").fileno(), _PEER_GONE)
+
+    def gone(self) -> bool:
+        """Ask the kernel whether it closed its side, which the loop may not have read yet."""
+        return self._poll is not None and bool(self._poll.poll(0))
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """A connection that is ours until it is released or cut."""
@@ -88,6 +106,34 @@ class _Attempt:
     line: _Line | None = None  #: None before there is one, and once the pool has it back
     message: RawResponseMessage | None = None
     body: bytes = b""
+
+
+class _Deadline:
+    """What ``asyncio.timeout`` does, on a loop that is known: that one asks for the loop three times per use,
+    and each time costs a system call."""
+
+    __slots__ = ("_cancelling", "_expired", "_handle", "_task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        task = asyncio.current_task(loop)
+        if task is None:
+            raise RuntimeError("a request is sent within a task")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._expired = False
+        self._handle = loop.call_later(timeout_s, self._expire)
+
+    def passed(self) -> bool:
+        """Say whether the cancellation that has just been caught is this deadline's alone."""
+        return self._expired and self._task.uncancel() <= self._cancelling
+
+    def call_off(self) -> None:
+        """The request has ended."""
+        self._handle.cancel()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._task.cancel()
 
 
 class AiohttpSender:
@@ -111,6 +157,7 @@ class AiohttpSender:
         self._connectors: dict[bool, TCPConnector] = {}
         self._targets: dict[str, _Target] = {}
         self._in_flight: set[ResponseHandler] = set()
+        self._peers: WeakKeyDictionary[ResponseHandler, _Peer] = WeakKeyDictionary()
         self._closed = False
 
     async def send(self, request: SignedRequest) -> Outcome:
@@ -129,18 +176,27 @@ class AiohttpSender:
         began = time.monotonic()
         attempt = _Attempt()
         kind, detail = Kind.CLIENT_ERROR, ""
+        deadline = _Deadline(self._loop, request.timeout_s)
         try:
-            async with asyncio.timeout(request.timeout_s):
-                await self._run(request, attempt)
+            await self._run(request, attempt)
+        except asyncio.CancelledError:
+            if not deadline.passed():
+                raise
+            kind, detail = classify(TimeoutError(), connected=attempt.line is not None)
         except Exception as fault:  # the port's promise: every fault is an outcome
             kind, detail = classify(fault, connected=attempt.line is not None)
         finally:
+            deadline.call_off()
             if attempt.line is not None:
                 self._cut(attempt.line)
         duration_s = time.monotonic() - began
         if attempt.message is not None:
             return answered(attempt.message, attempt.body, duration_s, detail)
         return Outcome(kind=kind, duration_s=duration_s, detail=detail)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""
@@ -181,7 +237,7 @@ class AiohttpSender:
         """
         for last in (False, True):
             connection = await target.connector.connect(target.request, [], self._timeout)
-            line = _usable(connection)
+            line = self._usable(connection)
             if line is not None:
                 self._in_flight.add(line.protocol)
                 return line
@@ -189,6 +245,22 @@ class AiohttpSender:
             if not last:
                 await asyncio.sleep(0)  # lets the loop see every other close that came with this one
         raise ConnectionResetError("the server closed the connection before anything was written")
+
+    def _usable(self, connection: Connection) -> _Line | None:
+        """Return the line if nothing speaks against writing on it.
+
+        Not when it is closed, when the server's close waits unread, or when it spoke out of turn.
+        """
+        protocol = connection.protocol
+        transport = connection.transport
+        if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
+            return None
+        peer = self._peers.get(protocol)
+        if peer is None:
+            peer = self._peers[protocol] = _Peer(transport)
+        if peer.gone():
+            return None
+        return _Line(connection, protocol, transport)
 
     async def _read_body(self, payload: StreamReader, attempt: _Attempt, protocol: ResponseHandler) -> bool:
         """Read at most ``max_response_bytes``; return whether that was all of the body."""
@@ -271,23 +343,6 @@ def _head(target: _Target, request: SignedRequest) -> bytes:
     if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
         raise AttemptFailed(Kind.CLIENT_ERROR, "a header holds a line break or NUL")
     return text.encode()
-
-
-def _usable(connection: Connection) -> _Line | None:
-    """Return the line if nothing speaks against writing on it.
-
-    Not when it is closed, when the server's close waits unread, or when it spoke out of turn.
-    """
-    protocol = connection.protocol
-    transport = connection.transport
-    if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
-        return None
-    if _PEER_GONE:
-        poll = select.poll()
-        poll.register(transport.get_extra_info("socket").fileno(), _PEER_GONE)
-        if poll.poll(0):
-            return None
-    return _Line(connection, protocol, transport)
 
 
 async def _read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
