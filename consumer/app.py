@@ -67,7 +67,7 @@ def _tune_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _serve(settings: Settings, how: Run) -> int:

@@ -128,7 +128,9 @@ def metrics_table() -> str:
     }
     rows = []
     for collector in registry._collector_to_names:
-        metric = next(iter(collector.collect()))
+        metric = next(iter(collector.collect()), None)
+        if metric is None:  # it only settles the others
+            continue
         short = metric.name.removeprefix("leveret_")
         labels = [
             f"`{label}`: {values[short, label]}" if (short, label) in values else f"`{label}`"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one series more per label set, and nobody asks for it
 
@@ -15,11 +19,46 @@ ATTEMPT_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 CONFIRM_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
 
 
+class Tally:
+    """A counter on the path of every request: adds in memory, and to its series when somebody looks."""
+
+    __slots__ = ("_child", "_pending")
+
+    def __init__(self, child: Counter) -> None:
+        self._child = child
+        self._pending = 0
+
+    def inc(self) -> None:
+        """Count one."""
+        self._pending += 1
+
+    def settle(self) -> None:
+        """Bring the series up to date."""
+        if self._pending:
+            pending, self._pending = self._pending, 0
+            self._child.inc(pending)
+
+
+class _Settler(Collector):
+    """Registered before every series, so that a look at any of them finds it up to date."""
+
+    def __init__(self) -> None:
+        self.tallies: list[Tally] = []
+
+    def collect(self) -> Iterable[Metric]:
+        """Settle all tallies; there is no series of its own."""
+        for tally in self.tallies:
+            tally.settle()
+        return ()
+
+
 class Series:
     """The series, by what they count. Label values come from closed sets; tenants are bounded."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self._settler = _Settler()
+        registry.register(self._settler)
         self._tenants: set[str] = set()
         self._add_deliveries()
         self._add_endpoints()
@@ -87,6 +126,12 @@ class Series:
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"leveret_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def tally(self, child: Counter) -> Tally:
+        """Return a cheap way to count on *child*, one of our labelled series."""
+        tally = Tally(child)
+        self._settler.tallies.append(tally)
+        return tally
 
     def tenant_label(self, tenant: str) -> str:
         """Return *tenant*, or ``other`` once 100 tenants have a series of their own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,8 +83,7 @@ class Kind(StrEnum):
     CLIENT_ERROR = "client_error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedRequest:
+class SignedRequest(NamedTuple):
     """One webhook, ready for the wire. Always POST."""
 
     url: str
@@ -93,8 +92,7 @@ class SignedRequest:
     timeout_s: float  #: total deadline: resolve, connect, TLS, write, headers and body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What happened in one attempt, as far as the sender knows it."""
 
     kind: Kind
@@ -106,8 +104,7 @@ class Outcome:
     body: bytes = b""  #: start of the response body, at most ``max_response_bytes``
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One finished HTTP request of a delivery, as it is remembered in delivery messages."""
 
     number: int  #: 1-based

@@ -48,7 +48,8 @@ class FanOut:
             return
         try:
             stored = [self._put_off(message, s, hold, now) for s, hold in holds]
-            await self._outbox.all_confirmed(stored)
+            if stored:
+                await self._outbox.all_confirmed(stored)
             body = build_body(message.event) if sends else b""
         except BaseException:
             for target in sends:

@@ -12,7 +12,7 @@ import structlog
 from consumer.core.model import Attempt, Defer, Delivered, Drop, Event, Kind, Outcome, Park, ParkReason, Retry
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
-from metrics.series import Series, attempt_label
+from metrics.series import Series, Tally, attempt_label
 
 
 class Attempted(NamedTuple):
@@ -34,14 +34,14 @@ class Observer:
     def __init__(self, series: Series, log: Any = None) -> None:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
-        self._kind = {kind: series.attempts.labels(kind.value) for kind in Kind}
-        self._delivered = series.deliveries.labels("delivered")
+        self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
+        self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
             name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
         }
-        self._matched = series.events.labels("matched")
-        self._tenant_jobs: dict[str, Any] = {}
-        self._first_ok = series.attempts_by_number.labels("1", "delivered")
+        self._matched = series.tally(series.events.labels("matched"))
+        self._tenant_jobs: dict[str, Tally] = {}
+        self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
 
@@ -52,13 +52,13 @@ class Observer:
 
     def tenant_job(self, tenant: str) -> None:
         """Count one started job of a tenant."""
-        child = self._tenant_jobs.get(tenant)
-        if child is None:
+        tally = self._tenant_jobs.get(tenant)
+        if tally is None:
             label = self.series.tenant_label(tenant)
-            child = self.series.tenant_jobs.labels(label)
-            if label == tenant:
-                self._tenant_jobs[tenant] = child
-        child.inc()
+            tally = self._tenant_jobs.get(label)
+            if tally is None:
+                tally = self._tenant_jobs[label] = self.series.tally(self.series.tenant_jobs.labels(label))
+        tally.inc()
 
     def event_unrouted(self, event: Event) -> None:
         """No enabled subscription wants it: counted, not parked."""

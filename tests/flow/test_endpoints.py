@@ -126,7 +126,7 @@ def test_a_probe_waits_as_long_as_retry_after_said() -> None:
     for _ in range(5):
         assert isinstance(admit(shop, START), Send)
     for _ in range(5):
-        answered(shop, replace(FAILED, retry_after="3600"), START)
+        answered(shop, FAILED._replace(retry_after="3600"), START)
     assert isinstance(shop.breaker, Open)
 
     held = admit(shop, START + 31)
