@@ -118,7 +118,15 @@ def _publication(entry: ParkedEntry, names: Names) -> Publication:
 
 
 def _as_published(raw: RawMessage, names: Names) -> Publication:
-    """Publish a raw message once more as its producer did, to the events exchange."""
+    """Publish a raw message once more as its producer did, to the events exchange.
+
+    Raises:
+        BrokerUnavailable: it came through the inbox of a source, whose rules the events exchange knows not.
+    """
+    if raw.queue.startswith(names.inbox("")):
+        raise BrokerUnavailable(
+            f"it came from the exchange {raw.exchange} of a [[sources]] entry: publish it there again"
+        )
     headers: Mapping[str, Any] = raw.headers
     return Publication(
         exchange=names.events,

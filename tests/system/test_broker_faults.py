@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -265,7 +266,8 @@ async def test_parked_and_overflow_while_parked_is_full(
             ids += await publisher.publish_many("full", 4)
             await all_delivered(receiver, "/ok/full", ids)
             count = len(ids)
-            await until(lambda count=count: daemon.count("delivery.parked") == count, "settled")  # type: ignore[misc]
+            holds = partial(lambda count: daemon.count("delivery.parked") == count, count)
+            await until(holds, "settled")
         seen: set[str] = set()
         while len(seen) < len(ids):
             seen |= {str(entry["event_id"]) for entry in await daemon.parked(1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from tests.receiver import Receiver
@@ -60,7 +61,8 @@ async def test_many_deaths_over_full_lanes_park_nothing_innocent(
             ids = await publisher.publish_many("innocent", 200)
         for _ in range(8):
             seen = len(receiver.requests)
-            await until(lambda seen=seen: len(receiver.requests) > seen + 2, "it works")  # type: ignore[misc]
+            holds = partial(lambda seen: len(receiver.requests) > seen + 2, seen)
+            await until(holds, "it works")
             await daemon.kill()
             await daemon.start()
 

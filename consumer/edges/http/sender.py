@@ -289,7 +289,7 @@ class AiohttpSender:
         if self._closed:
             raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
         try:
-            url = URL(text)
+            url = URL(text, encoded=text.isascii())  # what is written as ASCII goes out as it is written
         except ValueError:
             raise AttemptFailed(Kind.CLIENT_ERROR, "the URL cannot be read") from None
         if not url.raw_host or url.raw_user is not None or url.raw_password is not None:
