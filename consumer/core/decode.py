@@ -202,7 +202,8 @@ def _id_of_nameless(came: _Came, said: tuple[str, str, str]) -> str | None:
 def _read_cloudevent(came: _Came, cloud: CloudEvent) -> _Said:
     """Read a CloudEvent. Of a source's rule only ``tenant`` applies: it names the rest itself."""
     headers, given = came.message.headers, cloud.attributes
-    tenant: object = headers.get(came.rules.tenant_header) or given.get("tenant") or given.get("tenantid")
+    named = (headers.get(came.rules.tenant_header), given.get("tenant"), given.get("tenantid"))
+    tenant: object = next((value for value in named if not _is_absent(value)), None)
     if came.rule is not None and came.rule.tenant is not None:
         is_json_body = not cloud.binary or cloud.data.form is DataForm.JSON
         tenant = extract(came.rule.tenant, came.message, came.body if is_json_body else None)
@@ -257,9 +258,14 @@ def _hop(came: _Came, said: _Said, event: Event, cloud: CloudEvent | None) -> Ne
     )
 
 
+def _is_absent(value: object) -> bool:
+    """Say whether a field names no tenant; a wrong one, such as an empty list, is there and is judged."""
+    return value is None or value == ""
+
+
 def _tenant(rules: DecodeRules, value: object) -> str:
     """Return the tenant id; raise BadEvent where it is none or there is none."""
-    if value is None or value == "":
+    if _is_absent(value):
         if rules.default_tenant is None:
             raise BadEvent(
                 ParkReason.BAD_TENANT, f"the event names no tenant; set the header {rules.tenant_header!r}"

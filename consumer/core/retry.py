@@ -57,7 +57,7 @@ class RetryPolicy:
     multiplier: float = 2.0  #: each further wait is this times the one before; at least 1
     max_s: float = 60.0  #: longest wait of the formula; at least 0. A fixed schedule is not capped
     jitter_ratio: float = 0.1  #: a wait is spread evenly over ± this share of it; 0 to 1
-    jitter_in_cap: bool = False  #: True: the jittered wait is capped too (S2-1), else jitter may pass the cap
+    jitter_in_cap: bool = False  #: True: the formula's jittered wait is capped too (S2-1), else it may pass
     schedule_s: tuple[float, ...] | None = None  #: waits instead of the formula; the last one repeats
     max_age_s: float | None = None  #: age at which a delivery ends; None: see :func:`max_age_s`
     transport_only: bool = False  #: True: any HTTP status is a result and parks at once (S3-4)
@@ -153,7 +153,7 @@ def delay_s(policy: RetryPolicy, failed_attempt: int, sample: float) -> float:
     """
     planned = planned_delay_s(policy, failed_attempt)
     jittered = planned * (1 + policy.jitter_ratio * (2 * sample - 1))
-    if policy.jitter_in_cap:
+    if policy.jitter_in_cap and policy.schedule_s is None:
         jittered = min(jittered, policy.max_s)
     return round(jittered, 3)
 

@@ -84,7 +84,8 @@ class RetryChoice(RetryFields):
     """A named policy, changed by the fields beside it."""
 
     policy: str | None = None
-    """Name of the policy that this one begins from; absent: that of the settings."""
+    """Name of the policy that this one begins from; absent: that of the settings, or `default` for a formula
+    where that is a fixed schedule."""
 
     def build(
         self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
@@ -99,13 +100,18 @@ class RetryChoice(RetryFields):
         Raises:
             ConfigError: the name is unknown, or a field cannot act on that policy.
         """
-        base = default if self.policy is None else policies.get(self.policy)
+        changes = self.given()
+        is_formula = bool({"base_s", "multiplier", "max_s"} & changes.keys())
+        if self.policy is not None:
+            base = policies.get(self.policy)
+        else:  # a formula has no use for a fixed schedule, whatever the settings are changed to later
+            base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
         if base is None:
             raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
-        changes = self.given()
-        if base.schedule_s is not None and {"base_s", "multiplier", "max_s"} & changes.keys():
+        if is_formula and base.schedule_s is not None:
             raise ConfigError(
-                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule"
+                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
+                "name another policy or give schedule_s"
             )
         if not changes:
             return base if name is None else replace(base, name=name)
@@ -149,7 +155,7 @@ class SubscriptionRules:
     egress: EgressRule = field(default_factory=EgressRule)
 
 
-def _lower_url(value: object) -> object:
+def _normal_url(value: object) -> object:
     return parse_url(value).text if isinstance(value, str) else value
 
 
@@ -167,7 +173,7 @@ class SubscriptionEntry(Section):
     """Customer that the subscription belongs to."""
     name: Annotated[str | None, Field(min_length=1, max_length=NAME_MAX)] = None
     """Name, unique per tenant; absent: the host and 8 digits of the endpoint's id."""
-    url: Annotated[str, BeforeValidator(_lower_url)]
+    url: Annotated[str, BeforeValidator(_normal_url)]
     """Where webhooks go, unique per tenant."""
     events: Annotated[tuple[str, ...], Field(min_length=1, max_length=1_000)]
     """AMQP topic patterns on the event type."""

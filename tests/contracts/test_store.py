@@ -100,6 +100,16 @@ async def test_what_is_applied_is_loaded(store: AnyStore) -> None:
     assert len(on.keys) == 1
 
 
+async def test_settings_with_a_schedule_still_load_a_stored_formula(tmp_path: Path) -> None:
+    """S0-4: one entry's own formula never keeps the whole file from loading after a change of settings."""
+    await FileStore(tmp_path, RULES).apply(wanted(shop(retry={"base_s": 2})))
+
+    after = FileStore(tmp_path, SubscriptionRules(retry=POLICIES["standard-webhooks"]))
+
+    (loaded,) = await after.load()
+    assert (loaded.retry.base_s, loaded.retry.schedule_s, loaded.retry.max_attempts) == (2.0, None, 5)
+
+
 async def test_applying_twice_changes_nothing(store: AnyStore) -> None:
     """Outside contract, subscriptions file: apply is idempotent, generated secrets included."""
     first = await store.apply(wanted(shop()))

@@ -259,6 +259,25 @@ def test_a_wrong_tenant_extension_is_parked() -> None:
     assert parked(raw) == "bad_tenant"
 
 
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_an_empty_tenant_header_lets_the_extension_speak(nothing: object) -> None:
+    """FAULTS 16: None and empty text name nobody, in the header as in the first extension."""
+    raw = binary(tenant="", tenantid="t2")
+    raw.headers = {**raw.headers, "tenant": nothing}
+
+    assert decoded(raw).tenant == "t2"
+
+
+def test_a_falsy_tenant_header_still_decides() -> None:
+    """FAULTS 16: 0 is a tenant and [] is a wrong one; neither gives way to what the event says."""
+    zero, wrong = binary(tenant="evil"), binary(tenant="evil")
+    zero.headers = {**zero.headers, "tenant": 0}
+    wrong.headers = {**wrong.headers, "tenant": []}
+
+    assert decoded(zero).tenant == "0"
+    assert parked(wrong) == "bad_tenant"
+
+
 def test_trace_comes_from_the_extension_then_the_headers() -> None:
     """S0-9: a valid trace context travels on; the event's own comes first."""
     own, header = (f"00-{digit * 32}-00f067aa0ba902b7-01" for digit in "12")

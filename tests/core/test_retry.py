@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,28 @@ def test_no_wait_is_negative_or_out_of_range(
     policy = RetryPolicy(base_s=base_s, multiplier=multiplier, max_s=max_s, jitter_ratio=0.25)
 
     assert 0 <= delay_s(policy, failed, sample) <= max_s * 1.25 + 0.001
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@given(
+    st.lists(st.floats(0, 604_800), min_size=1, max_size=5),
+    st.integers(1, 20),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_a_wait_keeps_to_its_plan(name: str, schedule_s: list[float], failed: int, sample: float) -> None:
+    """S0-1, S2-1: planned x (1 ± jitter) for every policy, with its own waits and with a schedule."""
+    for policy in (POLICIES[name], replace(POLICIES[name], schedule_s=tuple(schedule_s))):
+        planned_s = planned_delays_s(replace(policy, max_attempts=failed + 1))[-1]
+        low_s, high_s = (planned_s * (1 + sign * policy.jitter_ratio) for sign in (-1, 1))
+
+        assert low_s - 0.001 <= delay_s(policy, failed, sample) <= high_s + 0.001
+
+
+def test_a_schedule_is_not_capped() -> None:
+    """S2-1: the cap inside the jitter is the formula's; a day in a schedule stays a day."""
+    policy = replace(POLICIES["production"], schedule_s=(86_400.0,), jitter_ratio=0.0)
+
+    assert delay_s(policy, 1, 0.5) == 86_400.0
 
 
 def test_growth_past_all_numbers_ends_at_the_cap() -> None:

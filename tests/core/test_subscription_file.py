@@ -121,6 +121,32 @@ def test_retry_is_a_policy_changed_by_fields(
     assert (policy.max_attempts, policy.jitter_ratio) == (attempts, jitter)
 
 
+@pytest.mark.parametrize(
+    ("retry", "delays", "jitter"),
+    [
+        ({"base_s": 2}, (2.0, 4.0, 8.0, 16.0), 0.1),
+        ({"max_s": 3, "max_attempts": 3, "jitter": 0}, (1.0, 2.0), 0.0),
+        ({"max_attempts": 3}, (5.0, 300.0), 0.2),
+    ],
+)
+def test_a_formula_needs_no_policy_of_the_settings(
+    retry: dict[str, object], delays: tuple[float, ...], jitter: float
+) -> None:
+    """S0-4: settings that turn to a fixed schedule leave an entry with its own formula as good as before."""
+    policy = build(SubscriptionRules(retry=POLICIES["standard-webhooks"]), retry=retry).retry
+
+    assert planned_delays_s(policy) == delays
+    assert policy.jitter_ratio == jitter
+
+
+def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
+    """S0-4: a field that would do nothing is an error that says what to write instead."""
+    (line,) = faults(entry(retry={"policy": "standard-webhooks", "base_s": 2}))
+
+    assert "do nothing to 'standard-webhooks'" in line
+    assert line.endswith("name another policy or give schedule_s")
+
+
 def test_bare_status_numbers_are_statuses() -> None:
     """Outside contract, subscriptions file: YAML reads a bare 404 as a number; it means the same."""
     (only,) = parse(CONTRACT.replace('{"404": park, "410": disable}', "{404: park, 5xx: drop}")).entries
