@@ -63,21 +63,6 @@ def pause_until(clock: EndpointClock, until: float) -> EndpointClock:
     return replace(clock, next_at=max(clock.next_at, until), held_until=max(clock.held_until, until))
 
 
-def set_interval(clock: EndpointClock, interval_s: float) -> EndpointClock:
-    """Set the steady distance of reservations: a configured rate, or :func:`saturation_interval_s`.
-
-    Args:
-        clock: Of the endpoint.
-        interval_s: Seconds, at least 0; 0 lifts the limit.
-
-    Raises:
-        ValueError: *interval_s* is negative.
-    """
-    if interval_s < 0:
-        raise ValueError(f"an interval cannot be negative, got {interval_s}")
-    return clock if interval_s == clock.interval_s else replace(clock, interval_s=interval_s)
-
-
 def saturation_interval_s(latency_s: float, concurrency: int) -> float:
     """Return the pace at which an endpoint with all its slots busy takes further requests.
 

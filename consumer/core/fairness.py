@@ -9,7 +9,6 @@ Source: REQUIREMENTS S1-8.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 #: Jobs of one tenant in a row while another waits. Source: REQUIREMENTS S1-8.
@@ -96,7 +95,3 @@ class FairQueue(Generic[T]):
     def waiting(self, tenant: str) -> int:
         """Return how many jobs of one tenant wait."""
         return len(self._jobs.get(tenant, ()))
-
-    def waiting_by_tenant(self) -> Mapping[str, int]:
-        """Return how many jobs wait, for every tenant that has any."""
-        return {tenant: len(jobs) for tenant, jobs in self._jobs.items()}

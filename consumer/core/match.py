@@ -12,7 +12,7 @@ Source: AMQP 0-9-1 topic exchange: ``*`` is exactly one word, ``#`` any number o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from consumer.core.errors import ConfigError
@@ -197,19 +197,9 @@ class Matcher:
         return changed
 
     @property
-    def memo_entries(self) -> int:
-        """How many answers are remembered now, :data:`MEMO_ENTRIES` at most."""
-        return len(self._memo)
-
-    @property
     def subscriptions(self) -> Sequence[Subscription]:
         """Every subscription, enabled or not."""
         return tuple(self._by_id.values())
-
-    @property
-    def by_tenant(self) -> Mapping[str, Sequence[Subscription]]:
-        """Every subscription, enabled or not, by tenant."""
-        return {tenant: index.subscriptions for tenant, index in self._tenants.items()}
 
 
 def _add_ids(by_id: dict[str, Subscription], index: _TenantIndex) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from consumer.core import breaker, clock
@@ -68,7 +69,10 @@ class Endpoint:
         self.latency_s = FIRST_LATENCY_S
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._slow = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._line: deque[tuple[asyncio.Future[bool], float]] = (
+            deque()
+        )  #: who waits, and until which loop time
+        self._sweep: asyncio.TimerHandle | None = None
         self.rebind(subscription)
 
     def rebind(self, subscription: Subscription) -> None:
@@ -149,27 +153,44 @@ class Endpoint:
         if self.in_flight < self.subscription.concurrency and not self._line:
             self.in_flight += 1
             return True
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
+        loop = self._loop
+        turn: asyncio.Future[bool] = loop.create_future()
+        self._line.append((turn, loop.time() + self._patience_s))
+        if self._sweep is None:
+            self._sweep = loop.call_later(self._patience_s, self._send_away)
         try:
-            async with asyncio.timeout(max(LINE_FACTOR * self._bounds.quick_wait_s, SHORTEST_LINE_S)):
-                await turn
-        except (asyncio.CancelledError, TimeoutError) as error:
-            if turn.done() and not turn.cancelled():
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.result():
                 self.release()
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            return False
-        return True
+            raise
 
     def release(self) -> None:
         """Give the slot to the next in line, or back."""
         while self._line and self.in_flight <= self.subscription.concurrency:
-            turn = self._line.popleft()
+            turn, _ = self._line.popleft()
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(True)
                 return
         self.in_flight -= 1
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    @property
+    def _patience_s(self) -> float:
+        return max(LINE_FACTOR * self._bounds.quick_wait_s, SHORTEST_LINE_S)
+
+    def _send_away(self) -> None:
+        """Tell those who have stood in line for too long: one timer for the line, not one for each."""
+        now, self._sweep = self._loop.time(), None
+        while self._line and (self._line[0][0].done() or self._line[0][1] <= now):
+            turn, _ = self._line.popleft()
+            if not turn.done():
+                turn.set_result(False)
+        if self._line:
+            self._sweep = self._loop.call_at(self._line[0][1], self._send_away)
 
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
         """Take in what an attempt showed; return what it did to the breaker."""
@@ -198,7 +219,7 @@ class Endpoint:
         self._slow += slow
 
     def _interval_s(self) -> float:
-        return self.latency_s / self.subscription.concurrency
+        return clock.saturation_interval_s(self.latency_s, self.subscription.concurrency)
 
     def _speed_up(self, now: float) -> None:
         """A success during the slow start: what is fresh need not stand behind what was reserved slowly."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from consumer.core.clock import (
     ready,
     reserve,
     saturation_interval_s,
-    set_interval,
     slow_start,
     speed_up,
 )
@@ -69,7 +67,7 @@ def test_pause_holds_everything_and_is_never_shortened(steps: list[tuple[str, fl
 
 def test_what_waited_comes_back_at_the_endpoints_pace() -> None:
     """FAULTS 55: after a pause, deliveries stand one interval apart: no stampede."""
-    clock = pause_until(set_interval(EndpointClock(), 0.5), 100.0)
+    clock = pause_until(EndpointClock(interval_s=0.5), 100.0)
     moments = []
     for _ in range(4):
         clock, not_before = reserve(clock, 10.0)
@@ -80,7 +78,7 @@ def test_what_waited_comes_back_at_the_endpoints_pace() -> None:
 
 def test_reservation_is_honoured_although_others_queue_behind() -> None:
     """A delivery back at its own moment is sent, while a fresh one still waits its turn."""
-    clock = set_interval(EndpointClock(), 10.0)
+    clock = EndpointClock(interval_s=10.0)
     clock, _ = reserve(clock, 0.0)
     clock, mine = reserve(clock, 0.0)
     for _ in range(5):
@@ -105,7 +103,7 @@ def test_slow_start_doubles_the_pace_with_every_success() -> None:
 
 def test_slow_start_forgets_the_queue_but_not_a_pause() -> None:
     """Fresh deliveries need not wait behind moments reserved during the outage; Retry-After still holds."""
-    clock = set_interval(EndpointClock(), 1.0)
+    clock = EndpointClock(interval_s=1.0)
     for _ in range(100):
         clock, _ = reserve(clock, 0.0)
 
@@ -115,21 +113,15 @@ def test_slow_start_forgets_the_queue_but_not_a_pause() -> None:
 
 def test_configured_rate_outlasts_slow_start() -> None:
     """ARCHITECTURE: the interval of a rate stays when the slow start is over."""
-    clock = slow_start(set_interval(EndpointClock(), 0.2), 0.0)
+    clock = slow_start(EndpointClock(interval_s=0.2), 0.0)
     assert clock.spacing_s == 1.0
     for _ in range(10):
         clock = speed_up(clock)
 
     assert clock.spacing_s == 0.2
-    assert slow_start(set_interval(EndpointClock(), 5.0), 0.0).spacing_s == 5.0
+    assert slow_start(EndpointClock(interval_s=5.0), 0.0).spacing_s == 5.0
 
 
 def test_saturated_endpoint_takes_what_its_slots_give() -> None:
     """ARCHITECTURE: sixteen slots of 2 s each are eight requests a second."""
     assert saturation_interval_s(2.0, 16) == 0.125
-
-
-def test_interval_is_never_negative() -> None:
-    """A negative distance would let time run backwards."""
-    with pytest.raises(ValueError, match="negative"):
-        set_interval(EndpointClock(), -0.1)
