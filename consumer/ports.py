@@ -18,7 +18,8 @@ class Publication:
     routing_key: str
     body: bytes
     headers: Mapping[str, object] = field(default_factory=dict)
-    content_type: str = "application/json"
+    content_type: str | None = "application/json"  #: None: the message names none
+    content_encoding: str | None = None
     message_id: str | None = None  #: None: the broker edge makes a fresh one
     type: str | None = None
     timestamp_s: float | None = None  #: Unix seconds

@@ -15,9 +15,10 @@ import typer
 
 from consumer.cli.link import find_broker
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_json, print_rows
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.parked import ParkedEntry, entry_as_dict
 from consumer.edges.broker.connect import close_quietly, connect
-from consumer.edges.parked import browse, replay
+from consumer.edges.parked import Skipped, browse, replay
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
@@ -99,12 +100,24 @@ def replay_(
     if not ids and not everything:
         raise typer.BadParameter("name entries by their id, or take --all with or without filters")
     chosen = Filter(ids=frozenset(ids) if ids else None, tenant=tenant, reason=reason)
+    rows: list[Mapping[str, object]] = []
+    skipped: list[Skipped] = []
+    broken: str | None = None
     with errors_in_one_line():
-        rows = asyncio.run(_replay(load_settings(), chosen))
+        settings = load_settings()
+        try:
+            asyncio.run(_replay(settings, chosen, rows, skipped))
+        except BrokerUnavailable as error:
+            broken = str(error)
     print_rows(("id", "tenant", "type", "event_id"), rows, as_json=as_json, empty="nothing was replayed")
-    missing = (chosen.ids or frozenset()) - {str(row["id"]) for row in rows}
-    if missing:
-        fail(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
+    faults = [f"{one.id} stays parked: {one.reason}" for one in skipped]
+    missing = (chosen.ids or frozenset()) - {str(row["id"]) for row in rows} - {one.id for one in skipped}
+    if broken is not None:
+        faults.append(broken)
+    elif missing:
+        faults.append(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
+    if faults:
+        fail("\n".join(faults))
 
 
 async def _browse(
@@ -121,11 +134,18 @@ async def _browse(
         await close_quietly(connection)
 
 
-async def _replay(settings: Settings, chosen: Filter) -> list[Mapping[str, object]]:
+async def _replay(
+    settings: Settings, chosen: Filter, rows: list[Mapping[str, object]], skipped: list[Skipped]
+) -> None:
+    """Fill *rows* and *skipped* as it goes, so that what was done is known when the broker fails."""
     connection = await connect(find_broker(settings).options, "parked")
     try:
         names = Names(settings.topology.prefix)
-        return [entry_as_dict(entry) async for entry in replay(connection, names, chosen)]
+        async for one in replay(connection, names, chosen):
+            if isinstance(one, Skipped):
+                skipped.append(one)
+            else:
+                rows.append(entry_as_dict(one))
     finally:
         await close_quietly(connection)
 

@@ -97,6 +97,9 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
 def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
     """Show an entry with stable field names, times in RFC 3339 and durations in seconds.
 
+    Every entry has every field: a raw one was never a delivery, a delivery has lost exchange and key, and
+    what an entry has not is None.
+
     Source: REQUIREMENTS S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
     movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
     """
@@ -107,22 +110,23 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
         "parked_at": rfc3339(entry.parked_at),
         "ttl_s": entry.ttl_s,
         "size_bytes": len(entry.body),
+        "delivery_id": None,
+        "event_id": None,
+        "subscription_id": None,
+        "tenant": None,
+        "type": None,
+        "exchange": None,
+        "routing_key": None,
+        "content_type": None,
+        "arrived_at": None,
+        "failed_attempts": 0,
+        "last_failure_code": None,
+        "last_failure_at": None,
+        "attempts": [],
     }
     if entry.delivery is not None:
         return shown | _delivery_fields(entry.delivery)
-    raw = entry.raw
-    if raw is None:
-        return shown
-    return shown | {
-        "event_id": raw.message_id,
-        "tenant": raw.headers.get("tenant"),
-        "type": raw.type or raw.routing_key,
-        "exchange": raw.exchange,
-        "routing_key": raw.routing_key,
-        "content_type": raw.content_type,
-        "failed_attempts": 0,
-        "attempts": [],
-    }
+    return shown if entry.raw is None else shown | _raw_fields(entry.raw)
 
 
 def rfc3339(at: float) -> str:
@@ -139,6 +143,7 @@ def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
         "subscription_id": target,
         "tenant": event.tenant,
         "type": event.type,
+        "content_type": event.content_type,
         "arrived_at": rfc3339(event.arrived_at),
         "failed_attempts": message.attempts_made,
         "last_failure_code": None if last is None else _code(last.status, last.kind),
@@ -153,6 +158,17 @@ def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
             }
             for a in message.attempts
         ],
+    }
+
+
+def _raw_fields(raw: RawMessage) -> dict[str, object]:
+    return {
+        "event_id": raw.message_id,
+        "tenant": raw.headers.get("tenant"),
+        "type": raw.type or raw.routing_key,
+        "exchange": raw.exchange,
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
     }
 
 

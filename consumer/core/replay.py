@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.parked import ParkedEntry
+
+ROUTING_HEADERS = frozenset({"CC", "BCC"})
+"""Headers by which RabbitMQ sends copies to further routing keys.
+
+Source: RabbitMQ, "Sender-selected Distribution"; the names are case-sensitive.
+"""
 
 
 def replayed_delivery(entry: ParkedEntry, now: float) -> DeliveryMessage | None:
@@ -22,3 +29,15 @@ def replayed_delivery(entry: ParkedEntry, now: float) -> DeliveryMessage | None:
         return None
     event = replace(entry.delivery.event, arrived_at=now, expires_at=None)
     return DeliveryMessage(event=event, targets=entry.delivery.targets)
+
+
+def replayed_headers(headers: Mapping[str, object]) -> dict[str, object]:
+    """Return what a producer itself said in *headers*, without what would send copies elsewhere.
+
+    The broker's ``x-`` and our ``leveret-`` headers tell of the way that is over.
+    """
+    return {
+        key: value
+        for key, value in headers.items()
+        if key not in ROUTING_HEADERS and not key.lower().startswith(("x-", "leveret-"))
+    }

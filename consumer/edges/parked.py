@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-import aiormq
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 from pamqp.commands import Basic
@@ -21,7 +20,7 @@ from consumer.core.delivery import UnknownVersion, headers_of
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import RawMessage
 from consumer.core.parked import ParkedEntry, read_entry
-from consumer.core.replay import replayed_delivery
+from consumer.core.replay import replayed_delivery, replayed_headers
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.publisher import publish_on
 from consumer.edges.broker.windows import raw_message
@@ -35,6 +34,14 @@ class Found:
 
     entry: ParkedEntry
     tag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An entry that stays parked because it cannot be sent from here."""
+
+    id: str
+    reason: str  #: what to do instead
 
 
 async def browse(connection: AbstractConnection, names: Names) -> AsyncIterator[ParkedEntry]:
@@ -53,8 +60,10 @@ async def browse(connection: AbstractConnection, names: Names) -> AsyncIterator[
 
 async def replay(
     connection: AbstractConnection, names: Names, wanted: Callable[[ParkedEntry], bool]
-) -> AsyncIterator[ParkedEntry]:
+) -> AsyncIterator[ParkedEntry | Skipped]:
     """Send every wanted entry on its way again and yield it once that is confirmed and it left the queue.
+
+    What cannot be sent from here is yielded as skipped; the others go on.
 
     Raises:
         BrokerUnavailable: the broker is not there, or did not take an entry, which then stays parked.
@@ -64,17 +73,33 @@ async def replay(
         async for found in _entries(reading, names):
             if not wanted(found.entry):
                 continue
-            try:
-                await publish_on(writing, _publication(found.entry, names), uuid.uuid4().hex)
-            except CONNECTION_ERRORS as error:
-                raise BrokerUnavailable(
-                    f"{found.entry.id} was not replayed and stays parked: {error}"
-                ) from None
-            await reading.basic_ack(found.tag)
+            again = _publication(found.entry, names)
+            if isinstance(again, Skipped):
+                yield again
+                continue
+            await _moved(found, again, reading, writing)
             yield found.entry
     finally:
-        await reading.close()
-        await writing.close()
+        with suppress(*CONNECTION_ERRORS):
+            await reading.close()
+        with suppress(*CONNECTION_ERRORS):
+            await writing.close()
+
+
+async def _moved(found: Found, again: Publication, reading: Channel, writing: Channel) -> None:
+    """Publish an entry once more and, once that is confirmed, take it out of the queue."""
+    try:
+        await publish_on(writing, again, again.message_id or uuid.uuid4().hex)
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(
+            f"{found.entry.id} was not replayed and stays parked: {error or type(error).__name__}"
+        ) from None
+    try:
+        await reading.basic_ack(found.tag)
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(
+            f"{found.entry.id} was replayed but may still be parked: {error or type(error).__name__}"
+        ) from None
 
 
 async def _opened(connection: AbstractConnection) -> Channel:
@@ -98,11 +123,11 @@ async def _entries(channel: Channel, names: Names) -> AsyncIterator[Found]:
             except (BadEvent, UnknownVersion):
                 continue
             yield Found(entry, message.delivery_tag or 0)
-    except aiormq.exceptions.AMQPError as error:
+    except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"queue {names.parked}: {error}") from None
 
 
-def _publication(entry: ParkedEntry, names: Names) -> Publication:
+def _publication(entry: ParkedEntry, names: Names) -> Publication | Skipped:
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
         return Publication(
@@ -112,28 +137,27 @@ def _publication(entry: ParkedEntry, names: Names) -> Publication:
             headers=headers_of(delivery),
             content_type=delivery.event.content_type,
         )
-    if entry.raw is None:
-        raise BrokerUnavailable(f"{entry.id} holds neither an event nor a raw message")
-    return _as_published(entry.raw, names)
+    raw = entry.raw
+    if raw is None:
+        return Skipped(entry.id, "it holds neither an event nor a raw message")
+    if raw.queue.startswith(names.inbox("")):
+        # The events exchange does not know the rules of a source; the source's exchange has other readers.
+        where = f"the exchange {raw.exchange} of a [[sources]] entry"
+        return Skipped(entry.id, f"it came from {where}; publish it there again")
+    if raw.fault is not None:
+        return Skipped(entry.id, "its headers could not be read; publish it again with headers that can be")
+    return _as_published(raw, names)
 
 
 def _as_published(raw: RawMessage, names: Names) -> Publication:
-    """Publish a raw message once more as its producer did, to the events exchange.
-
-    Raises:
-        BrokerUnavailable: it came through the inbox of a source, whose rules the events exchange knows not.
-    """
-    if raw.queue.startswith(names.inbox("")):
-        raise BrokerUnavailable(
-            f"it came from the exchange {raw.exchange} of a [[sources]] entry: publish it there again"
-        )
-    headers: Mapping[str, Any] = raw.headers
+    """Publish a raw message once more as its producer did, to the events exchange."""
     return Publication(
         exchange=names.events,
         routing_key=raw.routing_key,
         body=raw.body,
-        headers={k: v for k, v in headers.items() if not k.lower().startswith(("x-", "leveret-"))},
-        content_type=raw.content_type or "application/json",
+        headers=replayed_headers(raw.headers),
+        content_type=raw.content_type,
+        content_encoding=raw.content_encoding,
         message_id=raw.message_id,
         type=raw.type,
         timestamp_s=raw.timestamp_s,

@@ -148,7 +148,8 @@ class RealWorld:
                     HELLO,
                     body=message.body,
                     headers={k: v for k, v in message.headers.items() if k != "x-delivery-count"},
-                    content_type=message.content_type or "",
+                    content_type=message.content_type,
+                    content_encoding=message.content_encoding,
                 ),
                 message.message_id or "",
             )
@@ -200,6 +201,14 @@ async def test_a_publish_returns_once_it_is_confirmed(world: World) -> None:
 
     assert [publication for publication, _ in await world.taken()] == [HELLO]
     assert world.publisher.pressed() is None
+
+
+async def test_content_type_and_encoding_arrive_as_they_are(world: World) -> None:
+    """None stays none: nobody is told that bytes are JSON."""
+    packed = replace(HELLO, content_type=None, content_encoding="gzip")
+    await world.publisher.publish(packed)
+
+    assert [publication for publication, _ in await world.taken()] == [packed]
 
 
 async def test_every_publish_has_a_fresh_message_id(world: World) -> None:

@@ -116,6 +116,9 @@ def test_an_entry_is_shown_with_the_fields_of_the_requirement() -> None:
         "subscription_id": "sub_1",
         "tenant": "acme",
         "type": "order.created",
+        "exchange": None,
+        "routing_key": None,
+        "content_type": "application/json",
         "arrived_at": "2023-11-14T22:12:20.000Z",
         "failed_attempts": 2,
         "last_failure_code": "timeout_total",
@@ -158,15 +161,42 @@ def test_what_was_never_tried_has_no_failure() -> None:
 
 
 def test_a_raw_entry_is_shown_with_what_its_producer_said() -> None:
-    """Tenant, type, id, exchange and key of the producer; no attempts."""
+    """Tenant, type, id, exchange and key of the producer; no delivery, no attempts (S1-3)."""
     raw = message(b"{", type="order.created")
 
     shown = entry_as_dict(read_entry(parked(raw, raw_entry_headers(raw, NOTE))))
 
-    assert shown["event_id"] == "ord-1"
-    assert shown["tenant"] == "acme"
-    assert shown["exchange"] == "leveret.events"
-    assert shown["failed_attempts"] == 0
+    assert shown == {
+        "id": raw_entry_headers(raw, NOTE)["leveret-entry"],
+        "reason": "exhausted",
+        "detail": "HTTP 503",
+        "parked_at": "2023-11-14T22:13:20.000Z",
+        "ttl_s": 604_800.0,
+        "size_bytes": 1,
+        "delivery_id": None,
+        "event_id": "ord-1",
+        "subscription_id": None,
+        "tenant": "acme",
+        "type": "order.created",
+        "exchange": "leveret.events",
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
+        "arrived_at": None,
+        "failed_attempts": 0,
+        "last_failure_code": None,
+        "last_failure_at": None,
+        "attempts": [],
+    }
+
+
+@settings(max_examples=60)
+@given(MESSAGES, deliveries(), NOTES)
+def test_every_entry_has_the_same_fields(raw: RawMessage, owed: DeliveryMessage, note: ParkNote) -> None:
+    """A program that reads the rows finds each name in each of them, in one order (S1-3)."""
+    one = entry_as_dict(read_entry(parked(raw, raw_entry_headers(raw, note))))
+    other = entry_as_dict(read_entry(parked(message(), delivery_entry_headers(owed, note))))
+
+    assert list(one) == list(other)
 
 
 def test_the_same_thing_parked_twice_has_one_id() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.core.parked import ParkedEntry
-from consumer.core.replay import replayed_delivery
+from consumer.core.replay import replayed_delivery, replayed_headers
 from consumer.core.retry import POLICIES, deadline
 from tests.core.messages import message
 from tests.core.test_delivery import MS, deliveries
@@ -59,3 +59,17 @@ def test_a_replay_is_never_expired_when_it_arrives(parked: DeliveryMessage, now:
 def test_a_raw_entry_has_no_delivery_to_replay() -> None:
     """It is published once more as its producer did, which is the edge's work."""
     assert replayed_delivery(entry(None), 1.0) is None
+
+
+def test_a_raw_replay_says_what_its_producer_said_and_sends_no_copies() -> None:
+    """RabbitMQ routes by ``CC`` and ``BCC`` as written; lower case is an ordinary header (S1-5)."""
+    kept: dict[str, object] = {"tenant": "acme", "ce-id": "1", "cc": "boss", "traceparent": "00-1"}
+    over: dict[str, object] = {
+        "CC": ["other.key"],
+        "BCC": ["third.key"],
+        "x-death": [],
+        "X-Delivery-Count": 3,
+        "leveret-v": 1,
+    }
+
+    assert replayed_headers(kept | over) == kept

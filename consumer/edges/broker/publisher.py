@@ -190,6 +190,7 @@ async def publish_on(channel: Channel, publication: Publication, message_id: str
         routing_key=publication.routing_key,
         properties=Basic.Properties(
             content_type=publication.content_type,
+            content_encoding=publication.content_encoding,
             delivery_mode=2,
             headers=dict(publication.headers),  # type: ignore[arg-type]  # values are AMQP field values
             message_id=message_id,

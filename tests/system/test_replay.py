@@ -1,0 +1,102 @@
+"""A replay of what was parked unread: as its producer published it, and never stopped by one that stays."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+
+from tests.receiver import Receiver
+from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
+
+SOURCES = json.dumps([{"name": "legacy", "exchange": "shop.legacy", "tenant": "body:/company/id"}])
+PARK_MISSING = {"LEVERET_EVENTS__MISSING_TENANT": "park"}
+
+
+async def replay_all(daemon: Daemon) -> tuple[int, list[dict[str, Any]], list[str]]:
+    """Run ``parked replay --all``; return exit code, rows and the lines on stderr."""
+    argv = [sys.executable, "-m", "consumer", "parked", "replay", "--all", "--json"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, env=daemon.env, capture_output=True, text=True, timeout=60, check=False)
+
+    done = await asyncio.to_thread(run)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return done.returncode, rows, done.stderr.splitlines()
+
+
+async def test_a_raw_replay_keeps_id_and_encoding(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
+    """S1-5: parked for want of a tenant or for its size, mended in the settings, replayed as it was."""
+    big = b'{"text":"' + b"a" * 5_000 + b'"}'
+    strict = PARK_MISSING | {"LEVERET_EVENTS__MAX_EVENT_BYTES": "1024"}
+    async with running(tmp_path, vhost, strict, "strict") as daemon, EventPublisher(vhost) as publisher:
+        await publisher.publish(None, event_id="ord-1")
+        await daemon.parked(1, event_id="ord-1", reason="bad_tenant")
+        packed: dict[str, Any] = {"content_encoding": "gzip", "content_type": None}
+        await publisher.publish("default", event_id="ord-2", body=gzip.compress(big), **packed)
+        await daemon.parked(1, event_id="ord-2", reason="too_large")
+        assert await daemon.stop() == 0
+
+    async with running(tmp_path, vhost, name="lenient") as daemon:
+        await daemon.apply(to(receiver, "/ok/mended", "default"))
+        code, rows, errors = await replay_all(daemon)
+        await all_delivered(receiver, "/ok/mended", ["ord-1", "ord-2"])
+
+    assert (code, [row["event_id"] for row in rows], errors) == (0, ["ord-1", "ord-2"], [])
+    assert {r.webhook_id for r in receiver.requests} == {"ord-1", "ord-2"}
+    assert big in requests_of(receiver, "/ok/mended", "ord-2")[0].body
+
+
+async def test_an_entry_of_a_source_stays_and_stops_nobody(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """S1-5: what only its source can address is named with the way out; what was parked later goes."""
+    connection = await aio_pika.connect(vhost)
+    async with connection:
+        channel = await connection.channel()
+        legacy = await channel.declare_exchange("shop.legacy", "fanout", durable=True)
+        async with (
+            running(tmp_path, vhost, {"LEVERET_SOURCES": SOURCES}) as daemon,
+            EventPublisher(vhost) as publisher,
+        ):
+            await daemon.apply(to(receiver, "/retry-after/later?s=0&times=3", "acme"))
+            await legacy.publish(aio_pika.Message(b"no JSON", message_id="l1"), "whatever")
+            [stays] = await daemon.parked(1, event_id="l1")
+            await publisher.publish("acme", event_id="ord-1")
+            await daemon.parked(1, event_id="ord-1", reason="exhausted")
+
+            code, rows, errors = await replay_all(daemon)
+
+            await all_delivered(receiver, "/retry-after/later?s=0&times=3", ["ord-1"])
+            assert [row["id"] for row in await daemon.listing("parked", "list")] == [stays["id"]]
+    assert (code, [row["event_id"] for row in rows]) == (1, ["ord-1"])
+    assert errors == [
+        f"leveret: {stays['id']} stays parked: it came from the exchange shop.legacy of a [[sources]] entry; "
+        "publish it there again"
+    ]
+
+
+async def test_what_was_replayed_is_shown_when_the_broker_fails(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """S1-5: the first entry goes, the exchange of the second is gone; both are told, the second stays."""
+    async with running(tmp_path, vhost, PARK_MISSING) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(to(receiver, "/status/400/never", "acme"))
+        await publisher.publish("acme", event_id="ord-1")
+        await daemon.parked(1, event_id="ord-1")
+        await publisher.publish(None, event_id="ord-2")
+        [stays] = await daemon.parked(1, event_id="ord-2")
+        assert await daemon.stop() == 0
+        await publisher.channel.exchange_delete(daemon.names.events)
+
+        code, rows, errors = await replay_all(daemon)
+
+        assert [entry["id"] for entry in await daemon.parked(1)] == [stays["id"]]
+    assert (code, [row["event_id"] for row in rows], len(errors)) == (1, ["ord-1"], 1)
+    assert errors[0].startswith(f"leveret: {stays['id']} was not replayed and stays parked: ")
