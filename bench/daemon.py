@@ -113,7 +113,7 @@ class Daemon:
         """Apply a subscriptions file that holds exactly *subscriptions*."""
         path = self.home / "proof-subscriptions.yaml"
         path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
-        await self.cli("subscriptions", "apply", str(path))
+        await self.cli("subscriptions", "apply", "--prune", str(path))
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a listing with ``--json`` and return its rows."""

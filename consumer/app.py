@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
-from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions
+from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window
 from consumer.edges.http import AiohttpSender, SenderOptions
 from consumer.edges.private_broker import PrivateBroker, find_server
@@ -134,9 +134,7 @@ class Daemon:
         code = self._exit_code(serving)
         if code == 0:
             await self._drain()
-        for task in (*serving, stopping):
-            task.cancel()
-        await asyncio.gather(*serving, stopping, return_exceptions=True)
+        await end([*serving, stopping])
         await self._sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)

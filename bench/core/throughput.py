@@ -22,7 +22,8 @@ BLOCKS = 5
 PREFETCHES = (50, 200, 1000)
 FANOUT = 20
 BARE_SHARE = 0.85  #: of the bound that the bare loop has to reach to be a yardstick
-SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+CONCURRENCY = 256  #: of the worker and of each endpoint: like the bare loop, which has no bound by endpoint
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": str(CONCURRENCY)}
 
 GOALS = (
     Goal(name="throughput_ratio_f1", text="≥ 0.70", unit="ratio", n=DELIVERIES),
@@ -49,7 +50,7 @@ class Shape:
     def subscriptions(self, nginx: Nginx) -> list[dict[str, object]]:
         """Return what the daemon is told: *fanout* endpoints for each tenant, each with its own secret."""
         return [
-            subscription(f"t{tenant:02d}-e{index:02d}", nginx.url(f"e{index:02d}"), concurrency=64)
+            subscription(f"t{tenant:02d}-e{index:02d}", nginx.url(f"e{index:02d}"), concurrency=CONCURRENCY)
             | {"tenant": f"t{tenant:02d}"}
             for tenant in range(self.tenants)
             for index in range(self.fanout)

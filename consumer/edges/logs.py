@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Literal, TextIO
 
@@ -28,14 +29,22 @@ class Lines:
         self._target = target
         self._lines: list[bytes] = []
         self._flushed_at = 0.0
+        self._lost = 0  #: lines that could not be written; told once they can be again
         atexit.register(self.flush)
 
     def flush(self) -> None:
         """Write what waits."""
         if self._lines:
             lines, self._lines = self._lines, []
-            self._target.write(b"\n".join(lines) + b"\n")
-            self._target.flush()
+            if self._lost:
+                lines.append(_render("error", {"event": "log.lost", "lines": self._lost}))
+            try:
+                self._target.write(b"\n".join(lines) + b"\n")
+                self._target.flush()
+            except (OSError, ValueError):  # a full disk or a closed pipe must not stop a delivery
+                self._lost += len(lines)
+            else:
+                self._lost = 0
         self._flushed_at = time.monotonic()
 
     def debug(self, line: bytes) -> None:
@@ -52,6 +61,25 @@ class Lines:
         self.flush()
 
     error = critical = warning
+
+
+class _Forgiving:
+    """A terminal that may go away: what cannot be shown is dropped."""
+
+    def __init__(self, target: TextIO) -> None:
+        self._target = target
+
+    def write(self, text: str) -> int:
+        """Write *text* if that can be done."""
+        try:
+            return self._target.write(text)
+        except (OSError, ValueError):
+            return 0
+
+    def flush(self) -> None:
+        """Flush if that can be done."""
+        with suppress(OSError, ValueError):
+            self._target.flush()
 
 
 _lines: Lines | None = None
@@ -76,14 +104,14 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
             _escape,
             structlog.dev.ConsoleRenderer(),
         ]
-        factory: Any = structlog.PrintLoggerFactory(target)
+        factory: Any = structlog.PrintLoggerFactory(_Forgiving(target))  # type: ignore[arg-type]  # a sink is enough
     else:
-        processors = [_render]
+        processors = []
         _lines = Lines(target.buffer)
         factory = _always(_lines)
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]) if pretty else _line_logger(level),
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
@@ -101,12 +129,30 @@ def _always(lines: Lines) -> Callable[..., Lines]:
     return factory
 
 
-def _render(logger: Any, level: str, event: dict[str, Any]) -> bytes:
-    """Write one JSON line; a single step, as there is a line for every request."""
+def _line_logger(lowest: str) -> type[structlog.BoundLoggerBase]:
+    """Return a logger that writes JSON lines from level *lowest* on, without a chain of processors.
+
+    There is a line for every request: the chain cost 5.6 µs a line, this costs 1.5 µs.
+    """
+
+    def method(level: str) -> Callable[..., None]:
+        if LEVELS[level] < LEVELS[lowest]:
+            return lambda _self, _event, **_fields: None
+
+        def log(self: structlog.BoundLoggerBase, event: str, **fields: object) -> None:
+            getattr(self._logger, level)(_render(level, {**self._context, **fields, "event": event}))
+
+        return log
+
+    return type("LineLogger", (structlog.BoundLoggerBase,), {level: method(level) for level in LEVELS})
+
+
+def _render(level: str, event: dict[str, Any]) -> bytes:
+    """Write one JSON line."""
     event["level"] = level
     event["timestamp"] = datetime.now(UTC)
     if "exc_info" in event:
-        event = dict(structlog.processors.format_exc_info(logger, level, event))
+        event = dict(structlog.processors.format_exc_info(None, level, event))
     try:
         return orjson.dumps(event, default=str, option=orjson.OPT_UTC_Z)
     except TypeError:  # text with half a surrogate pair, which a producer may send as a header

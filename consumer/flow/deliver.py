@@ -96,8 +96,8 @@ class Deliverer:
                 content_type=short_text(raw.content_type or "application/octet-stream"),
             )
         )
-        await job.incoming.ticket.ack()
         self._world.observe.message_suspected(raw.queue, raw.delivery_count)
+        await job.incoming.ticket.ack()
 
     async def _handle_delivery(self, job: Job) -> None:
         raw, now = job.incoming.message, self._world.clock.now()

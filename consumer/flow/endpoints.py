@@ -290,5 +290,6 @@ class Endpoints:
         return {endpoint_id(e.subscription.tenant, e.subscription.url): e.state for e in self._known.values()}
 
     def _report(self, endpoint: Endpoint, before: str) -> None:
-        if endpoint.state != before:
+        known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
+        if known and endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)

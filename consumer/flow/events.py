@@ -69,19 +69,19 @@ class Events:
         await self._outbox.confirmed(
             Publication(
                 exchange=self._world.names.events,
-                routing_key=needs.routing_key,
+                routing_key=short_text(needs.routing_key),
                 body=needs.body,
                 headers=needs.headers,
                 content_type=short_text(needs.content_type or "application/json"),
                 message_id=event_id,
-                type=needs.type,
+                type=_short(needs.type),
                 timestamp_s=needs.timestamp_s,
-                app_id=needs.app_id,
-                correlation_id=needs.correlation_id,
+                app_id=_short(needs.app_id),
+                correlation_id=_short(needs.correlation_id),
             )
         )
-        await job.incoming.ticket.ack()
         self._world.observe.event_readdressed(event_id, job.incoming.message.queue)
+        await job.incoming.ticket.ack()
 
     async def _split(self, job: Job, event: Event, targets: Sequence[Subscription]) -> None:
         """Turn an event with very many targets into delivery messages of at most 100 each."""
@@ -94,3 +94,8 @@ class Events:
             ]
         )
         await job.incoming.ticket.ack()
+
+
+def _short(text: str | None) -> str | None:
+    """Cut what escaping made longer than AMQP's short strings may be."""
+    return None if text is None else short_text(text)

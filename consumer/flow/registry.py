@@ -55,7 +55,8 @@ class Registry:
         if known is None or not known.enabled:
             return
         self._all[known.id] = replace(known, enabled=False)
-        self._matcher = Matcher(self._all.values())
+        own = [s for s in self._all.values() if s.tenant == known.tenant]
+        self._matcher = self._matcher.replace(known.tenant, own)
         self._observe.endpoint_disabled(known, reason)
         try:
             await self._store.disable(known.id, reason)

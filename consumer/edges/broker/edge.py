@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from aio_pika.abc import AbstractConnection
 
@@ -79,7 +80,6 @@ class BrokerEdge:
         self._instance = instance
         self._listens = count()
         self._repair = asyncio.Event()
-        self._stopping = False
         self._declared = False
         self.fatal: TopologyMismatch | None = None
 
@@ -89,18 +89,24 @@ class BrokerEdge:
         Raises:
             TopologyMismatch: at the start, when what stands on the broker is not what we need.
         """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.publisher.run())
-            group.create_task(self._consuming.run(self._session))
+        tasks = [
+            asyncio.ensure_future(self.publisher.run()),
+            asyncio.ensure_future(self._consuming.run(self._session)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(tasks)
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
 
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that what is in hand can be settled."""
-        self._stopping = True
         await asyncio.gather(*(reader.stop() for reader in self._readers))
 
     async def resume_consuming(self) -> None:
         """Consume again after :meth:`stop_consuming`."""
-        self._stopping = False
         await asyncio.gather(*(reader.resume() for reader in self._readers))
 
     async def flush(self) -> None:
@@ -137,7 +143,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            await _end(tasks)
+            await end(tasks)
             self._callbacks.reopened()
 
     async def _declare(self, connection: AbstractConnection) -> None:
@@ -183,6 +189,7 @@ class BrokerEdge:
                     totals[label] += found.message_count or 0
                 await channel.close()
             except CONNECTION_ERRORS:
+                gauge.clear()  # no figure is better than an old one
                 totals = {}
             for label, total in totals.items():
                 gauge.labels(label).set(total)
@@ -208,7 +215,7 @@ class BrokerEdge:
             await asyncio.sleep(REPAIR_PAUSE_S)
 
 
-async def _end(tasks: Sequence[asyncio.Future[None]]) -> None:
+async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel *tasks* until each has ended.
 
     Once is not enough: a call of the AMQP library that is cancelled while its connection closes raises the

@@ -16,7 +16,9 @@ from datetime import datetime
 from pamqp import decode
 from pamqp.common import FieldTable, FieldValue
 
-UNREADABLE = "leveret-unreadable"  #: stands in for a table that cannot be read; its value says why
+UNREADABLE = "leveret-unreadable" + " " * 256
+"""Key that stands in for a table that cannot be read; its value says why. It is longer than any key that a
+frame can carry, so no producer can forge it."""
 
 
 def install() -> None:

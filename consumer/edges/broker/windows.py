@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
+from aiormq.channel import Channel
 from aiormq.connection import Connection
 
 from consumer.core.model import RawMessage
@@ -67,16 +68,18 @@ class WindowReader:
     deliver: Callable[[Source, Incoming], None]
     on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
     consuming: bool = False
+    _stopped: bool = False
     _acks: Acks | None = None
     _cancelled: asyncio.Event | None = None
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, connection: AbstractConnection) -> None:
         """Consume until the connection closes; a broken channel is opened anew."""
         transport, pause_s = underlay(connection), REOPEN_FIRST_S
         while not transport.is_closed:
             try:
-                channel = await open_channel(connection, confirms=False)
-                await self._consume(Acks(channel, self.observe))
+                self._take_over(await open_channel(connection, confirms=False))
+                await self._consume()
                 pause_s = REOPEN_FIRST_S
                 await self._until_broken(transport)
             except CONNECTION_ERRORS as error:
@@ -88,7 +91,8 @@ class WindowReader:
             pause_s = min(pause_s * 2, REOPEN_MAX_S)
 
     async def stop(self) -> None:
-        """Cancel the consumers; the channel stays open for acks."""
+        """Cancel the consumers, on this channel and on any after it; it stays open for acks."""
+        self._stopped = True
         acks, self.consuming = self._acks, False
         if acks is None:
             return
@@ -106,20 +110,34 @@ class WindowReader:
             await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=5)
 
     async def resume(self) -> None:
-        """Consume again after :meth:`stop`."""
-        if self._acks is not None and not self._acks.channel.is_closed:
-            await self._consume(self._acks)
+        """Consume again after :meth:`stop`; a channel that broke meanwhile is opened anew by :meth:`run`."""
+        self._stopped = False
+        try:
+            await self._consume()
+        except CONNECTION_ERRORS:
+            return
 
-    async def _consume(self, acks: Acks) -> None:
-        channel = acks.channel
-        self._acks, self._cancelled = acks, asyncio.Event()
-        await channel.basic_qos(prefetch_count=self.window.prefetch)
-        cancelled = self._cancelled
+    def _take_over(self, channel: Channel) -> None:
+        self._acks, cancelled = Acks(channel, self.observe), asyncio.Event()
+        self._cancelled = cancelled
         channel.on_consumer_cancel_callbacks.add(lambda _frame: cancelled.set())
-        for queue in self.window.queues:
-            await channel.queue_declare(queue, passive=True)
-            await channel.basic_consume(queue, self._callback(acks, queue), no_ack=False)
-        self.consuming = True
+
+    async def _consume(self) -> None:
+        """Consume from every queue, once all of them are there.
+
+        One that is missing closes the channel, and with it the acks of what the others had delivered: so
+        all are looked for before the first consumer.
+        """
+        async with self._opening:
+            acks = self._acks
+            if self._stopped or acks is None or acks.channel.is_closed or acks.channel.consumers:
+                return
+            await acks.channel.basic_qos(prefetch_count=self.window.prefetch)
+            for queue in self.window.queues:
+                await acks.channel.queue_declare(queue, passive=True)
+            for queue in self.window.queues:
+                await acks.channel.basic_consume(queue, self._callback(acks, queue), no_ack=False)
+            self.consuming = True
 
     async def _until_broken(self, transport: Connection) -> None:
         if self._acks is None or self._cancelled is None:
@@ -156,7 +174,8 @@ def raw_message(message: DeliveredMessage, queue: str) -> RawMessage:
     properties = message.header.properties
     headers: Mapping[str, Any] = properties.headers or {}
     stamp = properties.timestamp
-    count = headers.get("x-delivery-count", 0)
+    # the broker sets it from the first return on; before that it is the producer's word
+    count = headers.get("x-delivery-count", 0) if delivery.redelivered else 0
     return RawMessage(
         body=message.body,
         headers=headers,
