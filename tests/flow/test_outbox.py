@@ -63,6 +63,18 @@ async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: E
     assert failures == 20
 
 
+async def test_it_can_give_up_between_tries(worker: Worker) -> None:
+    """Once told so it publishes no more, and says that nothing was confirmed (FAULTS 64)."""
+    worker.publisher.full = {"k"}
+    looks = iter([False, False, True])
+
+    with pytest.raises(Refused):
+        await worker.outbox.confirmed(ONE, give_up=lambda: next(looks))
+
+    assert worker.journal.words() == ["publishing"] * 3
+    assert worker.publisher.confirmed == []
+
+
 async def test_pauses_are_jittered(worker: Worker) -> None:
     """Half to one and a half times, by chance: workers do not come back together."""
     spans = []
@@ -180,6 +192,7 @@ def test_the_properties_of_an_entry_fit_whatever_was_parked(raw: RawMessage) -> 
         await worker.outbox.confirmed(worker.outbox.due_now(owed(event=event(content_type="é" * 300))))
         for published in worker.publisher.confirmed:
             text = published.publication.content_type
-            assert text is not None and short_string(text)
+            assert text is not None
+            assert short_string(text)
 
     run_virtually(main)
