@@ -54,7 +54,7 @@ class TopologyConflict(TopologyError):
 
 
 class PluginMissing(TopologyError):
-    """The broker does not know an exchange type; its connection is closed by that."""
+    """The broker does not know an exchange type; RabbitMQ 3 closes the connection over it, 4 the channel."""
 
 
 class ExchangeMissing(TopologyError):
@@ -112,6 +112,8 @@ async def run_step(channels: Channels, step: Step, what: str) -> None:
     try:
         await step(await channels.wire())
     except ChannelPreconditionFailed as error:
+        if "unknown exchange type" in str(error.args[0]):  # RabbitMQ 4; 3 closes the connection over it
+            raise _plugin_missing(what, error) from error
         difference = parse_refusal(str(error.args[0]))
         if difference is None:
             raise TopologyError(f"{what}: the broker refused it: {error.args[0]}") from error
@@ -125,10 +127,14 @@ async def run_step(channels: Channels, step: Step, what: str) -> None:
             f"{what}: {error.args[0]}; grant the rights that `leveret topology permissions` prints"
         ) from error
     except ConnectionCommandInvalid as error:
-        raise PluginMissing(
-            f"{what}: {error.args[0]}; run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, "
-            "or set [topology] consistent_hash = false and lanes = 1"
-        ) from error
+        raise _plugin_missing(what, error) from error
+
+
+def _plugin_missing(what: str, error: Exception) -> PluginMissing:
+    return PluginMissing(
+        f"{what}: {error.args[0]}; run `rabbitmq-plugins enable rabbitmq_consistent_hash_exchange`, "
+        "or set [topology] consistent_hash = false and lanes = 1"
+    )
 
 
 def queue_step(name: str, arguments: dict[str, Argument]) -> Step:

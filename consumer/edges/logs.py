@@ -116,7 +116,7 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
         cache_logger_on_first_use=True,
     )
     # The AMQP library logs what we report ourselves, with URLs; only its errors pass.
-    logging.basicConfig(level=logging.ERROR, stream=target, format="%(name)s: %(message)s")
+    logging.basicConfig(level=logging.ERROR, stream=target, format="%(name)s: %(message)s", force=True)
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     for name in ("aiormq", "aio_pika"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
