@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
+import json
 import os
 import signal
 import time
@@ -50,9 +53,12 @@ class FileArchive:
         self._clock = clock
 
     async def append(self, entry: Mapping[str, object]) -> None:
-        """Write and sync one line, off the event loop."""
-        line = orjson.dumps(entry, default=str) + b"\n"
-        await asyncio.to_thread(self._write, line)
+        """Write and sync one line, off the event loop.
+
+        Raises:
+            OSError: the disk did not take all of it; then nothing of it is left in the file.
+        """
+        await asyncio.to_thread(self._write, _one_line(entry))
 
     def _write(self, line: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,10 +66,34 @@ class FileArchive:
         path = self._folder / f"expired-{month}.jsonl"
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(handle, line)
-            os.fsync(handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)  # another worker may share the folder; closing unlocks
+            _append_whole(handle, line)
         finally:
             os.close(handle)
+
+
+def _append_whole(handle: int, line: bytes) -> None:
+    """Append *line* to a locked file and sync it, or leave the file as it was."""
+    before_bytes = os.fstat(handle).st_size
+    try:
+        _write_whole(handle, line)
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, before_bytes)
+        raise
+
+
+def _write_whole(handle: int, line: bytes) -> None:
+    """Write *line*; a disk that fills up takes the part that fits and calls it no error. Source: write(2)."""
+    if os.write(handle, line) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _one_line(entry: Mapping[str, object]) -> bytes:
+    try:
+        return orjson.dumps(entry, default=str) + b"\n"
+    except TypeError:  # numbers over 64 bits, lone surrogates: a foreign entry may hold them
+        return json.dumps(entry, default=str).encode() + b"\n"
 
 
 class Failpoint:

@@ -34,6 +34,7 @@ class Observer:
     def __init__(self, series: Series, log: Any = None) -> None:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
+        series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {

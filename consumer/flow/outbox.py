@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.errors import BrokerUnavailable, Refused
-from consumer.core.model import ParkReason, RawMessage
+from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.core.parked import ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -21,6 +21,9 @@ from topology.ladder import first_hop_s, next_hop_s
 Addressed: TypeAlias = Callable[[], Publication]
 """Makes a publication when its turn has come: hundreds of failures at once take their time to be published,
 and a rung that was chosen before would bring the last of them back late."""
+
+GiveUp: TypeAlias = Callable[[], bool]
+"""Says that what is published has no source any more that could be acked in time."""
 
 DIRECT_S = 0.05  #: what may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
@@ -42,7 +45,13 @@ class Outbox:
         self._patient = patient
         self._names = world.names
 
-    async def confirmed(self, what: Publication | Addressed, *, when_refused: str | None = None) -> None:
+    async def confirmed(
+        self,
+        what: Publication | Addressed,
+        *,
+        when_refused: str | None = None,
+        give_up: GiveUp | None = None,
+    ) -> None:
         """Publish until it is confirmed; returns only then.
 
         A returned, refused or unconfirmed publish is tried again after a pause that grows to 5 s: the
@@ -51,6 +60,10 @@ class Outbox:
         Args:
             what: What to publish, or what addresses it once its turn has come.
             when_refused: Routing key to go on with once the broker said nack, as a full queue does.
+            give_up: Looked at between tries; None never gives up.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so; nothing was confirmed.
         """
         world, pause_s = self._world, FIRST_PAUSE_S
         if world.reach is not None:
@@ -67,6 +80,8 @@ class Outbox:
                     continue
                 await asyncio.sleep(pause_s * (0.5 + world.sample()))
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                if give_up is not None and give_up():
+                    raise
             else:
                 return
 
@@ -110,11 +125,18 @@ class Outbox:
         """Address a delivery message straight to a due queue, without a rung."""
         return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
 
-    async def park_delivery(self, message: DeliveryMessage, reason: ParkReason, detail: str) -> None:
-        """Park one delivery, confirmed; a full parked queue sends it to overflow."""
+    async def park_delivery(
+        self, message: DeliveryMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+    ) -> None:
+        """Park one delivery, confirmed; a full parked queue sends it to overflow.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so.
+        """
         note = self._note(reason, detail)
         event = message.event
-        await self._to_parked(event.body, delivery_entry_headers(message, note), note, event.content_type)
+        headers = delivery_entry_headers(message, note)
+        await self._to_parked(self._entry(event, headers, note), note, give_up)
         self._world.observe.parked(
             reason,
             note.detail,
@@ -124,25 +146,30 @@ class Outbox:
             attempts=message.attempts_made,
         )
 
-    async def park_raw(self, raw: RawMessage, reason: ParkReason, detail: str) -> None:
-        """Park a producer's message with its raw bytes, confirmed."""
+    async def park_raw(
+        self, raw: RawMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+    ) -> None:
+        """Park a producer's message with its raw bytes, confirmed.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so.
+        """
         note = self._note(reason, detail)
-        await self._to_parked(raw.body, raw_entry_headers(raw, note), note, raw.content_type)
+        await self._to_parked(self._entry(raw, raw_entry_headers(raw, note), note), note, give_up)
         self._world.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
 
-    async def _to_parked(
-        self, body: bytes, headers: dict[str, object], note: ParkNote, content_type: str | None
-    ) -> None:
-        reason = note.reason
-        entry = Publication(
+    def _entry(self, of: Event | RawMessage, headers: dict[str, object], note: ParkNote) -> Publication:
+        return Publication(
             exchange=self._names.dlx,
-            routing_key=self._names.parked_key(reason.value),
-            body=body,
+            routing_key=self._names.parked_key(note.reason.value),
+            body=of.body,
             headers=headers,
-            content_type=short_text(content_type or "application/octet-stream"),
+            content_type=short_text(of.content_type or "application/octet-stream"),
         )
-        refused = None if self._patient else self._names.refused_key(reason.value)
-        await self.confirmed(entry, when_refused=refused)
+
+    async def _to_parked(self, entry: Publication, note: ParkNote, give_up: GiveUp | None) -> None:
+        refused = None if self._patient else self._names.refused_key(note.reason.value)
+        await self.confirmed(entry, when_refused=refused, give_up=give_up)
 
     def _ours(self, message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
         return Publication(

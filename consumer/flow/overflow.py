@@ -1,7 +1,8 @@
 """Turn raw dead letters into parked entries, and archive entries whose time is over.
 
 Data flow: leveret.overflow -> parked entry -> leveret.parked; leveret.expired -> archive file.
-One message at a time: while the parked queue is full this waits, and nothing else does.
+One message at a time: while the parked queue is full this waits, and nothing else does. A message is given
+back before the broker's consumer timeout would take it away.
 """
 
 from __future__ import annotations
@@ -12,13 +13,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from consumer.core.delivery import is_ours, is_wrapped, read_delivery, unwrap_raw
-from consumer.core.errors import BadEvent
+from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
+from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import entry_as_dict, read_entry
-from consumer.flow.outbox import LONGEST_PAUSE_S, Outbox
+from consumer.flow.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.world import World
 from consumer.ports import Archive, Incoming, Publication
+
+PATIENCE_S = 600.0
+"""How long one message waits unacked for room in the parked queue; the broker gives it out again then.
+
+Source: RabbitMQ "Consumers", delivery acknowledgement timeout (30 min by default, then the channel closes).
+"""
+
+GARBLED = (UnknownVersion, ValueError, OverflowError, TypeError)
+"""What reading or rewriting a message of ours raises when a newer worker or a stranger wrote it."""
 
 REASONS: Mapping[str, tuple[ParkReason, str]] = {
     "delivery_limit": (ParkReason.POISON, "it came back to workers too often without being settled"),
@@ -52,36 +62,51 @@ class Overflow:
                 if expired:
                     await self._archive_entry(incoming.message)
                 else:
-                    await self._park(incoming.message)
+                    await self._park(incoming.message, self._impatience(incoming))
                 await incoming.ticket.ack()
+            except BrokerUnavailable:  # given up; every try was counted and said
+                await incoming.ticket.requeue()
             except Exception as error:  # a full disk, a newer format or a bug: the others go on
                 self._world.observe.task_failed("overflow", error)
                 await asyncio.sleep(LONGEST_PAUSE_S)
                 await incoming.ticket.requeue()
 
-    async def _park(self, raw: RawMessage) -> None:
-        if raw.routing_key.startswith("refused."):
-            await self._park_refused(raw)
-            return
-        death = _newest_death(raw)
+    def _impatience(self, incoming: Incoming) -> GiveUp:
+        clock, ticket = self._world.clock, incoming.ticket
+        until = clock.monotonic() + PATIENCE_S
+        return lambda: not ticket.alive() or clock.monotonic() > until
+
+    async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
+        """Park what can be read as what it is, and anything else with its raw bytes: nothing may stay."""
+        try:
+            if raw.routing_key.startswith("refused."):
+                await self._park_refused(raw, give_up)
+            else:
+                await self._park_dead(raw, give_up)
+        except BadEvent as bad:
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=give_up)
+        except GARBLED as error:
+            detail = _unreadable(error)
+            await self._outbox.park_raw(raw, ParkReason.MALFORMED, detail, give_up=give_up)
+
+    async def _park_dead(self, raw: RawMessage, give_up: GiveUp) -> None:
+        outbox, death = self._outbox, _newest_death(raw)
         reason, detail = REASONS.get(
             str(death.get("reason")), (ParkReason.UNDELIVERABLE, "the broker gave up on it")
         )
         queue = str(death.get("queue", ""))
         detail = f"{detail} (queue {queue})"
-        try:
-            if is_wrapped(raw) and queue == self._world.names.suspect:
-                await self._outbox.park_raw(unwrap_raw(raw), reason, detail)
-            elif is_ours(raw) and self._is_own_queue(queue):
-                message = read_delivery(raw)
-                for target in message.targets:
-                    await self._outbox.park_delivery(replace(message, targets=(target,)), reason, detail)
-            else:
-                await self._outbox.park_raw(_as_published(raw, death), reason, detail)
-        except BadEvent as bad:
-            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
+        if is_wrapped(raw) and queue == self._world.names.suspect:
+            await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
+        elif is_ours(raw) and self._is_own_queue(queue):
+            message = read_delivery(raw)
+            for target in message.targets:
+                single = replace(message, targets=(target,))
+                await outbox.park_delivery(single, reason, detail, give_up=give_up)
+        else:
+            await outbox.park_raw(_as_published(raw, death), reason, detail, give_up=give_up)
 
-    async def _park_refused(self, raw: RawMessage) -> None:
+    async def _park_refused(self, raw: RawMessage, give_up: GiveUp) -> None:
         """An entry that a full parked queue refused: try until there is room."""
         headers = {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
         reason = raw.routing_key.partition(".")[2]
@@ -92,14 +117,17 @@ class Overflow:
                 body=raw.body,
                 headers=headers,
                 content_type=raw.content_type or "application/octet-stream",
-            )
+            ),
+            give_up=give_up,
         )
 
     async def _archive_entry(self, raw: RawMessage) -> None:
         try:
             shown: dict[str, object] = entry_as_dict(read_entry(raw))
         except BadEvent as bad:
-            shown = {"reason": bad.reason, "detail": bad.detail}
+            shown = _shown_raw(raw, bad.detail)
+        except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot write
+            shown = _shown_raw(raw, _unreadable(error))
         shown["body_base64"] = base64.b64encode(raw.body).decode()
         await self._archive.append(shown)
         self._world.observe.entry_expired(shown)
@@ -108,6 +136,22 @@ class Overflow:
         names = self._world.names
         due = queue.startswith(names.due_queue(0)[:-2])
         return due or queue in (names.replay, names.suspect, names.stray)
+
+
+def _unreadable(error: Exception) -> str:
+    return f"cannot be read by this worker: {error!r}"
+
+
+def _shown_raw(raw: RawMessage, detail: str) -> dict[str, object]:
+    """Show all that an entry came with: another worker, or a person, may still read it."""
+    return {
+        "reason": ParkReason.MALFORMED.value,
+        "detail": detail,
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
+        "message_id": raw.message_id,
+        "headers": dict(raw.headers),
+    }
 
 
 def _newest_death(raw: RawMessage) -> Mapping[str, Any]:

@@ -20,11 +20,15 @@ class StrictBroker:
     def __init__(self, tags: int) -> None:
         self.outstanding = set(range(1, tags + 1))
         self.is_closed = False
+        self.runs = 0  #: acks with ``multiple``
 
     async def basic_ack(self, tag: int, *, multiple: bool = False, wait: bool = True) -> None:
         """Take an ack."""
         assert tag in self.outstanding, f"unknown delivery tag {tag}"
-        self.outstanding -= {t for t in self.outstanding if t == tag or (multiple and t < tag)}
+        self.outstanding.discard(tag)
+        if multiple:
+            self.runs += 1
+            self.outstanding -= {t for t in self.outstanding if t < tag}
 
     async def basic_nack(self, tag: int, *, requeue: bool = True, wait: bool = True) -> None:
         """Take a nack."""
@@ -53,3 +57,47 @@ async def test_every_tag_is_settled_once_in_any_order(
     await acks.flush()
 
     assert not broker.outstanding
+
+
+@given(
+    st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)), st.integers(0, 4)
+)
+async def test_a_gap_that_stays_costs_no_memory(
+    order: list[int], flush_after: set[int], requeued: set[int], most_told: int
+) -> None:
+    """FAULTS 61: past a bound the run is given up, each tag is told by itself, and still only once."""
+    broker = StrictBroker(len(order))
+    acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())), most_told=most_told)
+    settled: set[int] = set()
+    for step, tag in enumerate(order):
+        settled.add(tag)
+        if tag in requeued:
+            await acks.requeue(tag)
+        else:
+            acks.ack(tag)
+        if step in flush_after:
+            await acks.flush()
+            assert broker.outstanding == set(order) - settled
+        assert acks.remembered() <= most_told
+
+    await acks.flush()
+
+    assert not broker.outstanding
+
+
+async def test_after_a_long_gap_no_ack_takes_others_along() -> None:
+    """FAULTS 61: what is not remembered cannot be told apart, so ``multiple`` is never used again."""
+    broker = StrictBroker(120_000)
+    acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())))
+    for tag in range(2, 60_002):
+        acks.ack(tag)
+    await acks.flush()
+    assert acks.remembered() == 0
+    runs = broker.runs
+
+    for tag in (1, *range(60_002, 60_100)):
+        acks.ack(tag)
+    await acks.flush()
+
+    assert broker.runs == runs
+    assert broker.outstanding == set(range(60_100, 120_001))

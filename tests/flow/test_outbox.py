@@ -65,7 +65,7 @@ async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: E
 
 async def test_it_can_give_up_between_tries(worker: Worker) -> None:
     """Once told so it publishes no more, and says that nothing was confirmed (FAULTS 64)."""
-    worker.publisher.full = {"k"}
+    worker.publisher.faults = [Refused("full")] * 5
     looks = iter([False, False, True])
 
     with pytest.raises(Refused):

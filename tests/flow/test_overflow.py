@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -153,7 +154,7 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk
     raw = delivery_message(owed, headers=headers | {"x-death": []}, routing_key="refused.exhausted")
     desk.worker.publisher.full = {"parked."}
     ticket = await desk.take(raw)
-    await desk.worker.clock.advance(3600)
+    await desk.worker.clock.advance(590)
     assert ticket.settles == []
 
     desk.worker.publisher.full = set()
@@ -162,6 +163,46 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk
     [published] = desk.worker.publisher.confirmed
     assert (published.key, published.headers) == ("parked.exhausted", headers)
     assert ticket.settles == ["ack"]
+
+
+@pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
+async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str) -> None:
+    """After ten minutes, before the consumer timeout takes it away; that is no bug (FAULTS 64, 67)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    raw = {
+        "refused": delivery_message(
+            owed, headers=delivery_entry_headers(owed, NOTE), routing_key="refused.exhausted"
+        ),
+        "delivery": dead(delivery_message(owed), "delivery_limit", DUE),
+        "raw": dead(event_message(), "expired", NAMES.lane(0)),
+    }[kind]
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(raw)
+
+    await desk.worker.clock.advance(620)
+
+    assert ticket.settles == ["requeue"]
+    assert desk.worker.bugs() == []
+    desk.worker.publisher.full = set()
+    again = await desk.take(raw)
+    assert again.settles == ["ack"]
+    assert len(desk.worker.parked()) == 1
+
+
+async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> None:
+    """Its channel closed: it is given out again, so this copy is no longer published (FAULTS 67)."""
+    desk.worker.publisher.full = {"parked."}
+    lost = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(60)
+
+    lost.dead = True
+    desk.worker.publisher.full = set()
+    again = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(10)
+
+    assert len(desk.worker.parked()) == 1
+    assert "ack" not in lost.settles
+    assert again.settles == ["ack"]
 
 
 async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
@@ -211,29 +252,54 @@ async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: Desk) -> None:
     assert len(desk.worker.bugs()) == 1
 
 
-async def test_an_entry_of_a_newer_worker_is_given_back(desk: Desk) -> None:
-    """Rolling upgrades: a newer worker will read it."""
+GARBLED_HEADERS = {
+    "newer": {"leveret-v": 2},
+    "far": {"leveret-parked-at": 10**18},
+    "endless": {"leveret-parked-at": float("inf")},
+    "none": {"leveret-parked-at": float("nan")},
+    "decimal": {"leveret-parked-at": Decimal("1.5")},
+}
+
+
+@pytest.mark.parametrize("garbled", GARBLED_HEADERS.values(), ids=GARBLED_HEADERS)
+async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
+    desk: Desk, garbled: dict[str, object]
+) -> None:
+    """A newer worker's or an absurd one: with headers and bytes, and it stops nothing (S1-4, FAULTS 68)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
-    headers = delivery_entry_headers(owed, NOTE) | {"leveret-v": 2}
+    headers = delivery_entry_headers(owed, NOTE) | garbled
 
     ticket = await desk.take(delivery_message(owed, headers=headers), expired=True)
-    await desk.worker.clock.advance(6)
 
-    assert ticket.settles == ["requeue"]
-    assert desk.archive.entries == []
+    [entry] = desk.archive.entries
+    assert ticket.settles == ["ack"]
+    assert entry["headers"] == headers
+    assert "cannot be read" in str(entry["detail"])
+    assert base64.b64decode(str(entry["body_base64"])) == b'{"n":1}'
+    assert desk.worker.bugs() == []
 
 
-async def test_an_entry_that_breaks_us_does_not_stop_the_others(desk: Desk) -> None:
-    """An absurd date in a foreign entry is said and given back; the next one is parked."""
+@pytest.mark.parametrize(
+    "garbled",
+    [{"leveret-v": 2}, {"leveret-not-before": float("inf")}, {"leveret-wait": float("nan")}],
+    ids=["newer", "endless", "none"],
+)
+async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
+    desk: Desk, garbled: dict[str, object]
+) -> None:
+    """Whoever wrote it: parked with its bytes and headers, and it stops nothing (FAULTS 19, 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
-    headers = delivery_entry_headers(owed, NOTE) | {"leveret-parked-at": 10**18}
-    bad = await desk.take(delivery_message(owed, headers=headers), expired=True)
-    good = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    raw = delivery_message(owed)
+    raw.headers = {**raw.headers, **garbled}
 
-    await desk.worker.clock.advance(6)
+    ticket = await desk.take(dead(raw, "delivery_limit", DUE))
 
-    assert bad.settles == ["requeue"]
-    assert good.settles == ["ack"]
+    [entry] = desk.worker.parked()
+    assert ticket.settles == ["ack"]
+    assert entry.raw is not None
+    assert entry.raw.headers["leveret-event"] == "ord-1"
+    assert (entry.reason, entry.body) == (ParkReason.MALFORMED, b'{"n":1}')
+    assert desk.worker.bugs() == []
 
 
 async def test_a_dead_ticket_is_skipped(desk: Desk) -> None:

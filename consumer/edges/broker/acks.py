@@ -7,6 +7,7 @@ broker more than us.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from math import inf
 
 from aiormq.channel import Channel
@@ -16,17 +17,24 @@ from consumer.flow.observe import Observer
 
 FLUSH_S = 0.005  #: the longest that the ack of an unbroken run waits for company
 STRAGGLER_S = 0.025  #: the longest that an ack above a gap waits for the gap to close
+MOST_TOLD = 50_000  #: tags remembered above a gap; beyond it runs are given up on this channel
 
 
 class Acks:
-    """The acks of one channel. A delivery tag means nothing on another channel, so neither do these."""
+    """The acks of one channel. A delivery tag means nothing on another channel, so neither do these.
 
-    def __init__(self, channel: Channel, observe: Observer) -> None:
+    One message that stays in hand for long holds every run above it open, and all that was told above it has
+    to be remembered. Past *most_told* that memory is dropped, and every later tag is told by itself.
+    """
+
+    def __init__(self, channel: Channel, observe: Observer, *, most_told: int = MOST_TOLD) -> None:
         self.channel = channel
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._due: dict[int, float] = {}  #: settled and not yet told to the broker -> loop time
         self._told: set[int] = set()  #: told one by one, above the head
+        self._most_told = most_told
+        self._singly = False  #: no runs any more: nothing is remembered, and ``multiple`` is never set
         self._head = 0  #: every tag up to this one is settled and told
         self._flushing: asyncio.Task[None] | None = None
         self._planned = False
@@ -39,12 +47,16 @@ class Acks:
 
     async def requeue(self, tag: int) -> None:
         """Give *tag* back to the broker now."""
-        self._told.add(tag)
+        self._remember([tag])
         async with self._writing:
             try:
                 await self.channel.basic_nack(tag, requeue=True, wait=False)
             except CONNECTION_ERRORS:
                 self._observe.series.stale_settles.inc()
+
+    def remembered(self) -> int:
+        """Count the tags that are kept because one below them is still in hand."""
+        return len(self._told)
 
     async def flush(self) -> None:
         """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one."""
@@ -57,15 +69,15 @@ class Acks:
         told before is unknown, which closes the channel.
         """
         due, last_in_run, told = self._due, 0, 0
-        while (tag := self._head + 1) in due or tag in self._told:
+        while not self._singly and self._is_settled(tag := self._head + 1):
             self._told.discard(tag)
             if due.pop(tag, None) is not None:
                 last_in_run, told = tag, told + 1
             self._head = tag
-        single = sorted(tag for tag, since in due.items() if since <= up_to)
+        single = sorted(tag for tag, since in due.items() if self._singly or since <= up_to)
         for tag in single:
             del due[tag]
-        self._told.update(single)
+        self._remember(single)
         async with self._writing:  # a later run must not overtake the single acks below it
             try:
                 if last_in_run:
@@ -74,6 +86,17 @@ class Acks:
                     await self.channel.basic_ack(tag, wait=False)
             except CONNECTION_ERRORS:
                 self._observe.series.stale_settles.inc(told + len(single))
+
+    def _is_settled(self, tag: int) -> bool:
+        return tag in self._due or tag in self._told
+
+    def _remember(self, tags: Iterable[int]) -> None:
+        if self._singly:
+            return
+        self._told.update(tags)
+        if len(self._told) > self._most_told:
+            self._singly = True
+            self._told.clear()
 
     def _plan(self) -> None:
         if not self._planned:

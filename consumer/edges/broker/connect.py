@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import aio_pika
@@ -94,7 +94,9 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
             return await aio_pika.connect(address, timeout=options.connect_timeout_s, ssl_context=options.tls)
         except CONNECTION_ERRORS as error:
             faults.append(f"{shown_url(url)}: {_reason(error)}")
-    raise BrokerUnavailable("no broker answered: " + "; ".join(faults))
+    raise BrokerUnavailable(
+        f"no broker answered: {'; '.join(faults)}; is it up, and is LEVERET_AMQP_URL right?"
+    )
 
 
 @dataclass(slots=True)
@@ -105,6 +107,8 @@ class KeepAlive:
     name: str
     observe: Observer
     sample: Callable[[], float]
+    opening: Callable[[AmqpOptions, str], Awaitable[AbstractConnection]] = connect
+    _was_connected: bool = field(default=False, init=False)
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         """Never return, but by cancellation. The pause starts anew once a session lasted."""
@@ -116,14 +120,16 @@ class KeepAlive:
                 pause_s = self.options.reconnect_first_s
             await asyncio.sleep(pause_s * (0.5 + self.sample()))
             pause_s = min(pause_s * 2, self.options.reconnect_max_s)
-            self.observe.series.reconnects.labels(self.name).inc()
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         try:
-            connection = await connect(self.options, self.name)
+            connection = await self.opening(self.options, self.name)
         except BrokerUnavailable as error:
             self.observe.warned("broker.unreachable", connection=self.name, detail=str(error))
             return
+        if self._was_connected:
+            self.observe.series.reconnects.labels(self.name).inc()
+        self._was_connected = True
         self.observe.said("broker.connected", connection=self.name)
         try:
             await session(connection)

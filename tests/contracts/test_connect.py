@@ -1,0 +1,48 @@
+"""Keeping a connection: what counts as one that was made again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from aio_pika.abc import AbstractConnection
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.connect import AmqpOptions, KeepAlive
+from consumer.flow.observe import Observer
+from metrics.series import Series
+from tests.fakes import RecordingLog
+
+
+class Line:
+    """A connection that can only be closed."""
+
+    async def close(self) -> None:
+        """Close it."""
+
+
+async def test_only_connections_that_were_made_again_are_counted() -> None:
+    """Neither the first one nor a failed try (FAULTS 60)."""
+    series = Series(CollectorRegistry())
+    answers = iter([False, True, False, False, True, True])
+    ended = asyncio.Event()
+
+    async def opening(options: AmqpOptions, name: str) -> AbstractConnection:
+        works = next(answers, None)
+        if works is None:
+            ended.set()
+        if not works:
+            raise BrokerUnavailable("no broker answered")
+        return cast(AbstractConnection, Line())
+
+    async def session(connection: AbstractConnection) -> None:
+        raise BrokerUnavailable("lost")
+
+    options = AmqpOptions(urls=(), reconnect_first_s=0.001, reconnect_max_s=0.001)
+    keep_alive = KeepAlive(options, "publish", Observer(series, RecordingLog()), lambda: 0.5, opening)
+    running = asyncio.create_task(keep_alive.run(session))
+    await ended.wait()
+    running.cancel()
+
+    assert series.registry.get_sample_value("leveret_reconnects_total", {"connection": "publish"}) == 2
