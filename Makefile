@@ -7,6 +7,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST ?=
+PROVE ?=
 TRIXIE := build/brokers/trixie
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links
@@ -43,13 +44,14 @@ format: $(READY) ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 
 .PHONY: run
-run: broker-install ## Run the daemon (on the private broker unless LEVERET_AMQP_URL is set)
+run: $(READY) ## Run the daemon (on the private broker unless LEVERET_AMQP_URL or _FILE is set)
+	@if [ -z "$${LEVERET_AMQP_URL:-}$${LEVERET_AMQP_URL_FILE:-}" ]; then sh scripts/broker-install.sh; fi
 	$(BIN)/leveret run
 
 .PHONY: prove-core
 prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
-	$(BIN)/python -m bench.prove_core
+	$(BIN)/python -m bench.prove_core $(PROVE)
 
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
@@ -62,7 +64,8 @@ test-interop: $(READY) ## Verify our signatures with the npm verifier and openss
 .PHONY: test-brokers
 test-brokers: $(READY) ## The suite and the proof on RabbitMQ 4.0 (Debian trixie); needs root
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/pytest --no-skips --broker-version=4.0. $(PYTEST)
-	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(MAKE) prove-core
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(MAKE) prove-core \
+		PROVE="--output build/prove-core-4.0.json --broker-version 4.0."
 
 .PHONY: lock
 lock: ## Resolve the dependencies again, within pyproject's bounds; needs uv

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from pathlib import Path
 
 from bench.load import Management
+from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 
 
 class Broker:
     """A private RabbitMQ node; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server."""
 
-    def __init__(self, folder: Path) -> None:
-        self._home = folder / "broker-home"
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._home = bench.folder / "broker-home"
         self._node = PrivateBroker(self._home)
         self.endpoint: BrokerEndpoint
 
     async def __aenter__(self) -> Broker:
         await self.start()
+        self._bench.notes["rabbitmq"] = self.endpoint.version
+        if not self.endpoint.version.startswith(self._bench.broker_version):
+            await self.__aexit__()
+            raise SystemExit(
+                f"the server is RabbitMQ {self.endpoint.version}, not {self._bench.broker_version}"
+            )
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -69,11 +69,13 @@ class Bench:
     Attributes:
         folder: A private folder, emptied before each proof.
         scale: 1 is the real thing; smaller shrinks every count, and every figure is then short.
+        broker_version: What the RabbitMQ server's version begins with; another one ends the run.
         notes: Further measurements, printed and kept beside the figures.
     """
 
     folder: Path
     scale: float = 1.0
+    broker_version: str = ""
     notes: dict[str, object] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
@@ -136,26 +138,27 @@ async def run_proof(proof: Proof, bench: Bench) -> list[Figure]:
     return [judge(goal, found.get(goal.name), seconds) for goal in proof.goals]
 
 
-def run(title: str, proofs: Sequence[Proof], *, bench: Bench, complete: bool) -> int:
+def run(proofs: Sequence[Proof], *, bench: Bench, output: Path, complete: bool) -> int:
     """Run *proofs* one after the other, write and print their figures.
 
     Args:
-        title: ``core`` for ``build/prove-core.json``.
         proofs: In the order of running.
         bench: Folder and scale.
-        complete: False when names were left out or the scale is not 1: then the file is
-            ``build/prove-<title>-part.json``, so that it never passes for the whole.
+        output: Where the figures go, such as ``build/prove-core.json``; the notes go beside it.
+        complete: False when names were left out or the scale is not 1: then ``-part`` is added
+            to the file's name, so that it never passes for the whole.
 
     Returns:
         The exit code: 0 only when every figure is ok.
     """
     figures: list[Figure] = []
-    stem = f"prove-{title}" if complete else f"prove-{title}-part"
+    path = output if complete else output.with_stem(f"{output.stem}-part")
     for proof in proofs:
         figures += asyncio.run(run_proof(proof, bench))
-        write(Path("build") / f"{stem}.json", figures)
-        write_notes(Path("build") / f"{stem}-notes.json", bench.notes)
+        write(path, figures)
+        write_notes(path.with_stem(f"{path.stem}-notes"), bench.notes)
     show(figures)
+    print(f"RabbitMQ {bench.notes.get('rabbitmq', 'was not started')}; {path}")
     return 0 if figures and all(figure.ok for figure in figures) else 1
 
 

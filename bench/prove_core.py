@@ -1,6 +1,7 @@
 """The proofs of the core: ``python -m bench.prove_core [--only NAME,...] [--scale 0.05]``.
 
-Without options it writes ``build/prove-core.json``; with one, ``build/prove-core-part.json``. NAME is a proof
+It writes ``build/prove-core.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1 the
+name gets ``-part``. ``--broker-version 4.0.`` ends the run when the server is another. NAME is a proof
 (``ledger``) or one of its figures (``retry_early``).
 """
 
@@ -29,6 +30,8 @@ PROOFS: Sequence[Proof] = (
     slow_sibling.PROOF,
     idle_disk.PROOF,
 )
+
+OUTPUT = Path("build/prove-core.json")
 
 
 def chosen(names: Sequence[str]) -> list[Proof]:
@@ -61,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.prove_core", description=__doc__)
     parser.add_argument("--only", default="", help="proofs or figures, separated by commas")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="file for the figures")
+    parser.add_argument("--broker-version", default="", help="what the server's version must begin with")
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args(arguments)
     proofs = chosen([name for name in options.only.split(",") if name])
@@ -69,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(tempfile.mkdtemp(prefix="leveret-prove-"))
     try:
         return prove.run(
-            "core",
             proofs,
-            bench=Bench(folder=root / "run", scale=options.scale),
+            bench=Bench(folder=root / "run", scale=options.scale, broker_version=options.broker_version),
+            output=options.output,
             complete=not options.only and options.scale >= 1,
         )
     finally:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make .venv with exactly the packages of the hashed lock, and leveret itself in place.
 #
-#   PYTHON=python3.12 scripts/make-venv.sh    (absent: the newest Python on PATH that will do)
+#   PYTHON=python3.12 scripts/make-venv.sh    (absent: python3, else the newest Python on PATH that will do)
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,8 +15,8 @@ for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11};
     fi
 done
 if [ -z "$python" ]; then
-    echo "make-venv: Python 3.11 or newer is needed, found $(python3 --version 2>&1 || echo none);" \
-        "install one (Debian, Ubuntu: apt-get install python3 python3-venv) or name it: make PYTHON=/path/to/python3" >&2
+    echo "make-venv: Python 3.11 or newer is needed, found $("${PYTHON:-python3}" --version 2>&1 || echo none);" \
+        "install one (Debian, Ubuntu: apt-get install python3 python3-venv) or name it: PYTHON=/path/to/python3 make venv" >&2
     exit 1
 fi
 

@@ -187,6 +187,17 @@ def test_the_amqp_library_cannot_log_urls_with_passwords() -> None:
     assert stream.text() == ""
 
 
+def test_the_daemon_hears_the_amqp_library_where_the_command_line_had_silenced_it() -> None:
+    """`leveret run` starts behind the command line, which turns these loggers off for its short commands."""
+    for name in ("aiormq", "aio_pika"):
+        logging.getLogger(name).propagate = False
+    stream, _ = configured()
+
+    logging.getLogger("aiormq.connection").critical("broken beyond repair")
+
+    assert "broken beyond repair" in stream.text()
+
+
 def test_other_libraries_errors_are_seen() -> None:
     """As plain lines on the same stream."""
     stream, _ = configured()

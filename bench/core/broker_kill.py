@@ -56,7 +56,7 @@ async def kill_under_load(bench: Bench, broker: Broker, daemon: Daemon) -> int:
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Publish all the time, kill the broker, and count what never arrived."""
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url) as daemon,
     ):

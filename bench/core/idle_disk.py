@@ -42,7 +42,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Send every delivery through three rungs, wait until all is empty, and ask ``du``."""
     count = bench.count(DELIVERIES, 200)
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):

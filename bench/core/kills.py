@@ -155,7 +155,7 @@ def in_window(times: Sequence[float], kill: float) -> int:
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Kill, deliver the rest, count what is missing and what came too often."""
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, TARGETS) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):

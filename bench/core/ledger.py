@@ -190,7 +190,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Publish, wait until all has ended, and balance the books."""
     events = make_events("led", bench.count(EVENTS, 120))
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, TARGETS, bodies=True) as sink,
         Daemon(bench.folder, broker.url) as daemon,
     ):

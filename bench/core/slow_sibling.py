@@ -28,7 +28,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     strays: list[int] = []  #: requests to the slow endpoint in legs that are to be without it
     requests = len(events) * HEALTHY
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Nginx(bench.folder) as nginx,
         Sink(bench.folder, {"slow": f"/slow/slow?s={SLOW_S:g}"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,

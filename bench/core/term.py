@@ -58,7 +58,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     stops: list[float | None] = []
     wanted = 0
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, {"slow": f"/slow/slow?s={ANSWER_S:g}"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):

@@ -110,7 +110,7 @@ async def judge_bare(track: Track) -> bool:
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Race with fan-out 1 and 20; print 20 tenants and one lane as well."""
     blocks = bench.count(BLOCKS)
-    async with Broker(bench.folder) as broker, Nginx(bench.folder) as nginx:
+    async with Broker(bench) as broker, Nginx(bench.folder) as nginx:
         async with Daemon(bench.folder, broker.url, SETTINGS) as daemon:
             track = Track(bench, broker, nginx, daemon)
             f1, n1 = await compare(track, Shape("f1"), blocks)

@@ -104,7 +104,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     count, rate_count = bench.count(DELIVERIES, 40), bench.count(RATE_EVENTS, 100)
     targets = {"rate": "/ok/rate"} | {case.name: case.target(count) for case in CASES}
     async with (
-        Broker(bench.folder) as broker,
+        Broker(bench) as broker,
         Sink(bench.folder, targets) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):

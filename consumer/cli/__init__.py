@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import NoReturn
 
@@ -31,6 +32,7 @@ app.add_typer(parked, name="parked")
 
 def main() -> None:
     """Run the command line; wrong usage is one line on stderr and exit code 2."""
+    _silence_the_amqp_library()
     command = typer.main.get_command(app)
     try:
         code = command.main(sys.argv[1:], prog_name="leveret", standalone_mode=False)
@@ -41,6 +43,14 @@ def main() -> None:
     except (KeyboardInterrupt, EOFError):
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _silence_the_amqp_library() -> None:
+    """Say a fault once, in our own line; the daemon sets logging up by itself."""
+    for name in ("aiormq", "aio_pika"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
 
 
 def _usage(text: str, context: object) -> NoReturn:

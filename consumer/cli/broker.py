@@ -6,20 +6,16 @@ Data flow: settings (home, where RabbitMQ is) -> PrivateBroker -> lines for peop
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
-import orjson
 import typer
 
-from consumer.core.errors import LeveretError
+from consumer.cli.output import AsJson, errors_in_one_line, print_json
 from consumer.edges.private_broker import BrokerStatus, PrivateBroker, find_server
 from consumer.settings import load_settings
 
 app = typer.Typer(help="The private RabbitMQ node, used when no AMQP URL is set.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ShowSecrets = Annotated[
     bool, typer.Option("--show-secrets", help="Print the AMQP URL with the password in it.")
 ]
@@ -28,7 +24,7 @@ ShowSecrets = Annotated[
 @app.command()
 def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
     """Start the node, or find it running; return when it is ready (5 to 15 s)."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         broker = _broker()
         broker.start()
         _show(broker.status(), as_json=as_json, show_secrets=show_secrets)
@@ -37,7 +33,7 @@ def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
 @app.command()
 def stop(as_json: AsJson = False) -> None:
     """Stop the node cleanly; its data stays. Nothing to do when it does not run."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         broker = _broker()
         broker.stop()
         _show(broker.status(), as_json=as_json, show_secrets=False)
@@ -46,7 +42,7 @@ def stop(as_json: AsJson = False) -> None:
 @app.command()
 def status(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
     """Say whether the node runs, and where. Exit 1 unless it is ready."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         now = _broker().status()
         _show(now, as_json=as_json, show_secrets=show_secrets)
     raise typer.Exit(0 if now.state == "running" else 1)
@@ -56,16 +52,6 @@ def _broker() -> PrivateBroker:
     settings = load_settings()
     server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
     return PrivateBroker(settings.home, server=server)
-
-
-@contextmanager
-def _errors_in_one_line() -> Iterator[None]:
-    """Turn an error of ours into one line on stderr (its remedy may take more) and exit code 1."""
-    try:
-        yield
-    except LeveretError as error:
-        typer.echo(f"leveret: {error}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _show(now: BrokerStatus, *, as_json: bool, show_secrets: bool) -> None:
@@ -85,7 +71,7 @@ def _show(now: BrokerStatus, *, as_json: bool, show_secrets: bool) -> None:
         "data_bytes": now.data_bytes,
     }
     if as_json:
-        typer.echo(orjson.dumps(fields).decode())
+        print_json(fields)
         return
     for name, value in fields.items():
         if value is not None:

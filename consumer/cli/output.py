@@ -5,6 +5,7 @@ Data flow: rows -> table or JSON lines on stdout; an error of ours -> lines on s
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from consumer.core.errors import LeveretError
 from consumer.core.plain import printable
+from topology.wire import TopologyError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 """The option that every listing takes."""
@@ -31,10 +33,21 @@ def errors_in_one_line() -> Iterator[None]:
     """Turn an error of ours or of the disk into one line per problem on stderr, and exit code 1."""
     try:
         yield
-    except LeveretError as error:
+    except (LeveretError, TopologyError) as error:
         fail(str(error))
+    except BrokenPipeError:
+        raise  # who read our output has gone: the command line ends without a word
     except OSError as error:
-        fail(f"{error.filename or 'system'}: {error.strerror or error}; check that it exists and its rights")
+        fail(_os_text(error))
+
+
+def _os_text(error: OSError) -> str:
+    text = error.strerror or str(error) or type(error).__name__
+    if error.filename:
+        return f"{error.filename}: {text}; check that it exists and its rights"
+    if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+        return f"{text}; choose another address with LEVERET_LISTEN"
+    return f"{text}; check the network, the disk and the limits of the system"
 
 
 def fail(text: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from consumer import app as daemon
-from consumer.core.errors import LeveretError
+from consumer.cli.output import errors_in_one_line
 from consumer.settings import load_settings
 
 
@@ -17,9 +17,6 @@ def run(
     ] = True,
 ) -> None:
     """Deliver events until SIGTERM; then drain and exit 0."""
-    try:
+    with errors_in_one_line():
         code = daemon.run(load_settings(), daemon.Run(declare=declare))
-    except (LeveretError, OSError) as error:
-        typer.echo(f"leveret: {error}", err=True)
-        raise typer.Exit(1) from None
     raise typer.Exit(code)

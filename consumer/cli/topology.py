@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Annotated
 
 import orjson
 import typer
 
 from consumer.cli.link import Link, find_broker
-from consumer.core.errors import LeveretError, TopologyMismatch
+from consumer.cli.output import AsJson, errors_in_one_line, print_json
 from consumer.edges.broker.connect import close_quietly, connect
 from consumer.edges.management import fetch_snapshot
 from consumer.settings import load_settings
@@ -24,11 +23,8 @@ from topology.export import definitions, mermaid
 from topology.permissions import permissions
 from topology.plan import BindingPlan, ExchangePlan, Plan, QueuePlan, build_plan
 from topology.probe import probe
-from topology.wire import TopologyError
 
 app = typer.Typer(help="Exchanges, queues and bindings on the broker.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 @app.command()
@@ -37,7 +33,7 @@ def show(
     graph: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
 ) -> None:
     """Print what should stand on the broker, and the number of queues. Asks no broker."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         if as_json and graph:
             raise typer.BadParameter("--json and --mermaid exclude each other")
         plan = build_plan(load_settings().topology_spec())
@@ -53,7 +49,7 @@ def show(
 @app.command()
 def apply(as_json: AsJson = False) -> None:
     """Declare what is missing; what differs is an error, but for limits that follow settings."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
         warnings = asyncio.run(_apply(plan, find_broker(settings)))
@@ -74,7 +70,7 @@ def apply(as_json: AsJson = False) -> None:
 @app.command()
 def check(as_json: AsJson = False) -> None:
     """Compare with the live broker and name each difference. Exit 1 when one is an error."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
         findings = asyncio.run(_check(plan, find_broker(settings)))
@@ -97,7 +93,7 @@ def export(
     ] = None,
 ) -> None:
     """Print RabbitMQ definitions JSON, for `rabbitmqctl import_definitions` or the management API."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         document = definitions(build_plan(load_settings().topology_spec()), vhost)
         typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
@@ -110,7 +106,7 @@ def show_permissions(
     ] = False,
 ) -> None:
     """Print the configure, write and read patterns that the broker's user needs."""
-    with _errors_in_one_line():
+    with errors_in_one_line():
         needed = permissions(load_settings().topology_spec(), declare=not no_declare)
         if as_json:
             _print_objects([{"configure": needed.configure, "write": needed.write, "read": needed.read}])
@@ -194,20 +190,4 @@ def _summary(findings: tuple[Finding, ...]) -> str:
 
 def _print_objects(objects: Iterable[Mapping[str, object]]) -> None:
     for item in objects:
-        typer.echo(orjson.dumps(item).decode())
-
-
-@contextmanager
-def _errors_in_one_line() -> Iterator[None]:
-    """Turn an error of ours into one line on stderr and exit code 1."""
-    try:
-        yield
-    except TopologyError as error:
-        _fail(TopologyMismatch(str(error)))
-    except LeveretError as error:
-        _fail(error)
-
-
-def _fail(error: LeveretError) -> None:
-    typer.echo(f"leveret: {error}", err=True)
-    raise typer.Exit(1) from None
+        print_json(item)

@@ -120,6 +120,7 @@ def configure(level: str, form: Literal["auto", "json", "console"], stream: Text
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     for name in ("aiormq", "aio_pika"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).propagate = True  # the command line had turned it off
 
 
 def _always(lines: Lines) -> Callable[..., Lines]:

@@ -1,0 +1,84 @@
+"""What the command line says when something fails: one line per problem, with a remedy, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Leveret = Callable[..., "subprocess.CompletedProcess[str]"]
+
+DEAD = "amqp://leveret:hush@127.0.0.1:1/"
+
+
+@pytest.fixture
+def leveret(tmp_path: Path) -> Leveret:
+    """Run the command line as its own process, in an empty folder and with the given settings alone."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
+
+    def invoke(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", "from consumer.cli import main; main()", *arguments],
+            cwd=tmp_path,
+            env=clean | {f"LEVERET_{name}": value for name, value in settings.items()},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return invoke
+
+
+@pytest.mark.parametrize(
+    "command", [("broker", "status"), ("broker", "start"), ("topology", "check"), ("subscriptions", "list")]
+)
+def test_a_home_that_is_a_file_is_one_line(
+    leveret: Leveret, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """FAULTS 61: a fault of the disk names the path and a remedy; no command prints a traceback."""
+    home = tmp_path / "home"
+    home.write_text("")
+
+    failed = leveret(*command, HOME=str(home))
+
+    [line] = failed.stderr.splitlines()
+    assert failed.returncode == 1
+    assert line.startswith(f"leveret: {home}")
+    assert line.endswith("; check that it exists and its rights")
+
+
+def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:
+    """FAULTS 51, 61: one line per problem, each with our name, and nothing that a terminal obeys."""
+    failed = leveret("run", LISTEN="x", SENDING__CONCURRENCY="\x1b[31m")
+
+    lines = failed.stderr.splitlines()
+    assert (failed.returncode, len(lines)) == (1, 2)
+    assert all(line.startswith("leveret: ") for line in lines)
+    assert "\x1b" not in failed.stderr
+
+
+def test_run_on_a_taken_port_names_the_remedy(leveret: Leveret) -> None:
+    """FAULTS 61: the daemon does not start, and says which setting to change."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        failed = leveret("run", AMQP_URL=DEAD, LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
+
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].endswith("; choose another address with LEVERET_LISTEN")
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize("command", [("topology", "apply"), ("topology", "check"), ("parked", "list")])
+def test_a_dead_broker_is_one_line(leveret: Leveret, command: tuple[str, ...]) -> None:
+    """FAULTS 61: the AMQP library says nothing of its own; ours has the remedy and no password."""
+    failed = leveret(*command, AMQP_URL=DEAD)
+
+    [line] = failed.stderr.splitlines()
+    assert failed.returncode == 1
+    assert line.startswith("leveret: no broker answered: amqp://leveret:***@127.0.0.1:1/: ")
+    assert line.endswith("; is it up, and is LEVERET_AMQP_URL right?")
