@@ -182,8 +182,14 @@ def _read_plain(came: _Came) -> _Said:
         at_ms=at_ms,
         data=data,
         extras=_plain_extras(message, rules) | _notes(data),
-        trace=fields.trace_context(headers.get("traceparent"), headers.get("tracestate")),
+        trace=_trace(headers),
     )
+
+
+def _trace(headers: Mapping[str, object]) -> dict[str, str]:
+    if "traceparent" not in headers:
+        return {}
+    return fields.trace_context(headers["traceparent"], headers.get("tracestate"))
 
 
 def _id_of_nameless(came: _Came, said: tuple[str, str, str]) -> str | None:
@@ -278,14 +284,19 @@ def _tenant(rules: DecodeRules, value: object) -> str:
 
 
 def _expires_ms(came: _Came, now_ms: int) -> int | None:
+    message = came.message
+    if message.expiration is None and _EXPIRES_HEADER not in message.headers:
+        return None
     if not came.rules.honour_expiration:
         return None
-    return fields.expires_ms(came.message.expiration, came.message.headers.get(_EXPIRES_HEADER), now_ms)
+    return fields.expires_ms(message.expiration, message.headers.get(_EXPIRES_HEADER), now_ms)
 
 
 def _plain_extras(message: RawMessage, rules: DecodeRules) -> dict[str, str]:
     """Return the payload members that properties and let-through headers become."""
     extras: dict[str, str] = {}
+    if message.app_id is None and message.correlation_id is None and not rules.headers:
+        return extras
     if rules.send_app_id and (text := fields.as_text(message.app_id)):
         extras["source"] = fields.bounded("app_id", text)
     if rules.send_correlation_id and (text := fields.as_text(message.correlation_id)):
@@ -304,9 +315,10 @@ def _allowed_headers(message: RawMessage, rules: DecodeRules) -> dict[str, str]:
 
 def _notes(data: Data) -> dict[str, str]:
     """Return the payload members that say what the data is, where it is not plain JSON."""
-    if data.form is DataForm.NULL or (
-        data.form is DataForm.JSON and not data.encoded and is_json(data.content_type)
-    ):
+    is_plain = data.form is DataForm.JSON and not data.encoded
+    if is_plain and (data.content_type == JSON_TYPE or is_json(data.content_type)):
+        return {}
+    if data.form is DataForm.NULL:
         return {}
     notes: dict[str, str] = {}
     if data.content_type:

@@ -31,9 +31,12 @@ class UnknownVersion(Exception):
     """A newer worker wrote this message: give it back to the ladder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class DeliveryMessage:
-    """What is still owed for one event: which targets, after which attempts, not before when."""
+    """What is still owed for one event: which targets, after which attempts, not before when.
+
+    Like an event, it is never assigned to, and not frozen for its cost.
+    """
 
     event: Event
     targets: tuple[str, ...]  #: subscription ids

@@ -85,9 +85,11 @@ class Attempts:
             now = self._world.clock.now()
             return Result(endpoint.subscription, None, Defer(now), now)
         try:
+            waited = target.waits or slots.free <= 0
             await slots.acquire()
             try:
-                return self._called_off(message, target) or await self._request(message, target, body)
+                called_off = self._called_off(message, target) if waited else None
+                return called_off or await self._request(message, target, body)
             finally:
                 slots.release()
         finally:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
-from consumer.core.classify import Signal, breaker_signal
+from consumer.core.classify import Signal, breaker_signal, is_success
 from consumer.core.clock import EndpointClock
 from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
@@ -195,6 +195,10 @@ class Endpoint:
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
         """Take in what an attempt showed; return what it did to the breaker."""
         self._learn_latency(outcome.duration_s)
+        state = self.breaker
+        untroubled = isinstance(state, Closed) and not state.failures and not self.pace.slow_s
+        if untroubled and is_success(outcome):
+            return Change.NONE  # nearly always
         asked_s = parse_retry_after(outcome.retry_after, now)
         if asked_s and (outcome.status or 0) >= 300:
             self.pace = clock.pause_until(self.pace, now + asked_s)
@@ -269,9 +273,10 @@ class Endpoints:
 
     def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
         """Ask *endpoint*; report that its breaker sends a probe."""
-        before = endpoint.state
+        before = endpoint.breaker
         admission = endpoint.admit(now, fresh=fresh, reserved=reserved)
-        self._report(endpoint, before)
+        if endpoint.breaker is not before:
+            self._report(endpoint, STATE_LABELS[type(before)])
         return admission
 
     def keep(self, subscription_ids: Collection[str]) -> None:
@@ -281,9 +286,10 @@ class Endpoints:
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
-        before = endpoint.state
+        before = endpoint.breaker
         endpoint.learn(outcome, epoch, now, self._sample())
-        self._report(endpoint, before)
+        if endpoint.breaker is not before:
+            self._report(endpoint, STATE_LABELS[type(before)])
 
     def shown(self) -> dict[str, str]:
         """Breaker states by endpoint id, for operators."""

@@ -53,6 +53,7 @@ class Job:
     incoming: Incoming
     tenant: str
     counted: bool = False  #: started, and its first request has no slot yet
+    task: asyncio.Task[None] | None = None  #: that works on it
     reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
 
 
@@ -132,9 +133,8 @@ class Intake:
                 return
             job.counted = True
             self._starting += 1
-            task = self._loop.create_task(self._run(job))
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            job.task = self._loop.create_task(self._run(job))
+            self._tasks.add(job.task)
 
     def under_way(self, job: Job) -> None:
         """The job reached its requests or will make none: its place at the start is free."""
@@ -200,8 +200,13 @@ class Intake:
     async def _run(self, job: Job) -> None:
         try:
             await self._handle(job)
+        except Exception as error:  # a bug in the handling of bugs: the others go on
+            self._world.observe.task_failed("job", error)
         finally:
             self.under_way(job)
+            if job.task is not None:
+                self._tasks.discard(job.task)
+            self.pump()
 
     def _push(self, job: Job) -> None:
         self._queues[self._share_of[job.source]].push(job.tenant, job)
@@ -220,9 +225,3 @@ class Intake:
         if self._held.pop(job, None) is not None:
             self._push(job)
             self.pump()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._world.observe.task_failed("job", error)
-        self.pump()
