@@ -35,7 +35,7 @@ async def test_killed_at_each_window(vhost: str, tmp_path: Path, receiver: Recei
     targets = ("/ok/one", "/ok/two", flaky)
     await daemon.apply(*(to(receiver, t, "t", retry=dict(MANY), breaker=dict(BREAKER_OFF)) for t in targets))
     try:
-        await daemon.start(f"{window}:8")
+        await daemon.start(f"{window}:4")
         async with EventPublisher(vhost) as publisher:
             ids = await publisher.publish_many("t", EVENTS)
         assert await daemon.wait_exit(20) == -9
