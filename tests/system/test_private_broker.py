@@ -32,8 +32,16 @@ WAYS_ON = ("make broker-install", "docker run", "LEVERET_AMQP_URL", "LEVERET_RAB
 
 def members(broker: PrivateBroker) -> list[str]:
     """Return the program name of every process of the node."""
-    found = processes.find_marked(broker.layout.marker)
-    return sorted(Path(f"/proc/{who.pid}/comm").read_text().strip() for who in found)
+    names = [told_of(who, "comm").decode().strip() for who in processes.find_marked(broker.layout.marker)]
+    return sorted(filter(None, names))
+
+
+def told_of(who: Identity, file: str) -> bytes:
+    """Return a file of the process's folder in /proc; nothing when the process ended since it was found."""
+    try:
+        return Path(f"/proc/{who.pid}/{file}").read_bytes()
+    except OSError:
+        return b""
 
 
 def listeners(pids: set[int]) -> set[tuple[str, int]]:
@@ -110,7 +118,7 @@ def test_secrets_are_for_the_owner_only(private_broker: PrivateBroker, broker: B
     ]
     shown = [repr(identity).encode(), repr(broker).encode(), repr(private_broker.status()).encode()]
     for who in processes.find_marked(private_broker.layout.marker):
-        shown += [Path(f"/proc/{who.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+        shown += [told_of(who, name) for name in ("cmdline", "environ")]
 
     assert {"identity.json", "rabbitmq.conf", ".erlang.cookie"} <= {
         path.name for path in [*holders, private_broker.layout.identity]
