@@ -10,9 +10,12 @@ from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.subscription import Subscription
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Publication:
-    """One message for the broker to take: persistent, mandatory, confirmed."""
+    """One message for the broker to take: persistent, mandatory, confirmed.
+
+    It is never assigned to, and not frozen for its cost: there is one for every delivery that is put off.
+    """
 
     exchange: str
     routing_key: str

@@ -21,8 +21,8 @@ from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import RawMessage
 from consumer.core.parked import ParkedEntry, read_entry
 from consumer.core.replay import replayed_delivery, replayed_headers
+from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.publisher import publish_on
 from consumer.edges.broker.windows import raw_message
 from consumer.ports import Publication
 from topology.names import Names
@@ -68,7 +68,7 @@ async def replay(
     Raises:
         BrokerUnavailable: the broker is not there, or did not take an entry, which then stays parked.
     """
-    reading, writing = await _opened(connection), await _opened(connection)
+    reading, writing = await _opened(connection), Confirms(await _opened(connection))
     try:
         async for found in _entries(reading, names):
             if not wanted(found.entry):
@@ -83,13 +83,13 @@ async def replay(
         with suppress(*CONNECTION_ERRORS):
             await reading.close()
         with suppress(*CONNECTION_ERRORS):
-            await writing.close()
+            await writing.channel.close()
 
 
-async def _moved(found: Found, again: Publication, reading: Channel, writing: Channel) -> None:
+async def _moved(found: Found, again: Publication, reading: Channel, writing: Confirms) -> None:
     """Publish an entry once more and, once that is confirmed, take it out of the queue."""
     try:
-        await publish_on(writing, again, again.message_id or uuid.uuid4().hex)
+        await writing.publish(again, again.message_id or uuid.uuid4().hex)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(
             f"{found.entry.id} was not replayed and stays parked: {error or type(error).__name__}"

@@ -42,6 +42,7 @@ class Observer:
         }
         self._matched = series.tally(series.events.labels("matched"))
         self._tenant_jobs: dict[str, Tally] = {}
+        self._deferrals: dict[str, Tally] = {}
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
@@ -119,7 +120,10 @@ class Observer:
 
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
         """A target may not be sent now; no attempt is spent."""
-        self.series.deferrals.labels(reason).inc()
+        tally = self._deferrals.get(reason)
+        if tally is None:
+            tally = self._deferrals[reason] = self.series.tally(self.series.deferrals.labels(reason))
+        tally.inc()
         self.log.debug(
             "delivery.deferred",
             event_id=event.id,
