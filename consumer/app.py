@@ -10,7 +10,7 @@ import gc
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -26,7 +26,7 @@ from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window
 from consumer.edges.http import AiohttpSender, SenderOptions
 from consumer.edges.private_broker import PrivateBroker, find_server
-from consumer.edges.store import FileStore
+from consumer.edges.store import open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.deliver import Deliverer
 from consumer.flow.endpoints import Endpoints
@@ -91,7 +91,7 @@ class Daemon:
         self.observe = Observer(Series(self._registry_of_series))
         self._clock = SystemClock()
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
-        self._store = FileStore(settings.home, settings.subscription_rules())
+        self._store = open_store(settings)
         self._subscriptions = Registry(self._store, self.observe)
         self._edge = self._build_edge(urls, how)
         self._sender = AiohttpSender(_sender_options(settings))
@@ -99,7 +99,7 @@ class Daemon:
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample)
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        self._health = HealthServer(self._registry_of_series, self._unready)
+        self._health = HealthServer(self._registry_of_series, self._unready, self._notes)
         self._loaded = asyncio.Event()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
@@ -135,6 +135,8 @@ class Daemon:
         if code == 0:
             await self._drain()
         await end([*serving, stopping])
+        await self._subscriptions.settle()
+        await self._store.close()
         await self._sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
@@ -252,6 +254,17 @@ class Daemon:
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
+    def _notes(self) -> Sequence[str]:
+        """Say what is wrong and stops nothing; without names, since everybody may ask."""
+        notes = [
+            f"the store cannot be {'read' if step == 'read' else 'written'}; see the log"
+            for step in sorted(self.observe.store_faults)
+        ]
+        locked = self._subscriptions.locked()
+        if locked:
+            notes.append(f"{locked} subscriptions are locked, their secrets cannot be decrypted; see the log")
+        return notes
+
     # routines
 
     async def _serve_broker(self) -> None:
@@ -262,8 +275,9 @@ class Daemon:
     async def _follow_store(self) -> None:
         while True:
             await asyncio.sleep(POLL_STORE_S)
-            if self._store.changed() or not self._loaded.is_set():
+            if await self._subscriptions.stale() or not self._loaded.is_set():
                 await self._reload()
+            await self._subscriptions.settle()
 
     async def _reload(self) -> None:
         if await self._subscriptions.reload():

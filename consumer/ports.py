@@ -81,14 +81,26 @@ class Store(Protocol):
     """Where subscriptions live."""
 
     async def load(self) -> Sequence[Subscription]:
-        """Return every subscription, enabled or not.
+        """Return every subscription, enabled or not; one whose secrets cannot be decrypted is locked.
 
         Raises:
-            ConfigError: the stored text is wrong; names the line and the field.
+            StoreUnavailable: it cannot be read.
+            ConfigError: what is stored is wrong; names subscription and field.
+        """
+
+    async def changed(self) -> bool:
+        """Say whether there is something else than at the last :meth:`load`; cheap.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
         """
 
     async def disable(self, subscription_id: str, reason: str) -> None:
-        """Set ``enabled: false`` and remember why. Unknown ids are ignored."""
+        """Set ``enabled: false`` and remember why. Unknown ids are ignored.
+
+        Raises:
+            StoreUnavailable: it cannot be written; it is as it was.
+        """
 
 
 class Archive(Protocol):

@@ -50,7 +50,7 @@ class Hold(NamedTuple):
     """Not now; no attempt is spent."""
 
     defer: Defer
-    reason: str  #: breaker | paced | slow | saturated
+    reason: str  #: breaker | paced | slow | saturated | locked
 
 
 Admission: TypeAlias = Send | Wait | Hold
@@ -104,6 +104,8 @@ class Endpoint:
             reserved: It comes back at the time that this endpoint's clock gave it.
         """
         policy = self.subscription.breaker
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             full = self.in_flight >= self.subscription.concurrency
             if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
@@ -137,6 +139,8 @@ class Endpoint:
             epoch: Of the breaker when it was admitted.
             now: Unix seconds.
         """
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
         if now < self.pace.held_until:

@@ -27,10 +27,13 @@ from bench import daemon as proofs
 from bench.load import secret_of
 from bench.processes import fetch, stop
 from consumer.core.parked import entry_as_dict
+from consumer.core.signing import format_secret
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.edges.parked import browse
-from consumer.edges.store import FileStore
+from consumer.edges.store import Step, open_store
+from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.receiver import Received, Receiver
 from topology.names import Names
@@ -141,9 +144,17 @@ class Daemon(proofs.Daemon):
     # subscriptions
 
     @property
-    def store(self) -> FileStore:
-        """The store of its home, to write into as the command line does."""
-        return FileStore(self.home, self._rules())
+    def store_path(self) -> Path:
+        """Where its SQLite file is."""
+        return self.home / FILE_NAME
+
+    async def entries(self) -> Sequence[StoredEntry]:
+        """Return what its store holds, as the command line reads it."""
+        store = open_store(load_settings(environ=self.env))
+        try:
+            return await store.entries()
+        finally:
+            await store.close()
 
     async def apply(
         self,
@@ -163,12 +174,21 @@ class Daemon(proofs.Daemon):
         text = yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
         parsed = parse_subscriptions(text, "test.yaml", self._rules())
         loads = self.count("subscriptions.loaded")
-        merged = await self.store.apply(parsed.entries, prune=prune, enable=enable)
+        merged = await self._change(
+            lambda kept: merge(kept, parsed.entries, _make_secret, prune=prune, enable=enable)
+        )
         running = self.process is not None and self.process.poll() is None
         if running and (merged.added or merged.changed or merged.removed):
             if signal_it and self.process is not None:
                 self.process.send_signal(signal.SIGHUP)
             await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded", 5)
+
+    async def _change(self, step: Step) -> Merge:
+        store = open_store(load_settings(environ=self.env))
+        try:
+            return await store.change(step)
+        finally:
+            await store.close()
 
     def _rules(self) -> SubscriptionRules:
         return load_settings(environ=self.env).subscription_rules()
@@ -282,6 +302,10 @@ def to(receiver: Receiver, target: str, tenant: str, **more: object) -> dict[str
         "retry": dict(QUICK),
     }
     return entry | more
+
+
+def _make_secret() -> str:
+    return format_secret(secrets.token_bytes(32))
 
 
 def secret(tenant: str, target: str) -> str:

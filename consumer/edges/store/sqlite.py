@@ -1,0 +1,141 @@
+"""The store in one file, SQLite in WAL mode: readers are never held up, writers stand in line.
+
+A connection is opened for each step and closed after it: a file that was replaced is never read through an
+old handle, and an idle daemon holds none. The mark beside the file says that there was a store: a file that
+has gone is then a fault, not an empty store.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, NullPool, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from consumer.core.errors import StoreUnavailable
+from consumer.edges.store.database import Database
+
+FILE_NAME = "leveret.db"
+MARK_NAME = "leveret.db.made"
+
+_UNSETTLED_S = 0.1
+"""A file that was changed so lately may be changed again without another time stamp."""
+_WRITING = "leveret_writing"
+
+_MEANINGS = {
+    sqlite3.SQLITE_BUSY: "is locked by another process; find it with `fuser -v` on the file, and try again",
+    sqlite3.SQLITE_LOCKED: "is locked by another process; find it with `fuser -v` on the file, and try again",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is no SQLite file; restore it from a backup",
+    sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file and folder, and that the disk is not "
+    "mounted read-only",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the rights of file and folder, and the disk",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write; look at the system's log and for free space",
+    sqlite3.SQLITE_PERM: "cannot be opened; check the rights of file and folder",
+}
+
+
+class SqliteDatabase(Database):
+    """``leveret.db`` in the state folder."""
+
+    faults = (*Database.faults, sqlite3.Error)
+
+    def __init__(self, home: Path, busy_timeout_s: float) -> None:
+        self.path = home / FILE_NAME
+        self._mark = home / MARK_NAME
+        super().__init__(_engine(self.path, busy_timeout_s), str(self.path))
+        self._writer = self._engine.execution_options(**{_WRITING: True})
+
+    def look(self) -> Hashable:
+        """Return what a few ``stat`` calls show of the file and its log; None while that is no proof."""
+        shown: list[Hashable] = []
+        for path in (self.path, self.path.with_name(FILE_NAME + "-wal")):
+            try:
+                status = path.stat()
+            except OSError:
+                shown.append(None)
+                continue
+            if time.time() - status.st_mtime < _UNSETTLED_S:
+                return None
+            shown.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(shown)
+
+    def _is_new(self) -> bool:
+        if self.path.exists():
+            return False
+        self._demand_fresh()
+        return True
+
+    def _demand_fresh(self) -> None:
+        if self._mark.exists():
+            raise StoreUnavailable(
+                f"{self.path}: has gone or is empty; restore it from a backup, "
+                f"or remove {self._mark} to begin with an empty store"
+            )
+
+    def _create(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def _made(self) -> None:
+        with suppress(FileExistsError):
+            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        async with self._writer.begin() as connection:
+            yield connection
+
+    _migrating = _writing
+
+    def _explain(self, error: BaseException) -> str:
+        cause = getattr(error, "orig", error)
+        if not self.path.exists():
+            return f"has gone; restore it from a backup, or remove {self._mark} to begin with an empty store"
+        if isinstance(cause, sqlite3.Error):
+            code = getattr(cause, "sqlite_errorcode", 0)
+            meaning = _MEANINGS.get(code & 0xFF)
+            if meaning is None and "no such table" in str(cause):
+                meaning = "holds no store; restore it from a backup"
+            return meaning or f"SQLite says {cause}"
+        return str(getattr(cause, "strerror", None) or cause)
+
+
+def _engine(path: Path, busy_timeout_s: float) -> AsyncEngine:
+    name = f"file:{quote(str(path.absolute()))}"
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=name, query={"mode": "rw", "uri": "true"}),
+        poolclass=NullPool,
+        connect_args={"timeout": busy_timeout_s},
+        hide_parameters=True,
+    )
+    event.listen(engine.sync_engine, "connect", _set_up)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # the driver begins no transaction of its own
+    cursor = connection.cursor()
+    for pragma in ("foreign_keys = ON", "synchronous = FULL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    try:
+        cursor.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:  # it is WAL already, or becomes so at the next connection
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY):
+            raise
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    is_write = connection.get_execution_options().get(_WRITING)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
