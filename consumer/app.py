@@ -10,7 +10,8 @@ import gc
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -26,7 +27,7 @@ from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window
 from consumer.edges.http import AiohttpSender, SenderOptions
 from consumer.edges.private_broker import PrivateBroker, find_server
-from consumer.edges.store import open_store
+from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.deliver import Deliverer
 from consumer.flow.endpoints import Endpoints
@@ -42,6 +43,7 @@ from topology.plan import TopologySpec, build_plan
 
 POLL_STORE_S = 0.5  #: an apply takes effect within a second
 GAUGES_EVERY_S = 1.0
+STORE_LAST_S = 3.0  #: at the end: what is owed to the store is written within this time, or not
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
@@ -92,14 +94,15 @@ class Daemon:
         self._clock = SystemClock()
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
         self._store = open_store(settings)
-        self._subscriptions = Registry(self._store, self.observe)
+        self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
+        self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
         self._sender = AiohttpSender(_sender_options(settings))
         world = self._build_world()
-        self._endpoints = Endpoints(world.bounds, self.observe, world.sample)
+        self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        self._health = HealthServer(self._registry_of_series, self._unready, self._notes)
+        self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
         self._loaded = asyncio.Event()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
@@ -124,6 +127,7 @@ class Daemon:
                 ("broker", self._serve_broker()),
                 ("overflow", self._overflow.run()),
                 ("store", self._follow_store()),
+                ("record", self._record.run()),
                 ("gauges", self._gauges()),
                 ("log", _flush_log()),
                 ("pressure", self._give_back_under_pressure()),
@@ -135,8 +139,7 @@ class Daemon:
         if code == 0:
             await self._drain()
         await end([*serving, stopping])
-        await self._subscriptions.settle()
-        await self._store.close()
+        await self._close_store()
         await self._sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
@@ -187,6 +190,7 @@ class Daemon:
             due_queues=spec.due_queues,
             decode=settings.decode_rules(),
             bounds=bounds,
+            record=self._record,
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
 
@@ -254,17 +258,6 @@ class Daemon:
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
-    def _notes(self) -> Sequence[str]:
-        """Say what is wrong and stops nothing; without names, since everybody may ask."""
-        notes = [
-            f"the store cannot be {'read' if step == 'read' else 'written'}; see the log"
-            for step in sorted(self.observe.store_faults)
-        ]
-        locked = self._subscriptions.locked()
-        if locked:
-            notes.append(f"{locked} subscriptions are locked, their secrets cannot be decrypted; see the log")
-        return notes
-
     # routines
 
     async def _serve_broker(self) -> None:
@@ -283,6 +276,14 @@ class Daemon:
         if await self._subscriptions.reload():
             self._endpoints.keep(self._subscriptions.ids())
             self._loaded.set()
+
+    async def _close_store(self) -> None:
+        """Write what is owed to the store, unless it is away."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STORE_LAST_S):
+                await self._subscriptions.settle()
+                await self._record.finish()
+                await self._store.close()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()

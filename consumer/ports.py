@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core.model import Outcome, RawMessage, SignedRequest
+from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 
 
@@ -101,6 +102,19 @@ class Store(Protocol):
         Raises:
             StoreUnavailable: it cannot be written; it is as it was.
         """
+
+
+class Recorder(Protocol):
+    """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Note the state of an endpoint: closed, open, probing or disabled."""
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Note what was parked."""
+
+    def unparked(self, entry_id: str) -> None:
+        """Note that an entry is parked no more."""
 
 
 class Archive(Protocol):

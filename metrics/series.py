@@ -119,6 +119,8 @@ class Series:
         self.locked = self._gauge("subscriptions_locked", text)
         text = "1 while the store can be read and written; delivery goes on without it."
         self.store_up = self._gauge("store_up", text)
+        text = "Lines of the index of parked entries that were given up while the store was away."
+        self.records_dropped = self._counter("records_dropped", text)
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
 

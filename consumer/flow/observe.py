@@ -238,6 +238,10 @@ class Observer:
             self.log.info("store.recovered", step=step)
             self.series.store_up.set(0 if self.store_faults else 1)
 
+    def records_dropped(self, count: int) -> None:
+        """Lines of the index of parked entries were given up: the store has been away for long."""
+        self.series.records_dropped.inc(count)
+
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""
         self.log.error("task.failed", task=task, exc_info=error)

@@ -10,15 +10,17 @@ from consumer.core.errors import LeveretError
 from consumer.core.match import Matcher
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
-from consumer.ports import Store
+from consumer.flow.world import Unrecorded
+from consumer.ports import Recorder, Store
 
 
 class Registry:
     """Delivery reads only this; the store may be away."""
 
-    def __init__(self, store: Store, observe: Observer) -> None:
+    def __init__(self, store: Store, observe: Observer, record: Recorder | None = None) -> None:
         self._store = store
         self._observe = observe
+        self._record = Unrecorded() if record is None else record
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
         self._loading = asyncio.Lock()
@@ -50,9 +52,14 @@ class Registry:
             self._observe.store_worked("read")
         return changed
 
-    def locked(self) -> int:
-        """How many subscriptions have secrets that cannot be decrypted."""
-        return sum(s.locked is not None for s in self._all.values())
+    def notes(self) -> Sequence[str]:
+        """Say what is wrong and stops nothing; without names, since everybody may ask."""
+        words = {"read": "read", "write": "written"}
+        notes = [f"the store cannot be {words[step]}; see the log" for step in self._observe.store_faults]
+        locked = sum(s.locked is not None for s in self._all.values())
+        if locked:
+            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {locked}; see the log")
+        return notes
 
     def ids(self) -> Collection[str]:
         """Ids of all subscriptions, enabled or not."""
@@ -75,6 +82,7 @@ class Registry:
         own = [s for s in self._all.values() if s.tenant == known.tenant]
         self._matcher = self._matcher.replace(known.tenant, own)
         self._observe.endpoint_disabled(known, reason)
+        self._record.endpoint(known, "disabled", epoch=0, reason=reason)
         self._owed[known.id] = (known.url, reason)
 
     async def settle(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.recorder import StoreRecorder
+from consumer.edges.store.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
 from consumer.edges.store.store import SqlStore, Step
 from consumer.settings import Settings
 
-__all__ = ["SqlStore", "Step", "open_store"]
+__all__ = ["SqlStore", "Step", "StoreRecorder", "open_store"]
 
 
 def open_store(settings: Settings) -> SqlStore:
@@ -19,7 +21,9 @@ def open_store(settings: Settings) -> SqlStore:
     """
     key = settings.store.key
     keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
-    return SqlStore(_database(settings), keys, settings.subscription_rules())
+    database = _database(settings)
+    records = Records(database, settings.store.parked_index_max)
+    return SqlStore(database, keys, settings.subscription_rules(), records)
 
 
 def _database(settings: Settings) -> Database:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Hashable
 from pathlib import Path
 
-from consumer.core.errors import ConfigError
+from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.sealing import KEY_BYTES, MAKE_ONE, KeyRing, format_key, parse_keys
 
 FILE_NAME = "store.key"
@@ -64,18 +64,30 @@ class Keys:
         The file appears whole or not at all; the caller keeps others out.
 
         Raises:
-            OSError: the disk does not take it.
+            StoreUnavailable: the disk does not take it.
         """
         if self._is_default and not self.path.exists():
-            fresh = self.path.with_name(f"{FILE_NAME}.{os.getpid()}.new")
-            fresh.unlink(missing_ok=True)
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(format_key(secrets.token_bytes(KEY_BYTES)) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
-            _sync_folder(self.path.parent)
+            try:
+                _write_whole(self.path, format_key(secrets.token_bytes(KEY_BYTES)) + "\n")
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"{self.path}: the store's key cannot be written: {error.strerror}; "
+                    "make the folder writable, or set LEVERET_STORE__KEY_FILE"
+                ) from error
         return self.ring()
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, for its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -34,8 +34,7 @@ _MEANINGS = {
     sqlite3.SQLITE_LOCKED: "is locked by another process; find it with `fuser -v` on the file, and try again",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
     sqlite3.SQLITE_NOTADB: "is no SQLite file; restore it from a backup",
-    sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file and folder, and that the disk is not "
-    "mounted read-only",
+    sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file and folder, and how the disk is mounted",
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the rights of file and folder, and the disk",
     sqlite3.SQLITE_IOERR: "the disk does not read or write; look at the system's log and for free space",

@@ -16,18 +16,20 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError
+from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.sealing import KeyRing
-from consumer.core.subscription import Subscription
+from consumer.core.subscription import Subscription, endpoint_id
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.records import Records, delete_ids
 from consumer.edges.store.rows import Kept, to_entry, to_row
-from consumer.edges.store.tables import REVISION, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""
@@ -35,7 +37,6 @@ Step = Callable[[Sequence[StoredEntry]], Merge]
 PROBE_S = 10.0
 """How often :meth:`SqlStore.changed` asks the database itself, whatever the file's time stamps say."""
 
-_IDS_AT_ONCE = 500  #: in one statement
 _MARK_BYTES = 8
 
 
@@ -47,6 +48,7 @@ class SqlStore:
         database: Database,
         keys: Keys,
         rules: SubscriptionRules,
+        records: Records,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Bind to a database; nothing is opened yet.
@@ -55,8 +57,10 @@ class SqlStore:
             database: Where the rows are.
             keys: What seals the secrets.
             rules: What a subscription takes where its entry says nothing.
+            records: The other rows of the database.
             now: Unix seconds.
         """
+        self.records = records
         self._database = database
         self._keys = keys
         self._rules = rules
@@ -167,6 +171,14 @@ class SqlStore:
             return False
         return True
 
+    async def endpoint_states(self) -> Sequence[EndpointState]:
+        """Return what was last said of each endpoint; see :meth:`Records.endpoint_states`."""
+        return await self.records.endpoint_states()
+
+    async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
+        """Return the index of parked entries, newest first; see :meth:`Records.parked_index`."""
+        return await self.records.parked_index(tenant, limit)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._database.close()
@@ -202,11 +214,18 @@ class SqlStore:
             ring = await asyncio.to_thread(self._keys.make)
         fresh = [to_row(entry, before.get(entry.id), ring) for entry in (*merged.added, *merged.changed)]
         gone = [entry.id for entry in (*merged.removed, *merged.changed)]
-        for start in range(0, len(gone), _IDS_AT_ONCE):
-            ids = gone[start : start + _IDS_AT_ONCE]
-            await connection.execute(delete(SUBSCRIPTIONS).where(SUBSCRIPTIONS.c.id.in_(ids)))
+        await delete_ids(connection, SUBSCRIPTIONS, "id", gone)
         if fresh:
             await connection.execute(insert(SUBSCRIPTIONS), fresh)
+        await delete_ids(connection, ENDPOINT_STATES, "endpoint", _outdated(before, merged))
+
+
+def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
+    """Return the endpoints of which what was said is no longer so: removed, moved, or enabled again."""
+    removed = [before[entry.id] for entry in merged.removed]
+    old = [(before[entry.id], entry) for entry in merged.changed]
+    moved = [was for was, now in old if was.url != now.url or (now.enabled and not was.enabled)]
+    return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
 
 
 async def _mark(connection: AsyncConnection | None) -> str:
