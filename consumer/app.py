@@ -11,7 +11,6 @@ import os
 import random
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -31,6 +30,7 @@ from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.deliver import Deliverer
 from consumer.flow.endpoints import Endpoints
+from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.flow.overflow import Overflow
@@ -41,9 +41,7 @@ from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import TopologySpec, build_plan
 
-POLL_STORE_S = 0.5  #: an apply takes effect within a second
 GAUGES_EVERY_S = 1.0
-STORE_LAST_S = 3.0  #: at the end: what is owed to the store is written within this time, or not
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
@@ -100,10 +98,10 @@ class Daemon:
         self._sender = AiohttpSender(_sender_options(settings))
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
+        self._follower = Follower(self._store, self._subscriptions, self._endpoints, self._record)
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
         self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
-        self._loaded = asyncio.Event()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
@@ -112,7 +110,7 @@ class Daemon:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
         self._watch_signals()
         _tune_collector()
-        await self._reload()
+        await self._follower.reload()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
         if self._settings.egress.allow or self._settings.egress.allow_http:
@@ -126,7 +124,7 @@ class Daemon:
             for name, step in (
                 ("broker", self._serve_broker()),
                 ("overflow", self._overflow.run()),
-                ("store", self._follow_store()),
+                ("store", self._follower.run()),
                 ("record", self._record.run()),
                 ("gauges", self._gauges()),
                 ("log", _flush_log()),
@@ -139,7 +137,7 @@ class Daemon:
         if code == 0:
             await self._drain()
         await end([*serving, stopping])
-        await self._close_store()
+        await self._follower.finish()
         await self._sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
@@ -249,12 +247,12 @@ class Daemon:
         except (ValueError, KeyError, TypeError):
             return
         if kind == "reload":
-            self._spawn(self._reload())
+            self._spawn(self._follower.reload())
 
     def _unready(self) -> str | None:
         if self._draining:
             return "draining"
-        if not self._loaded.is_set():
+        if not self._follower.loaded.is_set():
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
@@ -262,28 +260,8 @@ class Daemon:
 
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
-        await self._loaded.wait()
+        await self._follower.loaded.wait()
         await self._edge.run()
-
-    async def _follow_store(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_STORE_S)
-            if await self._subscriptions.stale() or not self._loaded.is_set():
-                await self._reload()
-            await self._subscriptions.settle()
-
-    async def _reload(self) -> None:
-        if await self._subscriptions.reload():
-            self._endpoints.keep(self._subscriptions.ids())
-            self._loaded.set()
-
-    async def _close_store(self) -> None:
-        """Write what is owed to the store, unless it is away."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STORE_LAST_S):
-                await self._subscriptions.settle()
-                await self._record.finish()
-                await self._store.close()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()
@@ -312,7 +290,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._reload()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._follower.reload()))
 
     def _signalled(self) -> None:
         if self._stop.is_set():

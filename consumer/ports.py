@@ -103,6 +103,9 @@ class Store(Protocol):
             StoreUnavailable: it cannot be written; it is as it was.
         """
 
+    async def close(self) -> None:
+        """Close every connection."""
+
 
 class Recorder(Protocol):
     """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
@@ -115,6 +118,9 @@ class Recorder(Protocol):
 
     def unparked(self, entry_id: str) -> None:
         """Note that an entry is parked no more."""
+
+    async def finish(self) -> None:
+        """Write what is left, if the store takes it."""
 
 
 class Archive(Protocol):

@@ -43,6 +43,9 @@ class Unrecorded:
     def unparked(self, entry_id: str) -> None:
         """Forget it."""
 
+    async def finish(self) -> None:
+        """Nothing is left."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:

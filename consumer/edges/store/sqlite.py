@@ -34,7 +34,7 @@ _MEANINGS = {
     sqlite3.SQLITE_LOCKED: "is locked by another process; find it with `fuser -v` on the file, and try again",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
     sqlite3.SQLITE_NOTADB: "is no SQLite file; restore it from a backup",
-    sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file and folder, and how the disk is mounted",
+    sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file, folder and mount",
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the rights of file and folder, and the disk",
     sqlite3.SQLITE_IOERR: "the disk does not read or write; look at the system's log and for free space",
@@ -68,10 +68,12 @@ class SqliteDatabase(Database):
         return tuple(shown)
 
     def _is_new(self) -> bool:
-        if self.path.exists():
-            return False
-        self._demand_fresh()
-        return True
+        try:
+            self.path.stat()
+        except FileNotFoundError:
+            self._demand_fresh()
+            return True
+        return False
 
     def _demand_fresh(self) -> None:
         if self._mark.exists():
@@ -98,6 +100,8 @@ class SqliteDatabase(Database):
 
     def _explain(self, error: BaseException) -> str:
         cause = getattr(error, "orig", error)
+        if isinstance(cause, OSError):
+            return f"{cause.strerror or cause}; check that it exists and its rights"
         if not self.path.exists():
             return f"has gone; restore it from a backup, or remove {self._mark} to begin with an empty store"
         if isinstance(cause, sqlite3.Error):
@@ -106,7 +110,7 @@ class SqliteDatabase(Database):
             if meaning is None and "no such table" in str(cause):
                 meaning = "holds no store; restore it from a backup"
             return meaning or f"SQLite says {cause}"
-        return str(getattr(cause, "strerror", None) or cause)
+        return str(cause)
 
 
 def _engine(path: Path, busy_timeout_s: float) -> AsyncEngine:
