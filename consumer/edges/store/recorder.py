@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import islice
+from typing import Protocol
 
 from consumer.core.errors import LeveretError
 from consumer.core.parked import ParkedEntry
 from consumer.core.records import EndpointState, ParkedRow, parked_row
 from consumer.core.subscription import Subscription, endpoint_id
-from consumer.edges.store.records import Batch, Records
+from consumer.edges.store.records import Batch
 from consumer.flow.observe import Observer
 
 GATHER_S = 0.5  #: what comes within this time is written together
@@ -25,17 +26,32 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
 
+class Writes(Protocol):
+    """Takes a batch of rows."""
+
+    async def write(self, batch: Batch) -> None:
+        """Write *batch*, all or nothing; see :meth:`consumer.edges.store.records.Records.write`."""
+
+
 class StoreRecorder:
     """Implements :class:`consumer.ports.Recorder`."""
 
-    def __init__(self, records: Records, observe: Observer, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        records: Writes,
+        observe: Observer,
+        now: Callable[[], float],
+        pending_max: int = PENDING_MAX,
+    ) -> None:
         """Bind to the rows of a store.
 
         Args:
             records: Where to write.
             observe: Is told of faults and of what was dropped.
             now: Unix seconds.
+            pending_max: Lines of the index that wait for a store that is away.
         """
+        self._pending_max = pending_max
         self._records = records
         self._observe = observe
         self._now = now
@@ -116,7 +132,7 @@ class StoreRecorder:
         self._work.set()
 
     def _drop_oldest(self) -> None:
-        excess = len(self._parked) - PENDING_MAX
+        excess = len(self._parked) - self._pending_max
         if excess > 0:
             for key in list(islice(self._parked, excess)):
                 del self._parked[key]

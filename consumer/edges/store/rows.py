@@ -99,6 +99,16 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
         raise ConfigError("\n".join(_faults(error, kept, where))) from None
 
 
+def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:
+    """Return the parameters that seal the secrets of a row with the first key; None when it stays locked."""
+    try:
+        secrets = ring.open(kept.sealed, kept.owner)
+    except Locked:
+        return None
+    sealed = ring.seal(secrets, kept.owner, os.urandom(NONCE_BYTES))
+    return {"of": kept.id, "key": sealed.key_id, "sealed": sealed.text}
+
+
 def _faults(error: Exception, kept: Kept, where: str) -> list[str]:
     prefix = f"{where}: {kept.tenant}/{kept.name}"
     if not isinstance(error, ValidationError):

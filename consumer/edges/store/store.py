@@ -14,9 +14,10 @@ import secrets
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError
@@ -28,7 +29,7 @@ from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.records import Records, delete_ids
-from consumer.edges.store.rows import Kept, to_entry, to_row
+from consumer.edges.store.rows import Kept, resealed, to_entry, to_row
 from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
@@ -38,6 +39,15 @@ PROBE_S = 10.0
 """How often :meth:`SqlStore.changed` asks the database itself, whatever the file's time stamps say."""
 
 _MARK_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rekeyed:
+    """What became of the sealed secrets, in subscriptions."""
+
+    current: int  #: sealed with the first key before
+    rekeyed: int
+    locked: int  #: no key at hand opens them
 
 
 class SqlStore:
@@ -149,6 +159,29 @@ class SqlStore:
         async with self._database.writing() as connection:
             if (await connection.execute(statement)).rowcount:
                 await _bump(connection)
+
+    async def rekey(self) -> Rekeyed:
+        """Seal all secrets with the first key; what cannot be opened stays as it is.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+            ConfigError: there is no key.
+        """
+        ring = self._keys.ring()
+        if not ring.keys:
+            raise ConfigError(ring.fault)
+        async with self._database.writing() as connection:
+            rows = await _rows(connection)
+            old = [row for row in rows if row.sealed.key_id != ring.keys[0].id]
+            fresh = [found for row in old if (found := resealed(row, ring)) is not None]
+            if fresh:
+                table = SUBSCRIPTIONS.c
+                one = update(SUBSCRIPTIONS).where(table.id == bindparam("of"))
+                await connection.execute(
+                    one.values(key_id=bindparam("key"), secrets=bindparam("sealed")), fresh
+                )
+                await _bump(connection)
+        return Rekeyed(current=len(rows) - len(old), rekeyed=len(fresh), locked=len(old) - len(fresh))
 
     async def changed(self) -> bool:
         """Say whether there is something else than at the last :meth:`load`.
