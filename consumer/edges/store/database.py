@@ -55,7 +55,7 @@ class Database(ABC):
             if self._is_new():
                 yield None
                 return
-            async with self._engine.connect() as connection:
+            async with self._reading() as connection:
                 found = self._is_current or await connection.run_sync(_schema) is not None
                 yield connection if found else None
 
@@ -138,6 +138,10 @@ class Database(ABC):
     @abstractmethod
     def _made(self) -> None:
         """Note that the schema stands."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Begin to read."""
 
     @abstractmethod
     def _writing(self) -> AbstractAsyncContextManager[AsyncConnection]:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from consumer.edges.store.database import Database
 from consumer.edges.store.tables import REVISION
 
-STATEMENT_S = 15.0
+STATEMENT_S = 10.0
 """Longest time for one statement; a server that is silent for longer counts as away."""
 POOL = 2
 """Connections that are kept; one more of each is made when all are busy, and closed after use."""
@@ -48,14 +48,15 @@ class PostgresDatabase(Database):
         asyncpg.InternalClientError,
     )
 
-    def __init__(self, url: str, busy_timeout_s: float) -> None:
+    def __init__(self, url: str, busy_timeout_s: float, statement_s: float = STATEMENT_S) -> None:
         """Bind to *url*; nothing is opened yet.
 
         Args:
             url: ``postgresql://...``, as libpq and asyncpg read it, ``sslmode`` and the like included.
             busy_timeout_s: Longest wait for a connection, and for another one's write.
+            statement_s: Longest time for one statement.
         """
-        super().__init__(_engine(url, busy_timeout_s), _shown(url))
+        super().__init__(_engine(url, busy_timeout_s, statement_s), _shown(url))
         self._lock_ms = int(busy_timeout_s * 1000)
 
     def _create(self) -> None:
@@ -66,6 +67,11 @@ class PostgresDatabase(Database):
 
     def _made(self) -> None:
         """The tables say it."""
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        async with self._engine.connect() as connection:
+            yield connection
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
@@ -93,12 +99,12 @@ class PostgresDatabase(Database):
         return f"PostgreSQL says {_one_line(cause)} (SQLSTATE {state})"
 
 
-def _engine(url: str, busy_timeout_s: float) -> AsyncEngine:
+def _engine(url: str, busy_timeout_s: float, statement_s: float) -> AsyncEngine:
     async def connect() -> asyncpg.Connection:
         return await asyncpg.connect(
             url,
             timeout=busy_timeout_s,
-            command_timeout=STATEMENT_S,
+            command_timeout=statement_s,
             server_settings={"application_name": "leveret"},
         )
 

@@ -11,12 +11,13 @@ import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, NullPool, event
+from sqlalchemy import URL, Connection, NullPool, event, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from consumer.core.errors import StoreUnavailable
@@ -42,6 +43,9 @@ _MEANINGS = {
 }
 
 
+_CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
+
+
 class SqliteDatabase(Database):
     """``leveret.db`` in the state folder."""
 
@@ -50,7 +54,8 @@ class SqliteDatabase(Database):
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         self.path = home / FILE_NAME
         self._mark = home / MARK_NAME
-        super().__init__(_engine(self.path, busy_timeout_s), str(self.path))
+        super().__init__(_engine(self.path, busy_timeout_s, "mode=rw"), str(self.path))
+        self._still = _engine(self.path, busy_timeout_s, "mode=ro&immutable=1")
         self._writer = self._engine.execution_options(**{_WRITING: True})
 
     def look(self) -> Hashable:
@@ -90,6 +95,36 @@ class SqliteDatabase(Database):
     def _made(self) -> None:
         with suppress(FileExistsError):
             os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        # Kept in the file; a backup may be without it. Where it fails for now, the next process does it.
+        name = f"file:{quote(str(self.path.absolute()))}?mode=rw"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(name, uri=True)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        engine = await self._readable()
+        async with engine.connect() as connection:
+            yield connection
+
+    async def _readable(self) -> AsyncEngine:
+        """Return what reads: on a disk that is full or read-only, where nobody writes, without a log file.
+
+        Source: SQLite, "Write-Ahead Logging", read-only databases (readers make an index of the log).
+        """
+        try:
+            async with self._engine.connect() as connection:
+                await connection.execute(text("SELECT 1 FROM sqlite_master LIMIT 1"))
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            if _code(error) not in _CANNOT_WRITE or self._log_size_bytes():
+                raise
+            return self._still
+        return self._engine
+
+    def _log_size_bytes(self) -> int:
+        try:
+            return self.path.with_name(FILE_NAME + "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
@@ -105,18 +140,22 @@ class SqliteDatabase(Database):
         if not self.path.exists():
             return f"has gone; restore it from a backup, or remove {self._mark} to begin with an empty store"
         if isinstance(cause, sqlite3.Error):
-            code = getattr(cause, "sqlite_errorcode", 0)
-            meaning = _MEANINGS.get(code & 0xFF)
+            meaning = _MEANINGS.get(_code(cause))
             if meaning is None and "no such table" in str(cause):
                 meaning = "holds no store; restore it from a backup"
             return meaning or f"SQLite says {cause}"
         return str(cause)
 
 
-def _engine(path: Path, busy_timeout_s: float) -> AsyncEngine:
+def _code(error: BaseException) -> int:
+    """Return SQLite's primary result code; 0 for another kind of error."""
+    return int(getattr(getattr(error, "orig", error), "sqlite_errorcode", 0)) & 0xFF
+
+
+def _engine(path: Path, busy_timeout_s: float, how: str) -> AsyncEngine:
     name = f"file:{quote(str(path.absolute()))}"
     engine = create_async_engine(
-        URL.create("sqlite+aiosqlite", database=name, query={"mode": "rw", "uri": "true"}),
+        URL.create("sqlite+aiosqlite", database=f"{name}?{how}", query={"uri": "true"}),
         poolclass=NullPool,
         connect_args={"timeout": busy_timeout_s},
         hide_parameters=True,
@@ -131,11 +170,6 @@ def _set_up(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     for pragma in ("foreign_keys = ON", "synchronous = FULL"):
         cursor.execute(f"PRAGMA {pragma}")
-    try:
-        cursor.execute("PRAGMA journal_mode = WAL")
-    except sqlite3.OperationalError as error:  # it is WAL already, or becomes so at the next connection
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY):
-            raise
     cursor.close()
 
 
