@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from consumer.core.parked import ParkedEntry
+from consumer.core.records import ParkedRow, parked_row
 from consumer.core.signing import format_secret
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
@@ -24,10 +26,12 @@ class MemoryStore:
 
     Attributes:
         failure: Raised by every call while it is set: a store that is away (FAULTS 68).
+        locked: Ids of subscriptions whose secrets cannot be decrypted (FAULTS 69).
     """
 
     def __init__(self, rules: SubscriptionRules | None = None) -> None:
         self.failure: Exception | None = None
+        self.locked: set[str] = set()
         self._rules = rules or SubscriptionRules()
         self._entries: dict[str, StoredEntry] = {}
         self._make_secret = counting_secrets()
@@ -43,7 +47,12 @@ class MemoryStore:
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries as they are kept, by tenant and name."""
         self._fail()
-        return sorted(self._entries.values(), key=lambda entry: (entry.tenant, entry.label))
+        entries = (self._shown(entry) for entry in self._entries.values())
+        return sorted(entries, key=lambda entry: (entry.tenant, entry.label))
+
+    def _shown(self, entry: StoredEntry) -> StoredEntry:
+        locked = {"secrets": (), "locked": "the store's key is missing"}
+        return entry.model_copy(update=locked) if entry.id in self.locked else entry
 
     async def change(self, step: Step, *, write: bool = True) -> Merge:
         """Let *step* see the kept entries, and keep what it added, changed and removed."""
@@ -83,3 +92,26 @@ class MemoryStore:
     def _fail(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+class MemoryRecorder:
+    """Keeps what it is told, in order. Implements ``ports.Recorder``."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str, int, str]] = []  #: name of the subscription, state, epoch, reason
+        self.entries: dict[str, ParkedRow] = {}  #: what is parked now, by entry id
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Note the state of an endpoint."""
+        self.states.append((subscription.name, state, epoch, reason))
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Note what was parked."""
+        self.entries[entry.id] = parked_row(entry)
+
+    def unparked(self, entry_id: str) -> None:
+        """Note that an entry is parked no more."""
+        self.entries.pop(entry_id, None)
+
+    async def finish(self) -> None:
+        """Hold nothing back."""
