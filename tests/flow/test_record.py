@@ -9,7 +9,8 @@ from consumer.core.model import ParkReason
 from consumer.core.parked import ParkNote, delivery_entry_headers
 from consumer.flow.overflow import Overflow
 from consumer.ports import Incoming
-from tests.fakes import FakeTicket, MemoryArchive, Reply, settled
+from tests.fakes import FakeTicket, MemoryArchive, settled
+from tests.fakes_sender import Reply
 from tests.flow.worker import Worker, delivery_message, event, event_message
 
 SHOP = "https://shop.example/"

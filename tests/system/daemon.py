@@ -32,7 +32,7 @@ from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.edges.parked import browse
-from consumer.edges.store import Step, open_store
+from consumer.edges.store import SqlStore, Step, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.receiver import Received, Receiver
@@ -94,6 +94,11 @@ class Daemon(proofs.Daemon):
         self.terminate()
         return await self.wait_exit(timeout_s)
 
+    def reload(self) -> None:
+        """SIGHUP it."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+
     def suspend(self) -> None:
         """SIGSTOP it."""
         assert self.process is not None
@@ -130,6 +135,14 @@ class Daemon(proofs.Daemon):
                 total += float(match[3])
         return total
 
+    def health(self) -> str:
+        """Return what ``/readyz`` says, with whatever status."""
+        try:
+            return fetch(f"http://{self.listen}/readyz", timeout_s=5).decode()
+        except HTTPError as error:
+            with error:
+                return error.read().decode()
+
     def unready(self) -> str:
         """Return why ``/readyz`` is red; an empty text when it is green."""
         try:
@@ -148,9 +161,13 @@ class Daemon(proofs.Daemon):
         """Where its SQLite file is."""
         return self.home / FILE_NAME
 
+    def store(self) -> SqlStore:
+        """Open its store beside it, as the command line does."""
+        return open_store(load_settings(environ=self.env))
+
     async def entries(self) -> Sequence[StoredEntry]:
-        """Return what its store holds, as the command line reads it."""
-        store = open_store(load_settings(environ=self.env))
+        """Return what its store holds."""
+        store = self.store()
         try:
             return await store.entries()
         finally:
@@ -184,7 +201,7 @@ class Daemon(proofs.Daemon):
             await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded", 5)
 
     async def _change(self, step: Step) -> Merge:
-        store = open_store(load_settings(environ=self.env))
+        store = self.store()
         try:
             return await store.change(step)
         finally:
