@@ -7,10 +7,10 @@ from consumer.edges.store.keys import Keys
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
-from consumer.edges.store.store import Rekeyed, SqlStore, Step
+from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
 from consumer.settings import Settings
 
-__all__ = ["Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store"]
+__all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store"]
 
 
 def open_store(settings: Settings) -> SqlStore:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,6 +49,16 @@ class Rekeyed:
     current: int  #: sealed with the first key before
     rekeyed: int
     locked: int  #: no key at hand opens them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyUse:
+    """A key of the store, by its id."""
+
+    id: str
+    is_at_hand: bool  #: the settings or the key file hold it
+    is_first: bool  #: it seals what is written
+    subscriptions: int  #: whose secrets it seals
 
 
 class SqlStore:
@@ -159,6 +170,21 @@ class SqlStore:
         async with self._database.writing() as connection:
             if (await connection.execute(statement)).rowcount:
                 await _bump(connection)
+
+    async def key_uses(self) -> Sequence[KeyUse]:
+        """Return the keys at hand in their order, then those that are missing.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        ring = self._keys.ring()
+        async with self._database.reading() as connection:
+            uses = Counter(row.sealed.key_id for row in await _rows(connection))
+        at_hand = [key.id for key in ring.keys]
+        return [
+            KeyUse(id=of, is_at_hand=of in at_hand, is_first=[of] == at_hand[:1], subscriptions=uses[of])
+            for of in dict.fromkeys([*at_hand, *sorted(uses)])
+        ]
 
     async def rekey(self) -> Rekeyed:
         """Seal all secrets with the first key; what cannot be opened stays as it is.
