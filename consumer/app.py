@@ -98,7 +98,9 @@ class Daemon:
         self._sender = AiohttpSender(_sender_options(settings))
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
-        self._follower = Follower(self._store, self._subscriptions, self._endpoints, self._record)
+        self._follower = Follower(
+            self._store, self._subscriptions, self._endpoints, self._record, self.observe
+        )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
         self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
@@ -110,7 +112,6 @@ class Daemon:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
         self._watch_signals()
         _tune_collector()
-        await self._follower.reload()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
         if self._settings.egress.allow or self._settings.egress.allow_http:

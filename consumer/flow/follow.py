@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 
 from consumer.flow.endpoints import Endpoints
+from consumer.flow.observe import Observer
 from consumer.flow.registry import Registry
 from consumer.ports import Recorder, Store
 
@@ -23,20 +24,30 @@ class Follower:
         loaded: Set once the subscriptions are known; before that no event may be taken.
     """
 
-    def __init__(self, store: Store, registry: Registry, endpoints: Endpoints, record: Recorder) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, endpoints: Endpoints, record: Recorder, observe: Observer
+    ) -> None:
         self._store = store
         self._registry = registry
         self._endpoints = endpoints
         self._record = record
+        self._observe = observe
         self.loaded = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow for ever; a store that is away is asked again and again."""
+        """Follow for ever; a store that is away, or a bug here, stops no delivery."""
+        await self.reload()
         while True:
             await asyncio.sleep(POLL_S)
-            if await self._registry.stale() or not self.loaded.is_set():
-                await self.reload()
-            await self._registry.settle()
+            try:
+                await self._look()
+            except Exception as error:
+                self._observe.task_failed("store", error)
+
+    async def _look(self) -> None:
+        if await self._registry.stale() or not self.loaded.is_set():
+            await self.reload()
+        await self._registry.settle()
 
     async def reload(self) -> None:
         """Take over what the store holds, if it can be read."""

@@ -213,6 +213,21 @@ async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
     assert (await store.entries())[0].disabled_reason == "HTTP 410"
 
 
+async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
+    """FAULTS 33: many add one to the same number at once; no update is lost."""
+
+    def add_one(kept: Sequence[StoredEntry]) -> Merge:
+        [old] = kept
+        new = old.model_copy(update={"concurrency": (old.concurrency or 0) + 1})
+        return Merge(entries=(new,), changed=(new,))
+
+    await apply(store, shop(concurrency=1))
+
+    await asyncio.gather(*(store.change(add_one) for _ in range(10)))
+
+    assert [entry.concurrency for entry in await store.entries()] == [11]
+
+
 async def test_writers_that_meet_lose_nothing(store: AnyStore) -> None:
     """FAULTS 33, 75: each one's change is made from what the one before it left."""
     names = [f"n{number}" for number in range(12)]

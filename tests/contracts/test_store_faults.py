@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import resource
+import secrets
 import sqlite3
 import subprocess
 import sys
@@ -71,7 +72,7 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
     aside = sql_place.home.parent / "aside.db"
     sql_place.file.rename(aside)
 
-    await unreadable(store, r"leveret\.db: has gone.*; restore it from a backup, or remove .*made to begin")
+    await unreadable(store, r"leveret\.db: has gone.*; restore it from a backup, or remove .*store\.made to")
     await refused(sql_place.open(), r"leveret\.db: has gone or is empty; restore it from a backup")
     with pytest.raises(StoreUnavailable, match="has gone"):
         await sql_place.open().load()
@@ -83,15 +84,26 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
     await apply(store, shop(timeout_s=9))
 
 
-async def test_an_empty_store_is_begun_on_purpose(sql_place: Place) -> None:
-    """FAULTS 68: the remedy that the error names works."""
-    await apply(sql_place.open(), shop())
-    sql_place.file.unlink()
-    (sql_place.home / "leveret.db.made").unlink()
+async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> None:
+    """FAULTS 68: what a running daemon has loaded stays, until it is restarted or that store is back."""
+    running = place.open()
+    await apply(running, shop())
+    await running.load()
+    if place.url:
+        await on(place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    else:
+        place.file.unlink()
+        (place.home / "store.made").unlink()
+        await unreadable(running, r"has gone or is empty; restore it")
 
-    await apply(sql_place.open(), shop(name="new"))
+    await apply(place.open(), shop(name="new"))
 
-    assert [entry.label for entry in await sql_place.open().entries()] == ["new"]
+    assert await running.changed()
+    with pytest.raises(
+        StoreUnavailable, match=r"was made anew since it was loaded; restore a backup .*restart"
+    ):
+        await running.load()
+    assert [s.name for s in await place.open().load()] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -356,6 +368,17 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
             await sql_place.open().load()
         assert "hush" not in str(error.value)
         assert "\n" not in str(error.value)
+
+
+async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgres) -> None:
+    """FAULTS 68: who may not make tables hears what is missing."""
+    sql_place.url = await postgres.database()
+    user = f"u{secrets.token_hex(4)}"
+    await on(sql_place.url, f"CREATE USER {user} PASSWORD 'hush'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    sql_place.url = sql_place.url.replace("leveret:only-on-loopback", f"{user}:hush")
+
+    with pytest.raises(StoreUnavailable, match=r"the user has too few rights; make it the owner: ALTER"):
+        await sql_place.open().load()
 
 
 async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Postgres) -> None:

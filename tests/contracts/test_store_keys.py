@@ -69,7 +69,7 @@ async def test_the_key_file_is_for_its_owner_alone(place: Place) -> None:
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.home.stat().st_mode) == 0o700
     assert {path.name for path in place.home.iterdir()} <= {
-        *("store.key", "leveret.db", "leveret.db-wal", "leveret.db-shm", "leveret.db.made")
+        *("store.key", "leveret.db", "leveret.db-wal", "leveret.db-shm", "store.made")
     }
 
 

@@ -196,8 +196,11 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
     """FAULTS 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
     desk = Desk(place, pending_max=3)
     shop_ = await subscription(desk)
+    await apply(desk.store, shop(name="crm", url="https://crm.example/"))
+    crm = by_id(await desk.store.load())[subscription_id("acme", "crm")]
     desk.is_away = True
     desk.recorder.endpoint(shop_, "open", epoch=1)
+    desk.recorder.endpoint(crm, "open", epoch=1)
     for number in range(5):
         desk.recorder.parked(parked(number))
         assert not await desk.recorder.flush()
@@ -208,7 +211,8 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
     desk.is_away = False
     await desk.recorder.finish()
 
-    assert [(s.state, s.epoch) for s in await desk.store.endpoint_states()] == [("probing", 2)]
+    states = {s.subscription_id: (s.state, s.epoch) for s in await desk.store.endpoint_states()}
+    assert states == {shop_.id: ("probing", 2), crm.id: ("open", 1)}
     assert {line.event_id for line in await desk.store.parked_index()} == {"evt_2", "evt_3", "evt_4"}
     assert desk.count("store_up") == 1
 

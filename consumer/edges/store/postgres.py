@@ -26,7 +26,7 @@ _MEANINGS = {
     "08": "cannot be reached; start PostgreSQL, or correct LEVERET_DATABASE_URL",
     "28": "refuses the user or the password; correct LEVERET_DATABASE_URL",
     "3D": "there is no such database; make it with createdb, or correct LEVERET_DATABASE_URL",
-    "42501": "the user has too few rights; it must own the tables or the database: GRANT ALL ON DATABASE",
+    "42501": "the user has too few rights; make it the owner: ALTER DATABASE ... OWNER TO ...",
     "42P01": "holds no store; restore it from a backup",
     "25006": "takes no writes; it is a standby or read-only: name the primary in LEVERET_DATABASE_URL",
     "53100": "its disk is full; free some space",

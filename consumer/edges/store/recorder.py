@@ -87,7 +87,12 @@ class StoreRecorder:
         while True:
             await self._work.wait()
             await asyncio.sleep(GATHER_S)
-            if await self.flush():
+            try:
+                worked = await self.flush()
+            except Exception as error:  # a bug: it stops no delivery
+                self._observe.task_failed("record", error)
+                worked = False
+            if worked:
                 pause_s = FIRST_PAUSE_S
             else:
                 await asyncio.sleep(pause_s)

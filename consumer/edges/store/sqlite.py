@@ -24,7 +24,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.edges.store.database import Database
 
 FILE_NAME = "leveret.db"
-MARK_NAME = "leveret.db.made"
+MARK_NAME = "store.made"
 
 _UNSETTLED_S = 0.1
 """A file that was changed so lately may be changed again without another time stamp."""
@@ -76,16 +76,18 @@ class SqliteDatabase(Database):
         try:
             self.path.stat()
         except FileNotFoundError:
+            if self._is_current:
+                raise StoreUnavailable(f"{self.path}: {self._gone()}") from None
             self._demand_fresh()
             return True
         return False
 
     def _demand_fresh(self) -> None:
         if self._mark.exists():
-            raise StoreUnavailable(
-                f"{self.path}: has gone or is empty; restore it from a backup, "
-                f"or remove {self._mark} to begin with an empty store"
-            )
+            raise StoreUnavailable(f"{self.path}: {self._gone()}")
+
+    def _gone(self) -> str:
+        return f"has gone or is empty; restore it from a backup, or remove {self._mark} to begin a new store"
 
     def _create(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,7 +140,7 @@ class SqliteDatabase(Database):
         if isinstance(cause, OSError):
             return f"{cause.strerror or cause}; check that it exists and its rights"
         if not self.path.exists():
-            return f"has gone; restore it from a backup, or remove {self._mark} to begin with an empty store"
+            return self._gone()
         if isinstance(cause, sqlite3.Error):
             meaning = _MEANINGS.get(_code(cause))
             if meaning is None and "no such table" in str(cause):

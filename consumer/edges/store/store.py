@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumer.core.errors import ConfigError
+from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
@@ -87,6 +87,7 @@ class SqlStore:
         self._rules = rules
         self._now = now
         self._built: dict[str, tuple[Kept, Subscription]] = {}
+        self._store: str | None = None  #: which store was loaded
         self._mark: str | None = None  #: of what was loaded
         self._look: Hashable = None
         self._key_look: Hashable = None
@@ -111,6 +112,7 @@ class SqlStore:
         look, self._key_look = self._database.look(), self._keys.look()
         ring = self._keys.ring()
         async with self._database.reading() as connection:
+            self._demand_same(await _identity(connection))
             mark = await _mark(connection)
             rows = await _rows(connection)
         self._mark, self._look = mark, look
@@ -262,6 +264,15 @@ class SqlStore:
             raise ConfigError("\n".join(faults))
         return built
 
+    def _demand_same(self, store: str) -> None:
+        """Refuse a store that was made anew meanwhile: it would take every subscription away."""
+        if self._store not in (None, store):
+            raise StoreUnavailable(
+                f"{self.where}: was made anew since it was loaded; restore a backup of the former store, "
+                "or restart the daemon to go on with this one"
+            )
+        self._store = store
+
     def _entries(self, rows: Iterable[Kept], ring: KeyRing) -> Sequence[StoredEntry]:
         return tuple(to_entry(row, ring, self.where) for row in rows)
 
@@ -285,6 +296,12 @@ def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
     old = [(before[entry.id], entry) for entry in merged.changed]
     moved = [was for was, now in old if was.url != now.url or (now.enabled and not was.enabled)]
     return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
+
+
+async def _identity(connection: AsyncConnection | None) -> str:
+    if connection is None:
+        return ""
+    return str(await connection.scalar(select(REVISION.c.store)))
 
 
 async def _mark(connection: AsyncConnection | None) -> str:

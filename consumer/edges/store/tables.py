@@ -33,6 +33,7 @@ REVISION: Final = Table(
     Column("id", Integer, primary_key=True),  # always 1: writers stand in line at this row
     Column("number", BigInteger, nullable=False),  # of changes to the subscriptions so far
     Column("mark", Text, nullable=False),  # another one after every change
+    Column("store", Text, nullable=False),  # of this store alone, as long as it and its copies live
 )
 
 SUBSCRIPTIONS: Final = Table(

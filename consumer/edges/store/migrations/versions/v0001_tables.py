@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -16,8 +18,9 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("mark", sa.Text, nullable=False),
+        sa.Column("store", sa.Text, nullable=False),
     )
-    op.bulk_insert(revisions, [{"id": 1, "number": 0, "mark": ""}])
+    op.bulk_insert(revisions, [{"id": 1, "number": 0, "mark": "", "store": secrets.token_hex(16)}])
     op.create_table(
         "leveret_subscriptions",
         sa.Column("id", sa.Text, primary_key=True),
