@@ -38,7 +38,9 @@ class Follower:
         """Follow for ever; a store that is away, or a bug here, stops no delivery."""
         await self.reload()
         while True:
-            await asyncio.sleep(POLL_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._registry.owing.wait(), POLL_S)
+            self._registry.owing.clear()  # what the store does not take is owed until the next look
             try:
                 await self._look()
             except Exception as error:

@@ -15,7 +15,11 @@ from consumer.ports import Recorder, Store
 
 
 class Registry:
-    """Delivery reads only this; the store may be away."""
+    """Delivery reads only this; the store may be away.
+
+    Attributes:
+        owing: Set when something was disabled that :meth:`settle` is to write soon.
+    """
 
     def __init__(self, store: Store, observe: Observer, record: Recorder | None = None) -> None:
         self._store = store
@@ -25,6 +29,7 @@ class Registry:
         self._all: dict[str, Subscription] = {}
         self._loading = asyncio.Lock()
         self._wrong = False  #: the last load found something wrong in what is stored
+        self.owing = asyncio.Event()
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
@@ -84,6 +89,7 @@ class Registry:
         self._observe.endpoint_disabled(known, reason)
         self._record.endpoint(known, "disabled", epoch=0, reason=reason)
         self._owed[known.id] = (known.url, reason)
+        self.owing.set()
 
     async def settle(self) -> None:
         """Write what was disabled into the store; while it is away this is owed."""

@@ -12,11 +12,11 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 
 import aio_pika
@@ -37,6 +37,8 @@ from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.receiver import Received, Receiver
 from topology.names import Names
+
+T = TypeVar("T")
 
 PATIENCE_S = 20.0  #: longest wait for a condition that must come
 LOOK_S = 0.02  #: pause between two looks
@@ -67,6 +69,14 @@ async def until(holds: Callable[[], object], what: str = "", timeout_s: float = 
     while not holds():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or holds}"
         await asyncio.sleep(LOOK_S)
+
+
+async def shown(look: Callable[[], Awaitable[Iterable[T]]], fits: Callable[[T], bool]) -> Sequence[T]:
+    """Look until something fits; return all that does."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process tells)
+            await asyncio.sleep(LOOK_S)
+    return found
 
 
 class Daemon(proofs.Daemon):

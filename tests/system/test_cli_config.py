@@ -120,14 +120,14 @@ def test_apply_is_idempotent_and_shows_a_generated_secret_once(run: Run, tmp_pat
     (tmp_path / "shop.yaml").write_text(SHOP)
 
     first = run("subscriptions", "apply", "shop.yaml")
-    written = (tmp_path / ".leveret" / "subscriptions.json").stat()
+    written = (tmp_path / ".leveret" / "leveret.db").stat()
     second = run("subscriptions", "apply", "shop.yaml")
 
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert "secret of acme/shop, shown this once: whsec_" in first.stdout
     assert "1 added, 0 changed, 0 unchanged, 0 removed" in first.stdout
     assert second.stdout == "0 added, 0 changed, 1 unchanged, 0 removed\n"
-    after = (tmp_path / ".leveret" / "subscriptions.json").stat()
+    after = (tmp_path / ".leveret" / "leveret.db").stat()
     assert (after.st_ino, after.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 

@@ -19,6 +19,7 @@ from tests.system.daemon import (
     all_delivered,
     deliveries,
     requests_of,
+    shown,
     to,
     until,
 )
@@ -165,8 +166,7 @@ async def test_gone_disables_the_subscription(
     assert entry["reason"] == "disabled"
     await all_delivered(receiver, "/ok/stays", [first, second])
     assert [r.webhook_id for r in requests_of(receiver, target)] == [first]
-    [stored] = [e for e in await shared.entries() if e.label == target]
-    assert not stored.enabled
+    [stored] = await shown(shared.entries, lambda e: e.label == target and not e.enabled)
     assert "410" in str(stored.disabled_reason)
 
 

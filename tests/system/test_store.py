@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from bench.postgres import Postgres
 from tests.receiver import Receiver
 from tests.system.daemon import (
-    LOOK_S,
-    PATIENCE_S,
     Daemon,
     EventPublisher,
     all_delivered,
     requests_of,
     running,
+    shown,
     to,
     until,
 )
 
-T = TypeVar("T")
 NOTE = "the store cannot be"  #: how ``/readyz`` begins to say it, still answering 200
 
 
@@ -48,14 +44,6 @@ def put_back(path: Path, copy: Path) -> None:
     shutil.copyfile(copy, fresh := path.with_name("fresh.db"))
     fresh.chmod(0o600)
     fresh.replace(path)
-
-
-async def shown(look: Callable[[], Awaitable[Iterable[T]]], fits: Callable[[T], bool]) -> Sequence[T]:
-    """Look until something fits; return all that does."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process tells)
-            await asyncio.sleep(LOOK_S)
-    return found
 
 
 @pytest.fixture
