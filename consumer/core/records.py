@@ -60,13 +60,18 @@ def parked_row(entry: ParkedEntry) -> ParkedRow:
         type=_short(shown["type"]),
         subscription_ids=() if delivery is None else tuple(delivery.targets),
         reason=entry.reason.value,
-        detail=printable(entry.detail)[:DETAIL_MAX],
+        detail=short(entry.detail),
         code=_short(shown["last_failure_code"]),
         attempts=0 if delivery is None else delivery.attempts_made,
         arrived_at=None if delivery is None else delivery.event.arrived_at,
         parked_at=entry.parked_at,
         expires_at=entry.parked_at + entry.ttl_s,
     )
+
+
+def short(text: str) -> str:
+    """Return a reason, which may hold an endpoint's own words, as one safe line of bounded length."""
+    return printable(text)[:DETAIL_MAX]
 
 
 def _short(value: object) -> str | None:

@@ -36,18 +36,17 @@ class Follower:
 
     async def run(self) -> None:
         """Follow for ever; a store that is away, or a bug here, stops no delivery."""
-        await self.reload()
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._registry.owing.wait(), POLL_S)
-            self._registry.owing.clear()  # what the store does not take is owed until the next look
             try:
                 await self._look()
             except Exception as error:
                 self._observe.task_failed("store", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._registry.owing.wait(), POLL_S)
+            self._registry.owing.clear()  # what the store does not take is owed until the next look
 
     async def _look(self) -> None:
-        if await self._registry.stale() or not self.loaded.is_set():
+        if not self.loaded.is_set() or await self._registry.stale():
             await self.reload()
         await self._registry.settle()
 

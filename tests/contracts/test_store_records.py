@@ -218,7 +218,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
 
 
 async def test_a_producers_words_do_no_harm(place: Place) -> None:
-    """FAULTS 8, 51: what a message that cannot be read said of itself is written short and safe."""
+    """FAULTS 8, 51: what a strange message, or an endpoint, says is written short and safe."""
     desk = Desk(place)
     raw = RawMessage(
         body=b"",
@@ -232,8 +232,15 @@ async def test_a_producers_words_do_no_harm(place: Place) -> None:
     )
 
     desk.recorder.parked(entry)
+    shop_ = await subscription(desk)
+    desk.recorder.endpoint(shop_, "disabled", epoch=0, reason="gone\x00\ud800" + "x" * 5_000)
     await desk.recorder.finish()
+    await desk.store.disable(shop_.id, "gone\x00\ud800")
 
+    assert [(s.reason[:15], len(s.reason)) for s in await desk.store.endpoint_states()] == [
+        ("gone\\x00\\ud800x", 1_000)
+    ]
+    assert [e.disabled_reason for e in await desk.store.entries()] == ["gone\\x00\\ud800"]
     [line] = await desk.store.parked_index()
     assert line.event_id == raw.message_id
     assert (line.detail, line.subscription_ids, line.attempts) == ("\\x00no", (), 0)

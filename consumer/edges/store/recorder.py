@@ -14,7 +14,7 @@ from typing import Protocol
 
 from consumer.core.errors import LeveretError
 from consumer.core.parked import ParkedEntry
-from consumer.core.records import EndpointState, ParkedRow, parked_row
+from consumer.core.records import EndpointState, ParkedRow, parked_row, short
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.edges.store.records import Batch
 from consumer.flow.observe import Observer
@@ -69,7 +69,7 @@ class StoreRecorder:
             state=state,
             epoch=epoch,
             since=self._now(),
-            reason=reason,
+            reason=short(reason),
         )
         self._work.set()
 

@@ -16,6 +16,8 @@ from sqlalchemy import Row
 from consumer.core import schema
 from consumer.core.errors import ConfigError
 from consumer.core.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
+from consumer.core.subscription import Subscription
+from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import StoredEntry
 
 _COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
@@ -97,6 +99,19 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
         return StoredEntry.model_validate({**rest, **values})
     except (ValueError, TypeError) as error:
         raise ConfigError("\n".join(_faults(error, kept, where))) from None
+
+
+def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
+    """Return the subscription of a row; one whose secrets cannot be opened is locked.
+
+    Raises:
+        ConfigError: the row is damaged, or names a policy that is gone; one line per fault.
+    """
+    entry = to_entry(kept, ring, where)
+    try:
+        return entry.build(rules)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {kept.tenant}/{kept.name}: {error}") from None
 
 
 def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:

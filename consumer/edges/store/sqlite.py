@@ -42,7 +42,6 @@ _MEANINGS = {
     sqlite3.SQLITE_PERM: "cannot be opened; check the rights of file and folder",
 }
 
-
 _CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
 
@@ -95,8 +94,9 @@ class SqliteDatabase(Database):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
     def _made(self) -> None:
-        with suppress(FileExistsError):
-            os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        if not self._mark.exists():
+            with suppress(OSError):  # a disk that takes no mark is told by what is written next
+                os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT, 0o600))
         # Kept in the file; a backup may be without it. Where it fails for now, the next process does it.
         name = f"file:{quote(str(self.path.absolute()))}?mode=rw"
         with suppress(sqlite3.Error), closing(sqlite3.connect(name, uri=True)) as connection:

@@ -22,7 +22,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError, StoreUnavailable
-from consumer.core.records import EndpointState, ParkedRow
+from consumer.core.records import EndpointState, ParkedRow, short
 from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.core.subscription_model import SubscriptionRules
@@ -30,7 +30,7 @@ from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.records import Records, delete_ids
-from consumer.edges.store.rows import Kept, resealed, to_entry, to_row
+from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
@@ -167,7 +167,7 @@ class SqlStore:
         statement = (
             update(SUBSCRIPTIONS)
             .where(table.id == subscription_id, table.enabled)
-            .values(enabled=False, disabled_reason=reason, disabled_at=at, version=table.version + 1)
+            .values(enabled=False, disabled_reason=short(reason), disabled_at=at, version=table.version + 1)
         )
         async with self._database.writing() as connection:
             if (await connection.execute(statement)).rowcount:
@@ -254,12 +254,9 @@ class SqlStore:
                 built[row.id] = before
                 continue
             try:
-                built[row.id] = (row, to_entry(row, ring, self.where).build(self._rules))
+                built[row.id] = (row, to_subscription(row, ring, self._rules, self.where))
             except ConfigError as error:
-                text = str(error)
-                faults.append(
-                    text if text.startswith(self.where) else f"{self.where}: {row.tenant}/{row.name}: {text}"
-                )
+                faults.append(str(error))
         if faults:
             raise ConfigError("\n".join(faults))
         return built
