@@ -26,8 +26,12 @@ $(READY): requirements-dev.lock pyproject.toml scripts/make-venv.sh
 broker-install: $(READY) ## Install a RabbitMQ server with apt when there is none; starts no system broker
 	@sh scripts/broker-install.sh
 
+.PHONY: postgres-install
+postgres-install: $(READY) ## Install a PostgreSQL server with apt when there is none; starts no system database
+	@sh scripts/postgres-install.sh
+
 .PHONY: test
-test: lint broker-install ## Everything that CI checks: style, types, layers, tests with coverage
+test: lint broker-install postgres-install ## Everything that CI checks: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
 
@@ -52,6 +56,10 @@ run: $(READY) ## Run the daemon (on the private broker unless LEVERET_AMQP_URL o
 prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_core $(PROVE)
+
+.PHONY: prove-newcomer
+prove-newcomer: broker-install postgres-install ## Measure the first hour's promises; writes build/prove-newcomer.json
+	$(BIN)/python -m bench.prove_newcomer $(PROVE)
 
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions

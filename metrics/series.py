@@ -89,7 +89,7 @@ class Series:
         self.tenant_jobs = self._counter("tenant_jobs", text, "tenant")
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | paced | saturated | slow
+        # reason: breaker | locked | paced | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -115,6 +115,12 @@ class Series:
 
     def _add_daemon(self) -> None:
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
+        text = "Subscriptions whose secrets cannot be decrypted: what comes for them is parked."
+        self.locked = self._gauge("subscriptions_locked", text)
+        text = "1 while the store can be read and written; delivery goes on without it."
+        self.store_up = self._gauge("store_up", text)
+        text = "Lines of the index of parked entries that were given up while the store was away."
+        self.records_dropped = self._counter("records_dropped", text)
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
 

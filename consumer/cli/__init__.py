@@ -12,6 +12,7 @@ from consumer.cli.broker import app as broker
 from consumer.cli.config import app as config
 from consumer.cli.parked import app as parked
 from consumer.cli.run import run
+from consumer.cli.store import app as store
 from consumer.cli.subscriptions import app as subscriptions
 from consumer.cli.topology import app as topology
 from consumer.core.plain import printable
@@ -28,6 +29,7 @@ app.add_typer(topology, name="topology")
 app.add_typer(config, name="config")
 app.add_typer(subscriptions, name="subscriptions")
 app.add_typer(parked, name="parked")
+app.add_typer(store, name="store")
 
 
 def main() -> None:

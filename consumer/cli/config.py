@@ -62,7 +62,10 @@ def _value_at(settings: BaseModel, path: tuple[str, ...]) -> object:
     for part in path:
         value = getattr(value, part)
     secret = getattr(value, "get_secret_value", None)
-    return mask_url(secret()) if secret is not None else value
+    if secret is None:
+        return value
+    text = secret()
+    return mask_url(text) if "://" in text else "***"
 
 
 def mask_url(text: str) -> str:

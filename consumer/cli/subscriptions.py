@@ -1,13 +1,14 @@
 """``leveret subscriptions apply | list``: put a subscriptions file into the store, and look at what is there.
 
-Data flow: YAML file -> parse_subscriptions -> FileStore.apply -> what changed; a daemon sees it in a second.
+Data flow: YAML file -> parse_subscriptions -> merge, in the store -> what changed; a daemon sees it in 1 s.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,17 @@ import typer
 
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
 from consumer.core.errors import ConfigError
+from consumer.core.signing import format_secret
 from consumer.core.subscription import endpoint_id
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.core.urls import show_url
-from consumer.edges.store import FileStore
-from consumer.settings import load_settings
+from consumer.edges.store import Step, open_store
+from consumer.settings import Settings, load_settings
+
+SECRET_BYTES = 32
+"""Length of a generated secret. Source: SW-09 (24 to 64 bytes)."""
 
 app = typer.Typer(help="Who gets which events.", no_args_is_help=True)
 
@@ -39,8 +44,9 @@ def apply(file: File, prune: Prune = False, enable: Enable = False, as_json: AsJ
         settings = load_settings()
         rules = settings.subscription_rules()
         parsed = parse_subscriptions(_read(file), file, rules)
-        store = FileStore(settings.home, rules)
-        merged = asyncio.run(store.apply(parsed.entries, prune=prune, enable=enable))
+        merged = asyncio.run(
+            _change(settings, lambda kept: merge(kept, parsed.entries, _secret, prune=prune, enable=enable))
+        )
     for warning in parsed.warnings:
         warn(warning)
     for entry in merged.still_disabled:
@@ -56,9 +62,29 @@ def list_(as_json: AsJson = False) -> None:
     with errors_in_one_line():
         settings = load_settings()
         rules = settings.subscription_rules()
-        rows = [_row(entry, rules) for entry in FileStore(settings.home, rules).entries()]
+        rows = [_row(entry, rules) for entry in asyncio.run(_entries(settings))]
     columns = ("tenant", "name", "url", "events", "enabled", "retry", "id")
     print_rows(columns, rows, as_json=as_json, empty="no subscriptions; see leveret subscriptions apply FILE")
+
+
+async def _change(settings: Settings, step: Step) -> Merge:
+    store = open_store(settings)
+    try:
+        return await store.change(step)
+    finally:
+        await store.close()
+
+
+async def _entries(settings: Settings) -> Sequence[StoredEntry]:
+    store = open_store(settings)
+    try:
+        return await store.entries()
+    finally:
+        await store.close()
+
+
+def _secret() -> str:
+    return format_secret(secrets.token_bytes(SECRET_BYTES))
 
 
 def _read(file: str) -> str:

@@ -23,7 +23,7 @@ class Subscription:
     name: str
     url: str
     events: Sequence[str]  #: AMQP topic patterns on the event type
-    keys: Sequence[SigningKey]  #: newest first; each signs every webhook
+    keys: Sequence[SigningKey]  #: newest first; each signs every webhook; none where it is locked
     retry: RetryPolicy
     breaker: BreakerPolicy
     on_status: Mapping[str, StatusRule] = field(default_factory=dict)  #: "404" or "5xx" -> rule
@@ -31,6 +31,7 @@ class Subscription:
     timeout_s: float = 15.0  #: total deadline of one attempt
     headers: Sequence[tuple[str, str]] = ()  #: sent with every webhook
     enabled: bool = True
+    locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
 
 
 def subscription_id(tenant: str, name: str) -> str:

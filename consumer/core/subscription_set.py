@@ -6,25 +6,43 @@ Data flow: kept entries + entries of a file -> merge -> Merge (the next set, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from consumer.core.errors import ConfigError
+from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
-from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry
+from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry, SubscriptionRules
 
 
 class StoredEntry(SubscriptionEntry):
     """An entry as it is kept: always with secrets, and with what the daemon noted."""
 
-    secrets: Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=SECRETS_MAX)]
-    """Secrets, newest first; nothing is ever sent unsigned."""
+    secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
+    """Secrets, newest first; nothing is ever sent unsigned. None at all where they are locked."""
     disabled_reason: str | None = None
     """Why the daemon disabled it; absent: it did not."""
     disabled_at: str | None = None
     """When it did so, RFC 3339."""
+
+    locked: Annotated[str | None, Field(exclude=True)] = None
+    """Why its secrets cannot be decrypted; they are kept as they are until new ones are given. FAULTS 69."""
+
+    @model_validator(mode="after")
+    def _check_signable(self) -> StoredEntry:
+        if not self.secrets and self.locked is None:
+            raise ValueError("secrets: is empty; an entry that is kept has one at least")
+        return self
+
+    def build(self, rules: SubscriptionRules) -> Subscription:
+        """Return the subscription; one that is locked has no key, and says why.
+
+        Raises:
+            ConfigError: the retry policy is unknown or cannot be changed in this way.
+        """
+        return replace(super().build(rules), locked=self.locked)
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""
@@ -102,11 +120,15 @@ def _place(
     enable: bool,
 ) -> StoredEntry:
     own = entry.secrets or (old.secrets if old is not None else ())
-    notes: dict[str, object] = {"secrets": own or (SecretStr(make_secret()),), "name": entry.label}
+    notes: dict[str, object] = {"name": entry.label}
+    if old is not None and old.locked is not None and not own:
+        notes |= {"secrets": (), "locked": old.locked}
+    else:
+        notes["secrets"] = own or (SecretStr(make_secret()),)
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
-    if not own:
+    if not own and new.locked is None:
         steps.generated.append(new)
     if entry.enabled and new.disabled_reason is not None:
         steps.still_disabled.append(new)

@@ -135,6 +135,8 @@ class Deliverer:
         single = replace(message, targets=(target,))
         if not subscription.enabled:
             return self._outbox.park_delivery(single, ParkReason.DISABLED, "the subscription is disabled")
+        if subscription.locked is not None:
+            return self._outbox.park_delivery(single, ParkReason.LOCKED, subscription.locked)
         if now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
             return self._outbox.park_delivery(single, ParkReason.EXPIRED, age_text(message, now))
         return None

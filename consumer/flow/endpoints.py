@@ -21,7 +21,8 @@ from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.observe import Observer
-from consumer.flow.world import Bounds
+from consumer.flow.world import Bounds, Unrecorded
+from consumer.ports import Recorder
 
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
@@ -50,7 +51,7 @@ class Hold(NamedTuple):
     """Not now; no attempt is spent."""
 
     defer: Defer
-    reason: str  #: breaker | paced | slow | saturated
+    reason: str  #: breaker | paced | slow | saturated | locked
 
 
 Admission: TypeAlias = Send | Wait | Hold
@@ -104,6 +105,8 @@ class Endpoint:
             reserved: It comes back at the time that this endpoint's clock gave it.
         """
         policy = self.subscription.breaker
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             full = self.in_flight >= self.subscription.concurrency
             if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
@@ -137,6 +140,8 @@ class Endpoint:
             epoch: Of the breaker when it was admitted.
             now: Unix seconds.
         """
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
         if now < self.pace.held_until:
@@ -260,10 +265,17 @@ class Endpoint:
 class Endpoints:
     """Every endpoint that this worker has met, by subscription."""
 
-    def __init__(self, bounds: Bounds, observe: Observer, sample: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        observe: Observer,
+        sample: Callable[[], float],
+        record: Recorder | None = None,
+    ) -> None:
         self._bounds = bounds
         self._observe = observe
         self._sample = sample
+        self._record = Unrecorded() if record is None else record
         self._known: dict[str, Endpoint] = {}
 
     def of(self, subscription: Subscription) -> Endpoint:
@@ -278,6 +290,7 @@ class Endpoints:
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
         self._observe.series.breakers.labels(started.state).inc()
+        self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
 
     def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
@@ -308,3 +321,4 @@ class Endpoints:
         known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
         if known and endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+            self._record.endpoint(endpoint.subscription, endpoint.state, epoch=endpoint.breaker.epoch)

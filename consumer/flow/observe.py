@@ -35,6 +35,8 @@ class Observer:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
+        series.store_up.set(1)
+        self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -196,23 +198,49 @@ class Observer:
         else:
             self.log.warning("pressure.began", reason=reason)
 
-    def reloaded(self, enabled: int, disabled: int) -> None:
+    def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """The subscriptions in memory are those of the store."""
         self.series.reloads.labels("ok").inc()
         self.series.subscriptions.labels("true").set(enabled)
         self.series.subscriptions.labels("false").set(disabled)
-        self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled)
+        self.series.locked.set(locked)
+        self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled, locked=locked)
 
-    def reload_failed(self, error: Exception, *, repeated: bool = False) -> None:
-        """The store could not be read or written; delivery goes on with what is in memory.
+    def subscription_locked(self, subscription: Subscription) -> None:
+        """Its secrets cannot be decrypted; nothing is sent to it."""
+        self.log.error(
+            "subscription.locked",
+            tenant=subscription.tenant,
+            subscription_id=subscription.id,
+            detail=subscription.locked,
+        )
+
+    def reload_failed(self, error: Exception) -> None:
+        """The subscriptions could not be loaded; delivery goes on with what is in memory."""
+        self.series.reloads.labels("failed").inc()
+        self.store_failed("read", error)
+
+    def store_failed(self, step: str, error: Exception) -> None:
+        """The store is away, or what it holds is wrong; the same fault is logged once.
 
         Args:
+            step: ``read`` or ``write``.
             error: What is wrong.
-            repeated: The look before found the same, and it is logged already.
         """
-        self.series.reloads.labels("failed").inc()
-        if not repeated:
-            self.log.error("subscriptions.reload_failed", detail=str(error))
+        self.series.store_up.set(0)
+        if self.store_faults.get(step) != str(error):
+            self.store_faults[step] = str(error)
+            self.log.error("store.failed", step=step, detail=str(error))
+
+    def store_worked(self, step: str) -> None:
+        """The store could be read (or written), perhaps again."""
+        if self.store_faults.pop(step, None) is not None:
+            self.log.info("store.recovered", step=step)
+            self.series.store_up.set(0 if self.store_faults else 1)
+
+    def records_dropped(self, count: int) -> None:
+        """Lines of the index of parked entries were given up: the store has been away for long."""
+        self.series.records_dropped.inc(count)
 
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""

@@ -122,14 +122,18 @@ class Overflow:
         )
 
     async def _archive_entry(self, raw: RawMessage) -> None:
+        entry_id = None
         try:
-            shown: dict[str, object] = entry_as_dict(read_entry(raw))
+            entry = read_entry(raw)
+            entry_id, shown = entry.id, entry_as_dict(entry)
         except BadEvent as bad:
             shown = _shown_raw(raw, bad.detail)
         except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot write
             shown = _shown_raw(raw, _unreadable(error))
         shown["body_base64"] = base64.b64encode(raw.body).decode()
         await self._archive.append(shown)
+        if entry_id is not None:
+            self._world.record.unparked(entry_id)
         self._world.observe.entry_expired(shown)
 
     def _is_own_queue(self, queue: str) -> bool:

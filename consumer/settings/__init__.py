@@ -16,6 +16,7 @@ from consumer.settings.sections import (
     RetrySettings,
     SendingSettings,
     SourceSettings,
+    StoreSettings,
     TopologySettings,
     WindowsSettings,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "SendingSettings",
     "Settings",
     "SourceSettings",
+    "StoreSettings",
     "TopologySettings",
     "WindowsSettings",
     "load",
