@@ -5,14 +5,17 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import structlog
 
+from consumer.core.fairness import Standing
 from consumer.core.model import Attempt, Defer, Delivered, Drop, Event, Kind, Outcome, Park, ParkReason, Retry
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
-from metrics.series import Series, Tally, attempt_label
+from consumer.flow.tenants import Tenants
+from metrics.series import Series, Tally, attempt_label, code_label
 
 
 class Attempted(NamedTuple):
@@ -23,6 +26,7 @@ class Attempted(NamedTuple):
     attempt: Attempt
     outcome: Outcome
     verdict: Delivered | Retry | Park | Drop
+    previous: Attempt | None = None  #: of the same delivery
 
 
 class Observer:
@@ -41,8 +45,10 @@ class Observer:
             name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
-        self._tenant_jobs: dict[str, Tally] = {}
         self._deferrals: dict[str, Tally] = {}
+        self._delivery = series.delivery
+        self._tenants = Tenants(series)
+        self._tenant_jobs = self._tenants.jobs
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
@@ -56,11 +62,9 @@ class Observer:
         """Count one started job of a tenant."""
         tally = self._tenant_jobs.get(tenant)
         if tally is None:
-            label = self.series.tenant_label(tenant)
-            tally = self._tenant_jobs.get(label)
-            if tally is None:
-                tally = self._tenant_jobs[label] = self.series.tally(self.series.tenant_jobs.labels(label))
-        tally.inc()
+            self._tenants.job(tenant)
+        else:
+            tally.inc()
 
     def event_unrouted(self, event: Event) -> None:
         """No enabled subscription wants it: counted, not parked."""
@@ -85,6 +89,8 @@ class Observer:
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
         self._duration[name].observe(attempt.duration_s)
+        if done.previous is not None:
+            self.series.attempt_gap.observe(attempt.at - done.previous.at - done.previous.duration_s)
         fields: dict[str, Any] = {
             "event_id": done.event.id,
             "subscription_id": done.subscription.id,
@@ -99,17 +105,14 @@ class Observer:
         }
         if name == "delivered":
             self._delivered.inc()
+            self._delivery.observe(attempt.at + attempt.duration_s - done.event.arrived_at)
             if attempt.number == 1:
                 self._first_ok.inc()
             else:
                 self.series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
             self.log.info("delivery.attempted", **fields)
             return
-        label = attempt_label(attempt.number)
-        self.series.attempts_by_number.labels(label, "failed").inc()
-        if isinstance(done.verdict, Retry):
-            self.series.retries.labels(label).inc()
-            self.series.retry_wait.observe(wait_s)
+        self._count_failure(done, wait_s)
         fields |= {
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
             "retryable": isinstance(done.verdict, Retry),
@@ -117,6 +120,14 @@ class Observer:
             "error": outcome.detail,
         }
         self.log.warning("delivery.attempted", **fields)
+
+    def _count_failure(self, done: Attempted, wait_s: float) -> None:
+        series, outcome, label = self.series, done.outcome, attempt_label(done.attempt.number)
+        series.attempts_by_number.labels(label, "failed").inc()
+        series.failures.labels(code_label(outcome.kind.value, outcome.status)).inc()
+        if isinstance(done.verdict, Retry):
+            series.retries.labels(label).inc()
+            series.retry_wait.observe(wait_s)
 
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
         """A target may not be sent now; no attempt is spent."""
@@ -134,23 +145,42 @@ class Observer:
 
     # ends
 
-    def parked(self, reason: ParkReason, detail: str, **ids: object) -> None:
-        """Something was parked (confirmed)."""
+    def parked(self, reason: ParkReason, detail: str, *, last: Attempt | None = None, **ids: object) -> None:
+        """Something was parked (confirmed).
+
+        Args:
+            reason: Why.
+            detail: In words.
+            last: The last attempt that is remembered, of a delivery.
+            ids: What it was; ``subscription_id`` and ``tenant`` of a delivery.
+        """
         self.series.parked.labels(reason.value).inc()
         if "subscription_id" in ids:
+            code = "none" if last is None else code_label(last.kind.value, last.status)
             self.series.deliveries.labels("parked").inc()
+            self.series.parked_by_code.labels(code).inc()
+            self._tenants.parked(str(ids.get("tenant")))
+            ids["last_failure_code"] = code
         else:
             self.series.events.labels("bad").inc()
         self.log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
+
+    def replayed(self, tenant: str, age_s: float | None) -> None:
+        """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
+        self._tenants.replayed(tenant)
+        if age_s is not None:
+            self.series.parked_age.labels("replayed").observe(age_s)
 
     def cancelled(self, event: Event, target: str, reason: str) -> None:
         """Nothing is owed any more."""
         self.series.deliveries.labels("cancelled").inc()
         self.log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
 
-    def entry_expired(self, entry: dict[str, object]) -> None:
-        """A parked entry reached its TTL and was archived."""
+    def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
+        """A parked entry reached its TTL and was archived, *age_s* after it was parked."""
         self.series.deliveries.labels("archived").inc()
+        if age_s is not None:
+            self.series.parked_age.labels("archived").observe(age_s)
         self.log.warning(
             "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
         )
@@ -178,6 +208,29 @@ class Observer:
         )
 
     # the daemon
+
+    def tenants_known(self, tenants: Iterable[str]) -> None:
+        """These have subscriptions: their series begin at 0, not with the first event."""
+        self._tenants.know(tenants)
+
+    def looked(self, standings: Mapping[str, Standing], now: float, *, ready: bool) -> None:
+        """Bring the gauges up to date that follow what the worker holds."""
+        self._tenants.look(standings, now)
+        self.series.ready.set(ready)
+
+    def queues_sized(self, totals: Mapping[str, int], oldest_parked_s: float) -> None:
+        """The queues were looked at; no *totals* when they could not be: no figure beats an old one."""
+        if not totals:
+            self.series.queue_messages.clear()
+            return
+        for label, total in totals.items():
+            self.series.queue_messages.labels(label).set(total)
+        self.series.parked_oldest.set(oldest_parked_s)
+
+    def broker_unreachable(self, connection: str, error: Exception) -> None:
+        """No broker of the list took the connection."""
+        self.series.connect_failures.labels(connection).inc()
+        self.log.warning("broker.unreachable", connection=connection, detail=str(error))
 
     def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
         """A publish was not confirmed; it is tried again after *wait_s*, the source stays unacked."""

@@ -72,4 +72,5 @@ class Registry:
         self._all = fresh
         self._matcher = Matcher(fresh.values())
         enabled = sum(s.enabled for s in fresh.values())
+        self._observe.tenants_known(dict.fromkeys(s.tenant for s in fresh.values()))
         self._observe.reloaded(enabled, len(fresh) - enabled)

@@ -27,6 +27,7 @@ from consumer.settings.sections import (
     EventsSettings,
     LimitsSettings,
     LogSettings,
+    MetricsSettings,
     RetrySettings,
     SendingSettings,
     SourceSettings,
@@ -96,6 +97,8 @@ class Settings(BaseSettings):
     """The breaker of endpoints whose subscription says nothing."""
     egress: EgressSettings = Field(default_factory=EgressSettings)
     """Where webhooks may go."""
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)
     """The log on stderr."""
 
