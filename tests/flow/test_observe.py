@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from itertools import product
 from typing import Any
 
@@ -110,6 +112,26 @@ def test_every_kind_has_its_series_from_the_start() -> None:
     desk = Desk()
 
     assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in Kind)
+    assert all(desk.count("parked_total", reason=reason.value) == 0 for reason in ParkReason)
+    for number in (*map(str, range(1, 10)), "10+"):
+        assert desk.count("attempts_by_number_total", attempt=number, result="delivered") == 0
+        assert desk.count("retries_total", attempt=number) == 0
+
+
+def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
+    """Each closed set that metrics/series.py names is there from the start, and no value beside it."""
+    desk = Desk()
+    noted = re.findall(
+        r"# (\w+): ([\w |]+\|[\w |]+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\._(\w+)\(\s*\"(\w+)\"",
+        inspect.getsource(Series),
+    )
+    counters = [(label, values, name) for label, values, kind, name in noted if kind == "counter"]
+    assert len(counters) >= 7
+    for label, values, name in counters:
+        for value in values.split(" | "):
+            labels = {label: value}
+            if name != "attempts_by_number":
+                assert desk.count(f"{name}_total", **labels) == 0, (name, value)
 
 
 @pytest.mark.parametrize(
