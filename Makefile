@@ -26,10 +26,18 @@ $(READY): requirements-dev.lock pyproject.toml scripts/make-venv.sh
 broker-install: $(READY) ## Install a RabbitMQ server with apt when there is none; starts no system broker
 	@sh scripts/broker-install.sh
 
+.PHONY: prometheus-install
+prometheus-install: ## Install Prometheus and promtool with apt when there are none; starts no system service
+	@sh scripts/prometheus-install.sh
+
 .PHONY: test
-test: lint broker-install ## Everything that CI checks: style, types, layers, tests with coverage
+test: lint broker-install prometheus-install ## Everything that CI checks: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
+
+.PHONY: dashboard
+dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/panels.py
+	$(BIN)/python -m grafana.generate
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers

@@ -27,7 +27,20 @@ VARIABLES: Mapping[str, str] = {
 }
 """What the variables stand for where no Grafana fills them in: everything, and four scrapes 5 s apart."""
 
-_SAMPLE = re.compile(r"\bleveret_[a-z_]+\b")
+SAMPLE = re.compile(r"\bleveret_[a-z_]+\b")
+
+
+def filled(promql: str) -> str:
+    """Return a query of the dashboard as Prometheus takes it, all jobs and instances together.
+
+    Raises:
+        ValueError: a variable is left that :data:`VARIABLES` does not know.
+    """
+    for name, value in VARIABLES.items():
+        promql = promql.replace(name, value)
+    if "$" in promql:
+        raise ValueError(f"an unknown variable: {promql}")
+    return promql
 
 
 class Kind(StrEnum):
@@ -53,16 +66,9 @@ class Query:
         """The expression with Grafana's variables in it."""
         return self.expr.replace("@", ON)
 
-    def filled(self) -> str:
-        """Return the expression as Prometheus takes it, all jobs and instances together."""
-        text = self.promql
-        for name in sorted(VARIABLES, key=len, reverse=True):
-            text = text.replace(name, VARIABLES[name])
-        return text
-
     def series(self) -> set[str]:
         """Return the names of the samples that it reads."""
-        return set(_SAMPLE.findall(self.expr))
+        return set(SAMPLE.findall(self.expr))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +118,6 @@ def all_queries(rows: tuple[RowSpec, ...]) -> Iterator[tuple[PanelSpec, Query]]:
             unknown = query.series() - known
             if unknown or not query.series():
                 raise ValueError(f"{panel.title}: no series of ours: {sorted(unknown) or query.expr}")
-            if len(_SAMPLE.findall(query.expr)) != query.expr.count("{@"):
+            if len(SAMPLE.findall(query.expr)) != query.expr.count("{@"):
                 raise ValueError(f"{panel.title}: a selector without @: {query.expr}")
             yield panel, query

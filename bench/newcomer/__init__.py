@@ -1,0 +1,1 @@
+"""Proofs of the first hour: what a newcomer sees, types and finds."""
