@@ -256,9 +256,15 @@ PARKED = RowSpec(
             runbook="parked-grows",
         ),
         PanelSpec(
-            title="Age of the oldest entry",
-            text="After [topology] parked_ttl_s, 7 days by default, an entry is archived.",
-            queries=(Query("max(leveret_parked_oldest_seconds{@})", "oldest"),),
+            title="Not empty for",
+            text="No parked entry is older than this. After 7 days ([topology] parked_ttl_s) it is archived.",
+            queries=(
+                Query(
+                    "time() - max(max_over_time(leveret_parked_empty_timestamp_seconds{@}[7d]) > 0)",
+                    "not empty for",
+                ),
+            ),
+            kind=Kind.BARS,
             unit="s",
             warn=345_600,
             bad=518_400,

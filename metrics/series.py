@@ -121,8 +121,8 @@ class Series:
         # way: replayed | archived
         text = "How long a delivery stood in the parked queue, when it left."
         self.parked_age = self._spread("parked_age_seconds", text, PARKED_S, "way")
-        text = "Age of the oldest parked entry, looked at once a minute; 0 when there is none."
-        self.parked_oldest = self._gauge("parked_oldest_seconds", text)
+        text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
+        self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
 
     def _add_tenants(self) -> None:
         self.tenant_jobs = self._counter("tenant_jobs", "Jobs started, by tenant.", "tenant")

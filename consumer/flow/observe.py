@@ -219,14 +219,15 @@ class Observer:
         self._tenants.look(standings, now)
         self.series.ready.set(ready)
 
-    def queues_sized(self, totals: Mapping[str, int], oldest_parked_s: float) -> None:
-        """The queues were looked at; no *totals* when they could not be: no figure beats an old one."""
+    def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
+        """The queues were looked at, at *now*; no *totals* when they could not be: none beat old ones."""
         if not totals:
             self.series.queue_messages.clear()
             return
         for label, total in totals.items():
             self.series.queue_messages.labels(label).set(total)
-        self.series.parked_oldest.set(oldest_parked_s)
+        if totals.get("parked") == 0:
+            self.series.parked_empty.set(int(now))
 
     def broker_unreachable(self, connection: str, error: Exception) -> None:
         """No broker of the list took the connection."""

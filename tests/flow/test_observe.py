@@ -299,13 +299,23 @@ def test_a_delivery_is_timed_from_the_events_arrival() -> None:
 def test_sizes_that_cannot_be_read_are_not_shown() -> None:
     """No figure is better than an old one."""
     desk = Desk()
-    desk.observe.queues_sized({"parked": 3, "wait": 0}, 12.5)
+    desk.observe.queues_sized({"parked": 3, "wait": 0}, START)
     assert desk.count("queue_messages", queue="parked") == 3
-    assert desk.count("parked_oldest_seconds") == 12.5
 
-    desk.observe.queues_sized({}, 0.0)
+    desk.observe.queues_sized({}, START + 10)
 
     assert desk.count("queue_messages", queue="parked") is None
+
+
+def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
+    """S1-10: the age of what is parked now has a bound; a look that failed says nothing of it."""
+    desk = Desk()
+    seen = []
+    for at, totals in enumerate(({"parked": 0}, {"parked": 0}, {"parked": 3}, {})):
+        desk.observe.queues_sized(totals, START + at)
+        seen.append(desk.count("parked_empty_timestamp_seconds"))
+
+    assert seen == [START, START + 1, START + 1, START + 1]
 
 
 def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:

@@ -20,7 +20,7 @@ from consumer.edges.broker.connect import (
     underlay,
 )
 from consumer.edges.broker.publisher import ConfirmingPublisher
-from consumer.edges.broker.sizes import QueueSizes
+from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -78,7 +78,6 @@ class BrokerEdge:
             WindowReader(window, observe, callbacks.deliver, self._window_broke) for window in options.windows
         ]
         self._instance = instance
-        self._sizes = QueueSizes(options.sized_queues, observe)
         self._listens = count()
         self._repair = asyncio.Event()
         self._declared = False
@@ -136,7 +135,10 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        side_tasks: list[Awaitable[None]] = [self._repairs(connection), self._sizes.follow(connection)]
+        side_tasks: list[Awaitable[None]] = [
+            self._repairs(connection),
+            follow_sizes(connection, self._options.sized_queues, self._observe),
+        ]
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
         tasks = [asyncio.ensure_future(t) for t in side_tasks]
