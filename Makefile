@@ -36,7 +36,7 @@ test: lint broker-install prometheus-install ## Everything that CI checks: style
 	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
 
 .PHONY: dashboard
-dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/panels.py
+dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
 	$(BIN)/python -m grafana.generate
 
 .PHONY: lint

@@ -1,6 +1,6 @@
 """What a panel is, in our words: a title, a sentence, PromQL on our own series, a unit, thresholds.
 
-Data flow: panels.py writes PanelSpec -> generate.py makes Grafana's JSON of it; tests and the proof ask real
+Data flow: rows_*.py write PanelSpec -> generate.py makes Grafana's JSON of it; tests and the proof ask real
 Prometheus each query with the variables filled in.
 """
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from metrics.series import Series
 
 ON = 'job=~"$job",instance=~"$instance"'
-"""What every selector begins with; written ``@`` in panels.py."""
+"""What every selector begins with; written ``@`` in the rows."""
 
 VARIABLES: Mapping[str, str] = {
     "$job": ".*",
