@@ -30,10 +30,18 @@ broker-install: $(READY) ## Install a RabbitMQ server with apt when there is non
 postgres-install: $(READY) ## Install a PostgreSQL server with apt when there is none; starts no system database
 	@sh scripts/postgres-install.sh
 
+.PHONY: prometheus-install
+prometheus-install: ## Install Prometheus and promtool with apt when there are none; starts no system service
+	@sh scripts/prometheus-install.sh
+
 .PHONY: test
-test: lint broker-install postgres-install ## Everything that CI checks: style, types, layers, tests with coverage
+test: lint broker-install postgres-install prometheus-install ## Everything that CI checks: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
+
+.PHONY: dashboard
+dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
+	$(BIN)/python -m grafana.generate
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers

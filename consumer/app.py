@@ -88,7 +88,7 @@ class Daemon:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
-        self.observe = Observer(Series(self._registry_of_series))
+        self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
         self._clock = SystemClock()
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
         self._store = open_store(settings)
@@ -269,6 +269,8 @@ class Daemon:
         while True:
             due = loop.time() + GAUGES_EVERY_S
             await asyncio.sleep(GAUGES_EVERY_S)
+            standings = self._deliverer.intake.standings()
+            self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
             series.loop_lag.set(max(0.0, loop.time() - due))
             for source, count in self._deliverer.intake.by_source().items():

@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import typer
+import yaml
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -139,6 +140,23 @@ def metrics_table() -> str:
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         rows.append((f"`{name}`", metric.type, "; ".join(labels), metric.documentation))
     return table(("name", "type", "labels", "meaning"), rows)
+
+
+# alerts
+
+
+def alerts_table() -> str:
+    """Every alert rule: when it fires, how bad it is, where to look."""
+    rows = []
+    for group in yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]:
+        for rule in group["rules"]:
+            notes = rule["annotations"]
+            link = f"[{notes['runbook_url'].partition('#')[2]}]({notes['runbook_url'].removeprefix('docs/')})"
+            when = f"`{_ONE_PARAGRAPH.sub(' ', rule['expr'].strip())}`"
+            rows.append(
+                (f"`{rule['alert']}`", rule["labels"]["severity"], when, rule.get("for", "at once"), link)
+            )
+    return table(("alert", "severity", "fires when", "for", "runbook"), rows)
 
 
 # log
@@ -269,6 +287,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "settings": settings_tables,
     "subscription": subscription_tables,
     "metrics": metrics_table,
+    "alerts": alerts_table,
     "log": log_table,
     "commands": cli_tables,
     "classification": classification,

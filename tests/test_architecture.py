@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("consumer", "topology", "metrics")
-ALL = (*PRODUCT, "tests", "bench")
+ALL = (*PRODUCT, "tests", "bench", "grafana", "deploy")
 
 FUNCTION_LINES = 40  #: without its docstring
 MODULE_LINES = 400

@@ -24,6 +24,7 @@ from consumer.core.delivery import (
 from consumer.core.errors import BadEvent
 from consumer.core.model import Kind, ParkReason, RawMessage
 
+_PARKED_AT = "leveret-parked-at"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
 
 
@@ -84,7 +85,7 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
         note = {
             "id": str(h["leveret-entry"]),
             "detail": str(h["leveret-detail"]),
-            "parked_at": h["leveret-parked-at"] / 1000,
+            "parked_at": h[_PARKED_AT] / 1000,
             "ttl_s": h["leveret-ttl"] / 1000,
         }
     except (KeyError, TypeError, ValueError) as error:
@@ -92,6 +93,17 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
     if is_wrapped(raw):
         return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
     return ParkedEntry(reason=reason, body=raw.body, delivery=read_delivery(raw), **note)
+
+
+def parked_mark(entry: ParkedEntry) -> dict[str, object]:
+    """Write when an entry was parked, for the worker that takes its replay."""
+    return {_PARKED_AT: to_ms(entry.parked_at)}
+
+
+def parked_for_s(raw: RawMessage, now: float) -> float | None:
+    """Return how long an entry was parked, by its own message or its replay's; None: it does not say."""
+    at = raw.headers.get(_PARKED_AT)
+    return max(now - at / 1000, 0.0) if isinstance(at, int) else None
 
 
 def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
@@ -181,6 +193,6 @@ def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
         "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
-        "leveret-parked-at": to_ms(note.at),
+        _PARKED_AT: to_ms(note.at),
         "leveret-ttl": to_ms(note.ttl_s),
     }

@@ -19,7 +19,7 @@ from pamqp.commands import Basic
 from consumer.core.delivery import UnknownVersion, headers_of
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import RawMessage
-from consumer.core.parked import ParkedEntry, read_entry
+from consumer.core.parked import ParkedEntry, parked_mark, read_entry
 from consumer.core.replay import replayed_delivery, replayed_headers
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
@@ -134,7 +134,7 @@ def _publication(entry: ParkedEntry, names: Names) -> Publication | Skipped:
             exchange=names.due,
             routing_key=names.direct_key(names.replay),
             body=entry.body,
-            headers=headers_of(delivery),
+            headers=headers_of(delivery) | parked_mark(entry),
             content_type=delivery.event.content_type,
         )
     raw = entry.raw

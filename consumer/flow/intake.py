@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from consumer.core.fairness import FairQueue
+from consumer.core.fairness import FairQueue, Standing
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -159,6 +159,15 @@ class Intake:
         """Unstarted messages by share, for the gauge."""
         counts = {"/".join(sorted(s)): len(q) for s, q in zip(SHARES, self._queues, strict=True)}
         return counts | {"held": len(self._held)}
+
+    def standings(self) -> dict[str, Standing]:
+        """Where every tenant stands that waits for its turn, over all shares."""
+        found: dict[str, Standing] = {}
+        for queue in self._queues:
+            for tenant, standing in queue.standings().items():
+                name = tenant or self._world.decode.default_tenant or ""
+                found[name] = standing.beside(found[name]) if name in found else standing
+        return found
 
     def pause(self) -> None:
         """Start nothing more."""

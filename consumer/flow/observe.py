@@ -5,14 +5,17 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import structlog
 
+from consumer.core.fairness import Standing
 from consumer.core.model import Attempt, Defer, Delivered, Drop, Event, Kind, Outcome, Park, ParkReason, Retry
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
-from metrics.series import Series, Tally, attempt_label
+from consumer.flow.tenants import Tenants
+from metrics.series import MAX_ATTEMPT_LABEL, Series, Tally, attempt_label, code_label
 
 
 class Attempted(NamedTuple):
@@ -23,6 +26,7 @@ class Attempted(NamedTuple):
     attempt: Attempt
     outcome: Outcome
     verdict: Delivered | Retry | Park | Drop
+    previous: Attempt | None = None  #: of the same delivery
 
 
 class Observer:
@@ -34,6 +38,7 @@ class Observer:
     def __init__(self, series: Series, log: Any = None) -> None:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
+        _begin_at_zero(series)
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         series.store_up.set(1)
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
@@ -43,8 +48,10 @@ class Observer:
             name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
-        self._tenant_jobs: dict[str, Tally] = {}
         self._deferrals: dict[str, Tally] = {}
+        self._delivery = series.delivery
+        self._tenants = Tenants(series)
+        self._tenant_jobs = self._tenants.jobs
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
@@ -58,11 +65,9 @@ class Observer:
         """Count one started job of a tenant."""
         tally = self._tenant_jobs.get(tenant)
         if tally is None:
-            label = self.series.tenant_label(tenant)
-            tally = self._tenant_jobs.get(label)
-            if tally is None:
-                tally = self._tenant_jobs[label] = self.series.tally(self.series.tenant_jobs.labels(label))
-        tally.inc()
+            self._tenants.job(tenant)
+        else:
+            tally.inc()
 
     def event_unrouted(self, event: Event) -> None:
         """No enabled subscription wants it: counted, not parked."""
@@ -87,6 +92,8 @@ class Observer:
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
         self._duration[name].observe(attempt.duration_s)
+        if done.previous is not None:
+            self.series.attempt_gap.observe(attempt.at - done.previous.at - done.previous.duration_s)
         fields: dict[str, Any] = {
             "event_id": done.event.id,
             "subscription_id": done.subscription.id,
@@ -101,17 +108,14 @@ class Observer:
         }
         if name == "delivered":
             self._delivered.inc()
+            self._delivery.observe(attempt.at + attempt.duration_s - done.event.arrived_at)
             if attempt.number == 1:
                 self._first_ok.inc()
             else:
                 self.series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
             self.log.info("delivery.attempted", **fields)
             return
-        label = attempt_label(attempt.number)
-        self.series.attempts_by_number.labels(label, "failed").inc()
-        if isinstance(done.verdict, Retry):
-            self.series.retries.labels(label).inc()
-            self.series.retry_wait.observe(wait_s)
+        self._count_failure(done, wait_s)
         fields |= {
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
             "retryable": isinstance(done.verdict, Retry),
@@ -119,6 +123,14 @@ class Observer:
             "error": outcome.detail,
         }
         self.log.warning("delivery.attempted", **fields)
+
+    def _count_failure(self, done: Attempted, wait_s: float) -> None:
+        series, outcome, label = self.series, done.outcome, attempt_label(done.attempt.number)
+        series.attempts_by_number.labels(label, "failed").inc()
+        series.failures.labels(code_label(outcome.kind.value, outcome.status)).inc()
+        if isinstance(done.verdict, Retry):
+            series.retries.labels(label).inc()
+            series.retry_wait.observe(wait_s)
 
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
         """A target may not be sent now; no attempt is spent."""
@@ -136,23 +148,42 @@ class Observer:
 
     # ends
 
-    def parked(self, reason: ParkReason, detail: str, **ids: object) -> None:
-        """Something was parked (confirmed)."""
+    def parked(self, reason: ParkReason, detail: str, *, last: Attempt | None = None, **ids: object) -> None:
+        """Something was parked (confirmed).
+
+        Args:
+            reason: Why.
+            detail: In words.
+            last: The last attempt that is remembered, of a delivery.
+            ids: What it was; ``subscription_id`` and ``tenant`` of a delivery.
+        """
         self.series.parked.labels(reason.value).inc()
         if "subscription_id" in ids:
+            code = "none" if last is None else code_label(last.kind.value, last.status)
             self.series.deliveries.labels("parked").inc()
+            self.series.parked_by_code.labels(code).inc()
+            self._tenants.parked(str(ids.get("tenant")))
+            ids["last_failure_code"] = code
         else:
             self.series.events.labels("bad").inc()
         self.log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
+
+    def replayed(self, tenant: str, age_s: float | None) -> None:
+        """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
+        self._tenants.replayed(tenant)
+        if age_s is not None:
+            self.series.parked_age.labels("replayed").observe(age_s)
 
     def cancelled(self, event: Event, target: str, reason: str) -> None:
         """Nothing is owed any more."""
         self.series.deliveries.labels("cancelled").inc()
         self.log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
 
-    def entry_expired(self, entry: dict[str, object]) -> None:
-        """A parked entry reached its TTL and was archived."""
+    def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
+        """A parked entry reached its TTL and was archived, *age_s* after it was parked."""
         self.series.deliveries.labels("archived").inc()
+        if age_s is not None:
+            self.series.parked_age.labels("archived").observe(age_s)
         self.log.warning(
             "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
         )
@@ -180,6 +211,30 @@ class Observer:
         )
 
     # the daemon
+
+    def tenants_known(self, tenants: Iterable[str]) -> None:
+        """These have subscriptions: their series begin at 0, not with the first event."""
+        self._tenants.know(tenants)
+
+    def looked(self, standings: Mapping[str, Standing], now: float, *, ready: bool) -> None:
+        """Bring the gauges up to date that follow what the worker holds."""
+        self._tenants.look(standings, now)
+        self.series.ready.set(ready)
+
+    def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
+        """The queues were looked at, at *now*; no *totals* when they could not be: none beat old ones."""
+        if not totals:
+            self.series.queue_messages.clear()
+            return
+        for label, total in totals.items():
+            self.series.queue_messages.labels(label).set(total)
+        if totals.get("parked") == 0:
+            self.series.parked_empty.set(int(now))
+
+    def broker_unreachable(self, connection: str, error: Exception) -> None:
+        """No broker of the list took the connection."""
+        self.series.connect_failures.labels(connection).inc()
+        self.log.warning("broker.unreachable", connection=connection, detail=str(error))
 
     def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
         """A publish was not confirmed; it is tried again after *wait_s*, the source stays unacked."""
@@ -253,6 +308,31 @@ class Observer:
     def warned(self, event: str, **fields: object) -> None:
         """Log what an operator should look at."""
         self.log.warning(event, **fields)
+
+
+def _begin_at_zero(series: Series) -> None:
+    """Make the series of closed sets: a rate over one that is not there yet misses what it begins with."""
+    for reason in ParkReason:
+        series.parked.labels(reason.value)
+    for number in range(1, MAX_ATTEMPT_LABEL + 1):
+        series.retries.labels(attempt_label(number))
+        for result in ("delivered", "failed"):
+            series.attempts_by_number.labels(attempt_label(number), result)
+    for state in ("closed", "open", "probing"):
+        series.breakers.labels(state)
+    for way in ("replayed", "archived"):
+        series.parked_age.labels(way)
+    for counter, values in (
+        (series.events, "matched unrouted bad inbox suspect"),
+        (series.deliveries, "delivered parked cancelled archived"),
+        (series.deferrals, "breaker paced saturated slow"),
+        (series.publish_failures, "unroutable refused unavailable"),
+        (series.reconnects, "consume publish"),
+        (series.connect_failures, "consume publish"),
+        (series.reloads, "ok failed"),
+    ):
+        for value in values.split():
+            counter.labels(value)
 
 
 def _verdict_name(verdict: Delivered | Retry | Park | Drop) -> tuple[str, float]:

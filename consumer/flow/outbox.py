@@ -141,6 +141,7 @@ class Outbox:
         self._world.observe.parked(
             reason,
             note.detail,
+            last=message.attempts[-1] if message.attempts else None,
             event_id=event.id,
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),

@@ -16,7 +16,7 @@ from typing import Any
 from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
-from consumer.core.parked import entry_as_dict, read_entry
+from consumer.core.parked import entry_as_dict, parked_for_s, read_entry
 from consumer.flow.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.world import World
 from consumer.ports import Archive, Incoming, Publication
@@ -134,7 +134,7 @@ class Overflow:
         await self._archive.append(shown)
         if entry_id is not None:
             self._world.record.unparked(entry_id)
-        self._world.observe.entry_expired(shown)
+        self._world.observe.entry_expired(shown, parked_for_s(raw, self._world.clock.now()))
 
     def _is_own_queue(self, queue: str) -> bool:
         names = self._world.names

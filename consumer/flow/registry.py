@@ -124,4 +124,5 @@ class Registry:
             if subscription is not kept[subscription.id]:
                 self._observe.subscription_locked(subscription)
         enabled = sum(s.enabled for s in fresh.values())
+        self._observe.tenants_known(dict.fromkeys(s.tenant for s in fresh.values()))
         self._observe.reloaded(enabled, len(fresh) - enabled, len(locked))

@@ -27,6 +27,7 @@ from consumer.settings.sections import (
     EventsSettings,
     LimitsSettings,
     LogSettings,
+    MetricsSettings,
     RetrySettings,
     SendingSettings,
     SourceSettings,
@@ -107,6 +108,8 @@ class Settings(BaseSettings):
     """Where webhooks may go."""
     store: StoreSettings = Field(default_factory=StoreSettings)
     """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)
     """The log on stderr."""
 

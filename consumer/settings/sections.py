@@ -313,6 +313,13 @@ class EgressSettings(Section):
     """Accept http:// for every host."""
 
 
+class MetricsSettings(Section):
+    """The series under /metrics."""
+
+    tenants: Annotated[int, Field(ge=0, le=2_000)] = 100
+    """Tenants with series of their own, in the order of the subscriptions; further ones share `other`."""
+
+
 class LogSettings(Section):
     """The log on stderr."""
 
