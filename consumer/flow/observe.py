@@ -325,7 +325,7 @@ def _begin_at_zero(series: Series) -> None:
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker paced saturated slow"),
+        (series.deferrals, "breaker locked paced saturated slow"),
         (series.publish_failures, "unroutable refused unavailable"),
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),
