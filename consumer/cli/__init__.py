@@ -10,6 +10,7 @@ import typer
 
 from consumer.cli.broker import app as broker
 from consumer.cli.config import app as config
+from consumer.cli.listen import listen
 from consumer.cli.parked import app as parked
 from consumer.cli.publish import publish
 from consumer.cli.run import run
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(publish)
+app.command()(listen)
 app.add_typer(broker, name="broker")
 app.add_typer(topology, name="topology")
 app.add_typer(config, name="config")
