@@ -83,14 +83,19 @@ async def _play(stage: Stage, bounds: Bounds, console: Console, home: Path) -> O
 
 
 def _links(stage: Stage, home: Path) -> Sequence[tuple[str, str]]:
-    command = f"LEVERET_HOME={home} {Path(sys.executable).parent / 'leveret'}"
+    command = f"LEVERET_HOME={home} {_near(Path(sys.executable).with_name('leveret'))}"
     return (
         ("health", f"{stage.health_url}/readyz"),
         ("metrics", f"{stage.health_url}/metrics"),
-        ("RabbitMQ", f"{stage.broker.management_url}  (user {stage.broker.user}; password: next line)"),
+        ("RabbitMQ", f"{stage.broker.management_url}  (its login: next line)"),
         ("", f"{command} broker status --show-secrets"),
         ("given up", f"{command} parked list"),
     )
+
+
+def _near(path: Path) -> Path:
+    """Return *path* as it is typed here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _report(console: Console, outcome: Outcome, *, bounded: bool) -> None:

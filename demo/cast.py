@@ -35,17 +35,17 @@ class Endpoint:
 
     name: str
     path: str  #: of ``leveret listen``, with what it is to do
-    does: str  #: for people
+    does: str  #: what it answers, for people
     tenants: Sequence[str]
 
 
 ENDPOINTS: Final = (
-    Endpoint("healthy", "/healthy", "answers 200 at once", TENANTS),
-    Endpoint("slow", "/slow?delay=2", "answers 200 after 2 s", ("acme",)),
-    Endpoint("flaky", "/flaky?fail-ratio=0.3", "fails 3 of 10", ("birch",)),
-    Endpoint("dead", "/dead", "answers 503, always", ("cedar",)),
-    Endpoint("gone", f"/gone?gone-after={GONE_AFTER}", f"410 after {GONE_AFTER} requests", ("dune",)),
-    Endpoint("busy", f"/busy?retry-after={BUSY_S}&every=30", f"429, Retry-After: {BUSY_S}", ("ember",)),
+    Endpoint("healthy", "/healthy", "200 at once", TENANTS),
+    Endpoint("slow", "/slow?delay=2", "200 in 2 s", ("acme",)),
+    Endpoint("flaky", "/flaky?fail-ratio=0.3", "3 of 10 fail", ("birch",)),
+    Endpoint("dead", "/dead", "503, always", ("cedar",)),
+    Endpoint("gone", f"/gone?gone-after={GONE_AFTER}", f"410 after {GONE_AFTER}", ("dune",)),
+    Endpoint("busy", f"/busy?retry-after={BUSY_S}&every=30", f"429 for {BUSY_S} s", ("ember",)),
 )
 """Every event of a tenant goes to two of them: the healthy one, and one with a trouble of its own."""
 

@@ -59,7 +59,7 @@ class Watch:
     stage: Stage
     book: Book = field(default_factory=Book)
     news: News = field(default_factory=News)
-    breakers: dict[str, str] = field(default_factory=dict)  #: endpoint -> state, of those that changed
+    breakers: dict[str, str] = field(default_factory=dict)  #: endpoint -> state of its breaker, or disabled
     sent: list[Sent] = field(default_factory=list)  #: every event that was made, for the account at the end
     _requests: Tail = field(init=False)
     _log: Tail = field(init=False)
@@ -93,6 +93,7 @@ class Watch:
             self.news.breaker(name, row["after"])
         elif row["event"] == "endpoint.disabled":
             self.book.disabled = self.book.disabled or name == GONE
+            self.breakers[name] = "disabled"
             self.news.disabled(name)
 
 

@@ -18,7 +18,7 @@ STALE_S: Final = 5.0  #: what is older is no news
 
 NOTHING: Final = "each event goes to healthy, and to one endpoint with a trouble of its own"
 BREAKERS: Final[Mapping[str, str]] = {
-    "open": f"{{}} failed {BREAKER['failures']} times in a row: its breaker opens for {BREAKER['cooldown_s']} s",
+    "open": f"{{}} failed {BREAKER['failures']} times: its breaker opens for {BREAKER['cooldown_s']} s",
     "probing": "{}: one probe is sent, the other deliveries wait behind it",
     "closed": "{} is back: its breaker closes",
 }

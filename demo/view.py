@@ -16,7 +16,12 @@ from rich.text import Text
 from demo.account import Row
 from demo.cast import TENANTS
 
-_BREAKER_STYLES: Final[Mapping[str, str]] = {"closed": "green", "open": "bold red", "probing": "yellow"}
+_BREAKER_STYLES: Final[Mapping[str, str]] = {
+    "closed": "green",
+    "open": "bold red",
+    "probing": "yellow",
+    "disabled": "dim",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class Snapshot:
     events: Mapping[str, int]  #: confirmed ones, by tenant
     events_per_s: float
     deliveries_per_s: float
-    breakers: Mapping[str, str]  #: endpoint -> state, where it is not closed
+    breakers: Mapping[str, str]  #: endpoint -> state or disabled; where it never changed, it is closed
     headline: str
     links: Sequence[tuple[str, str]] = field(default=())  #: (what, where)
 
@@ -64,16 +69,16 @@ def endpoints(now: Snapshot) -> Table:
     """Return the table with one line for each endpoint, and their sum."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
     table.add_column("endpoint", "all", style="bold", no_wrap=True)
-    table.add_column("it", no_wrap=True)
+    table.add_column("answers", no_wrap=True)
     for title, values in (
         ("delivered", [row.delivered for row in now.rows]),
         ("waiting", [row.waiting for row in now.rows]),
         ("parked", [row.parked for row in now.rows]),
-        ("passed by", [row.unmatched for row in now.rows]),
+        ("unmatched", [row.unmatched for row in now.rows]),
     ):
         table.add_column(title, f"{sum(values):,}", justify="right", no_wrap=True)
     table.add_column("breaker", no_wrap=True)
-    table.add_column("half within", justify="right", no_wrap=True)
+    table.add_column("typical", justify="right", no_wrap=True)
     for row in now.rows:
         table.add_row(*_cells(row, now.breakers.get(row.endpoint.name, "closed")))
     return table
@@ -105,7 +110,7 @@ def links(where: Sequence[tuple[str, str]]) -> RenderableType:
     """Return where to look further."""
     table = Table.grid(padding=(0, 2))
     for what, target in where:
-        table.add_row(Text(what, style="dim"), Text(target, no_wrap=True, overflow="ignore"))
+        table.add_row(Text(what, style="dim"), Text(target, overflow="fold"))
     return table
 
 

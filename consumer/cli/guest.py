@@ -11,15 +11,19 @@ from typing import TypeAlias
 
 import orjson
 
+from consumer.core.errors import ConfigError
 from consumer.core.signing import SigningKey, format_secret, parse_secret
 from consumer.core.subscription import subscription_id
 from consumer.core.subscription_file import parse_subscriptions
+from consumer.core.subscription_model import refuse_endpoint
 from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.urls import parse_url
 from consumer.edges.store import open_store
 from consumer.settings import Settings
 
 Step: TypeAlias = Callable[[Sequence[StoredEntry]], Merge]
 
+ALLOW = """set LEVERET_EGRESS__ALLOW='["127.0.0.0/8"]', for the daemon and for this command"""
 SECRET_BYTES = 32  #: Source: SW-09 (24 to 64 bytes)
 
 
@@ -45,10 +49,13 @@ class Guest:
         Raises:
             ConfigError: webhooks may not go to this machine, a pattern is wrong, or the store is damaged.
         """
+        rules = self._settings.subscription_rules()
+        if refuse_endpoint(parse_url(self._url), rules.egress) is not None:
+            raise ConfigError(f"--subscribe: webhooks may not go to this machine; {ALLOW}")
         secret = format_secret(secrets.token_bytes(SECRET_BYTES))
         entry = {"tenant": self.tenant, "name": self.label, "url": self._url, "events": self._events}
         text = orjson.dumps({"subscriptions": [entry | {"secrets": [secret]}]}).decode()
-        parsed = parse_subscriptions(text, "--subscribe", self._settings.subscription_rules())
+        parsed = parse_subscriptions(text, "--subscribe", rules)
 
         def step(kept: Sequence[StoredEntry]) -> Merge:
             return merge(kept, parsed.entries, lambda: secret, enable=True)

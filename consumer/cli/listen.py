@@ -10,7 +10,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from consumer.core import jsontext
 from consumer.core.behaviour import Behaviour
 from consumer.core.errors import BadEvent, ConfigError
 from consumer.core.plain import printable
-from consumer.core.rfc3339 import from_ms
+from consumer.core.rfc3339 import from_datetime
 from consumer.edges.listen import HOST, Listener, Received
 from consumer.settings import load_settings
 from consumer.settings.webhook_secret import VARIABLE, verifying_keys
@@ -144,8 +144,8 @@ class _Teller:
 
 def _row(seen: Received) -> dict[str, object]:
     row: dict[str, object] = {
-        "at": from_ms(int(seen.began * 1000)),
-        "took_s": round(seen.took_s, 4),
+        "at": from_datetime(datetime.fromtimestamp(seen.began, UTC)),
+        "took_s": round(seen.took_s, 6),
         "method": seen.method,
         "path": seen.path,
         "webhook_id": seen.event_id,
@@ -183,5 +183,5 @@ def _type(body: bytes) -> str | None:
     except BadEvent:
         return None
     span = jsontext.find(body, ("type",))
-    found = None if span is None else orjson.loads(body[span[0] : span[1]])
-    return found if isinstance(found, str) else None
+    text = b"" if span is None else body[span[0] : span[1]]
+    return str(orjson.loads(text)) if text.startswith(b'"') else None
