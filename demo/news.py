@@ -50,8 +50,7 @@ class News:
         if retry_after_s == BUSY_S:
             self._add("busy", f"{name} asked for {BUSY_S} s of rest: it gets nothing before that")
         elif name == "flaky" and request.status == 503:
-            wait = f"{RETRY['base_s']} s in RabbitMQ, then again with the same id"
-            self._add("flaky", f"{name} failed: the delivery waits {wait}")
+            self._add("flaky", f"{name} failed: {RETRY['base_s']} s in RabbitMQ, then again with the same id")
         elif name == "slow" and request.status == 200:
             self._add(
                 "slow",

@@ -8,11 +8,10 @@ from typing import NoReturn
 
 import typer
 
+from consumer.cli import listen, publish
 from consumer.cli.broker import app as broker
 from consumer.cli.config import app as config
-from consumer.cli.listen import listen
 from consumer.cli.parked import app as parked
-from consumer.cli.publish import publish
 from consumer.cli.run import run
 from consumer.cli.store import app as store
 from consumer.cli.subscriptions import app as subscriptions
@@ -26,8 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
-app.command()(publish)
-app.command()(listen)
+publish.register(app)
+listen.register(app)
 app.add_typer(broker, name="broker")
 app.add_typer(topology, name="topology")
 app.add_typer(config, name="config")

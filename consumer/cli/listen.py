@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from consumer.cli.guest import Guest
-from consumer.cli.options import options_of
+from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, warn
 from consumer.core import jsontext
 from consumer.core.behaviour import Behaviour
@@ -64,7 +64,19 @@ class ListenOptions:
     as_json: AsJson = False
 
 
-@options_of(ListenOptions)
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "listen",
+        epilog=examples(
+            "leveret listen --secret-file secret",
+            "leveret listen --subscribe 'order.*' --tenant acme --fail-ratio 0.3",
+            "leveret listen --port 9100 --delay 2 --json",
+        ),
+    )(listen)
+
+
+@takes(ListenOptions)
 def listen(options: ListenOptions) -> None:
     """Receive webhooks, verify them, and print one line for each; Ctrl-C ends it.
 

@@ -1,44 +1,45 @@
-"""Let a command with many options take one frozen dataclass instead of many parameters.
+"""Options that commands share, and commands that take many of them.
 
-Data flow: dataclass fields, ``Annotated`` as for typer -> a function with that signature -> typer.
+Data flow: dataclass of options -> (takes) a function with one parameter per field -> typer.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar, get_type_hints
 
 Options = TypeVar("Options")
 
 
-def options_of(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Return a decorator: typer sees each field of the dataclass *kind* as a parameter of the command.
+def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Let typer see a function of one dataclass as one with a parameter for each of its fields.
 
-    Args:
-        kind: Its fields are ``Annotated`` with ``typer.Argument`` or ``typer.Option``, in the order of help.
+    A field is annotated as a parameter of typer's is. Source: STYLE 5 (at most 5 parameters).
     """
-    hints = get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # a TypeVar cannot be bound to dataclasses
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields
-    ]
 
-    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def call(**values: Any) -> None:
-            command(kind(**values))
+    def wrap(function: Callable[[Options], None]) -> Callable[..., None]:
+        hints = get_type_hints(options, include_extras=True)
 
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect reads
-        call.__annotations__ = hints
-        return call
+        def command(**values: Any) -> None:
+            function(options(**values))
 
-    return decorate
+        command.__name__ = function.__name__
+        command.__doc__ = function.__doc__
+        command.__annotations__ = {each.name: hints[each.name] for each in fields(options)}  # type: ignore[arg-type]  # checked by dataclasses
+        parameters = [_parameter(each, hints[each.name]) for each in fields(options)]  # type: ignore[arg-type]  # checked by dataclasses
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect looks there
+        return command
+
+    return wrap
+
+
+def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def examples(*commands: str) -> str:
+    """Return what the help of a command ends with: one example per line."""
+    return "\n\n".join(("Examples:", *commands))

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from consumer.cli.link import Link, find_broker
-from consumer.cli.options import options_of
+from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_json, warn
 from consumer.core.compose import Composed, Draft, Form, check_id
 from consumer.core.errors import BrokerUnavailable
@@ -72,7 +72,19 @@ class _Told:
     seconds: float = 0.0
 
 
-@options_of(PublishOptions)
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "publish",
+        epilog=examples(
+            """leveret publish order.created '{"id":"ord_1","total":"12.50"}' --tenant acme""",
+            "leveret publish order.created --file order.json --cloudevents structured",
+            """leveret publish order.created '{"n":{n}}' --count 1000 --rate 50""",
+        ),
+    )(publish)
+
+
+@takes(PublishOptions)
 def publish(options: PublishOptions) -> None:
     """Publish events, each confirmed by the broker, and print their ids."""
     _check_usage(options)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
-import signal
-import subprocess
+import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from pamqp.common import FieldTable
 from typer.testing import CliRunner, Result
 
 from consumer.cli import app
+from tests.terminal import CTRL_C, Terminal
 from tests.topology.live import Live, connected
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
@@ -255,44 +254,17 @@ def test_no_broker_names_the_remedy_and_no_password(publish: Publish) -> None:
     assert "run `leveret broker start`, or set LEVERET_AMQP_URL" in none.stderr
 
 
-class Terminal:
-    """A program with a terminal of its own for stdout and stderr."""
-
-    def __init__(self, argv: list[str], env: dict[str, str], folder: Path) -> None:
-        self._ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            argv, env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
-        )
-        os.close(theirs)
-
-    def words(self) -> Iterator[str]:
-        """Yield what it prints until it ends."""
-        while True:
-            try:
-                text = os.read(self._ours, 65_536)
-            except OSError:  # Linux says so when the other end is closed
-                text = b""
-            if not text:
-                os.close(self._ours)
-                return
-            yield text.decode("utf-8", "replace")
-
-
 def test_a_terminal_sees_progress_and_ctrl_c_says_how_far_it_came(vhost: str, tmp_path: Path) -> None:
     """Issue 3, item 3: a bar on a terminal; interrupted, it says how many the broker has, and exits 130."""
     stand(vhost)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_")}
-    env |= {"LEVERET_AMQP_URL": vhost, "TERM": "xterm", "COLUMNS": "100"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_")} | {"LEVERET_AMQP_URL": vhost}
     command = [sys.executable, "-m", "consumer", "publish", "a", "{n}", "--count", "100000", "--rate", "100"]
     terminal = Terminal(command, env, tmp_path)
+    try:
+        terminal.until(r"publishing .* [1-9]\d*/100000")
+        terminal.press(CTRL_C)
 
-    seen, interrupted = "", False
-    for words in terminal.words():
-        seen += words
-        if "/100000" in seen and not interrupted:
-            interrupted = True
-            terminal.process.send_signal(signal.SIGINT)
-
-    assert terminal.process.wait(20) == 130
-    assert "publishing" in seen
-    assert " of 100000 confirmed" in seen
+        assert terminal.wait(20) == 130
+        assert re.search(r"stopped: [1-9]\d* of 100000 confirmed", terminal.text)
+    finally:
+        terminal.close()
