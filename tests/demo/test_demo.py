@@ -16,6 +16,7 @@ import pytest
 from consumer.edges.private_broker import PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
+from demo.__main__ import EXAMPLES
 from demo.stage import MARK
 from tests.terminal import CTRL_C, Terminal
 
@@ -42,6 +43,7 @@ class Play:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.home, self.out = folder / name, folder / f"{name}.out"
+        self.stolen = 0  #: deliveries that were taken from its broker
         argv = demo(self.home, "--seconds", str(SECONDS), "--patience", str(PATIENCE_S))
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
@@ -58,28 +60,34 @@ class Play:
         return int(found[1]), int(found[2])
 
 
-def purge(home: Path) -> int:
-    """Throw away what waits in the rungs of a demo's broker; return how many deliveries that were."""
+def purge(home: Path, *queues: str) -> int:
+    """Throw away what stands in queues of a demo's broker; return how many deliveries that were."""
 
-    async def all_rungs(url: str) -> int:
+    async def each(url: str) -> int:
         async with await aio_pika.connect(url) as connection:
             channel = await connection.channel()
-            rungs = re.findall(r"[\d.]+", cast.SETTINGS.partition("rungs_s = [")[2].partition("]")[0])
-            gone = 0
-            for rung in rungs:
-                queue = await channel.get_queue(f"leveret.wait.{round(float(rung) * 1000)}", ensure=False)
-                gone += (await queue.purge()).message_count or 0
-            return gone
+            found = [await channel.get_queue(name, ensure=False) for name in queues]
+            return sum([(await queue.purge()).message_count or 0 for queue in found])
 
     url = PrivateBroker(home).status().amqp_url
     assert url is not None
-    return asyncio.run(all_rungs(url))
+    return asyncio.run(each(url))
 
 
-def rob(play: Play) -> None:
-    """Throw away some of what waits, once all events are published."""
+def rob(play: Play) -> int:
+    """Once all events are published, throw away some that wait, and then some that the log calls parked."""
+    rungs = re.findall(r"[\d.]+", cast.SETTINGS.partition("rungs_s = [")[2].partition("]")[0])
+    waiting = [f"leveret.wait.{round(float(rung) * 1000)}" for rung in rungs]
+    stolen: list[int] = []
+
+    def take(*queues: str) -> bool:
+        stolen.append(purge(play.home, *queues))
+        return stolen[-1] > 0
+
     assert wait_until(lambda: f"{PUBLISHED_BY_S} s: " in play.text, STARTED_S), play.text
-    assert wait_until(lambda: purge(play.home) > 0, 5.0), "nothing waited"
+    assert wait_until(lambda: take(*waiting), 5.0), "nothing waited"
+    assert wait_until(lambda: take("leveret.parked"), PATIENCE_S - PUBLISHED_BY_S + SECONDS), "none parked"
+    return sum(stolen)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +96,7 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play
     folder = tmp_path_factory.mktemp("demo")
     both = Play(folder, "honest"), Play(folder, "robbed")
     try:
-        rob(both[1])
+        both[1].stolen = rob(both[1])
         yield both
     finally:
         for play in both:
@@ -98,7 +106,10 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play
 
 
 def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
-    """Issue 3, item 4: deliveries that vanish from the broker behind Leveret's back: named, and exit 1."""
+    """Issue 3, item 4: deliveries that vanish from the broker behind Leveret's back: named, and exit 1.
+
+    What the log calls parked and the parked queue does not hold is not accounted for either.
+    """
     _, robbed = plays
 
     code = robbed.process.wait(60)
@@ -106,7 +117,8 @@ def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
     missing, pairs = robbed.unaccounted()
     named = re.findall(r"^UNACCOUNTED: event demo-\d+ for endpoint \w+$", robbed.text, flags=re.MULTILINE)
     assert code == 1
-    assert missing == len(named) > 0
+    assert missing == robbed.stolen > 1
+    assert len(named) == min(missing, EXAMPLES)
     assert pairs == 2 * SECONDS * 20
     assert left_over(robbed.home) == []
 
