@@ -17,7 +17,7 @@ from consumer.edges.private_broker import PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
 from demo.stage import MARK
-from tests.terminal import CTRL_C, Terminal
+from tests.screen import CTRL_C, Terminal
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2  #: of events
