@@ -39,11 +39,13 @@ async def publish(
         BrokerUnavailable: the broker did not take one.
     """
 
+    exchange = Names().events
+
     def make(number: int) -> Publication:
         sent = Sent(f"demo-{number:07d}", TENANTS[number % len(TENANTS)], time.time())
         made(sent)
         return Publication(
-            exchange=Names().events,
+            exchange=exchange,
             routing_key=TYPES[number // len(TENANTS) % len(TYPES)],
             body=b'{"number":%d,"total":"%d.50"}' % (number, number % 90 + 10),
             headers={"tenant": sent.tenant},
@@ -51,8 +53,11 @@ async def publish(
             timestamp_s=sent.at,
         )
 
+    def tell(taken: Publication) -> None:
+        confirmed(str(taken.message_id))
+
     connection = await connect(AmqpOptions(urls=(amqp_url,)), "demo")
     try:
-        await publish_paced(connection, make, pace, lambda taken: confirmed(str(taken.message_id)))
+        await publish_paced(connection, exchange, make, pace, tell)
     finally:
         await close_quietly(connection)

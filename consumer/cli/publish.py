@@ -172,15 +172,20 @@ def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, told: 
                 _show(event, draft, as_json=options.as_json)
             advance()
 
-        asyncio.run(_publish_all(link, make, Pace(count=count, rate_per_s=options.rate), confirmed))
+        pace = Pace(count=count, rate_per_s=options.rate)
+        asyncio.run(_publish_all(link, names.events, make, pace, confirmed))
 
 
 async def _publish_all(
-    link: Link, make: Callable[[int], Publication], pace: Pace, confirmed: Callable[[Publication], None]
+    link: Link,
+    exchange: str,
+    make: Callable[[int], Publication],
+    pace: Pace,
+    confirmed: Callable[[Publication], None],
 ) -> None:
     connection = await connect(link.options, "publish")
     try:
-        await publish_paced(connection, make, pace, confirmed)
+        await publish_paced(connection, exchange, make, pace, confirmed)
     finally:
         await close_quietly(connection)
 

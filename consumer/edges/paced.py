@@ -16,8 +16,8 @@ from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.publisher import publish_on
 from consumer.ports import Publication
 
 CLOSE_S = 2.0  #: longest wait for a channel to close
@@ -37,6 +37,7 @@ class Pace:
 
 async def publish_paced(
     connection: AbstractConnection,
+    exchange: str,
     make: Callable[[int], Publication],
     pace: Pace,
     confirmed: Callable[[Publication], None],
@@ -47,6 +48,7 @@ async def publish_paced(
 
     Args:
         connection: To the broker.
+        exchange: That all of them go to.
         make: Makes the event with this number, from 1, when its time has come; with its ``message_id``.
         pace: How many and how fast.
         confirmed: Told of each as soon as it is with the broker.
@@ -56,11 +58,8 @@ async def publish_paced(
         Refused: the broker said nack.
         BrokerUnavailable: no confirm came, or the exchange does not exist.
     """
-    try:
-        channel = await open_channel(connection, confirms=True)
-    except CONNECTION_ERRORS as error:
-        raise BrokerUnavailable(f"no channel to the broker: {error}") from None
-    way = _Way(channel, pace, confirmed, asyncio.Semaphore(pace.unconfirmed))
+    channel = await _opened(connection, exchange)
+    way = _Way(Confirms(channel), pace, confirmed, asyncio.Semaphore(pace.unconfirmed))
     try:
         async with asyncio.TaskGroup() as group:
             await _start_all(group, way, make)
@@ -73,10 +72,22 @@ async def publish_paced(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    channel: Channel
+    confirms: Confirms
     pace: Pace
     confirmed: Callable[[Publication], None]
     free: asyncio.Semaphore  #: room for one more that is not confirmed
+
+
+async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
+    """Open a channel and see that the exchange is there: a publish to none only closes the channel."""
+    try:
+        channel = await open_channel(connection, confirms=True)
+        await channel.exchange_declare(exchange, passive=True)
+    except aiormq.exceptions.ChannelNotFoundEntity:
+        raise BrokerUnavailable(f"the broker has no exchange {exchange}; {_APPLY}") from None
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"no channel to the broker: {error}") from None
+    return channel
 
 
 async def _start_all(group: asyncio.TaskGroup, way: _Way, make: Callable[[int], Publication]) -> None:
@@ -98,7 +109,7 @@ async def _publish(way: _Way, publication: Publication) -> None:
     exchange, limit_s = publication.exchange, way.pace.confirm_s
     try:
         async with asyncio.timeout(limit_s):
-            await publish_on(way.channel, publication, publication.message_id or "")
+            await way.confirms.publish(publication, publication.message_id or "")
     except aiormq.exceptions.PublishError:
         raise Unroutable(
             f"exchange {exchange} has no queue for {publication.routing_key}; {_APPLY}"
@@ -107,8 +118,6 @@ async def _publish(way: _Way, publication: Publication) -> None:
         raise Refused(
             f"the broker refused {publication.routing_key}: a lane is full; wait, or see its queues"
         ) from None
-    except aiormq.exceptions.ChannelNotFoundEntity:
-        raise BrokerUnavailable(f"the broker has no exchange {exchange}; {_APPLY}") from None
     except TimeoutError:
         raise BrokerUnavailable(
             f"no confirm within {limit_s:g} s; does the broker block publishers (memory or disk alarm)?"
