@@ -31,7 +31,7 @@ EXAMPLES: Final = 10  #: pairs that are named when they are not accounted for
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; return the exit code."""
     options = _parser().parse_args(arguments)
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPE_WIDTH)
+    console = _console()
     seconds = options.seconds
     if seconds is None and not console.is_terminal:
         seconds = BOUNDED_S
@@ -58,6 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if outcome.unaccounted or outcome.faults or not outcome.pairs else 0
 
 
+def _console() -> Console:
+    """Return where to show it; what the environment says about colours makes no terminal of a pipe."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=PIPE_WIDTH, force_terminal=False)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo", description="See Leveret work, on a private broker."
@@ -78,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
 async def _play(stage: Stage, bounds: Bounds, console: Console, home: Path) -> Outcome:
     links = _links(stage, home)
     console.print(view.links(links))
-    screen = Picture(console, links) if console.is_terminal else Lines(console)
+    drawn = console.is_terminal and not console.is_dumb_terminal
+    screen = Picture(console, links) if drawn else Lines(console)
     return await Play(stage, bounds, screen).run()
 
 

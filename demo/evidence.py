@@ -85,13 +85,14 @@ class Watch:
         name = self._names.get(str(row.get("subscription_id")))
         if name is None:
             return
-        if row["event"] == "delivery.parked":
+        event = row.get("event")
+        if event == "delivery.parked":
             self.book.parked(Pair(row["event_id"], name))
             self.news.parked(name, row["reason"])
-        elif row["event"] == "breaker.changed":
+        elif event == "breaker.changed":
             self.breakers[name] = row["after"]
             self.news.breaker(name, row["after"])
-        elif row["event"] == "endpoint.disabled":
+        elif event == "endpoint.disabled":
             self.book.disabled = self.book.disabled or name == GONE
             self.breakers[name] = "disabled"
             self.news.disabled(name)

@@ -204,11 +204,10 @@ def _publication(event: Composed, names: Names) -> Publication:
 
 def _progress(stack: ExitStack, count: int) -> Callable[[], None]:
     """Return what moves a progress bar on; only many events on a terminal have one."""
-    console = Console(stderr=True)
-    if count <= FEW or not console.is_terminal:
+    if count <= FEW or not sys.stderr.isatty():
         return lambda: None
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = stack.enter_context(Progress(*columns, console=console, transient=True))
+    bar = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
     task = bar.add_task("publishing", total=count)
     return lambda: bar.advance(task)
 

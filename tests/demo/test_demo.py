@@ -45,7 +45,14 @@ class Play:
         self.home, self.out = folder / name, folder / f"{name}.out"
         argv = demo(self.home, "--seconds", str(SECONDS), *arguments)
         with self.out.open("wb") as out:
-            self.process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            self.process = subprocess.Popen(
+                argv,
+                cwd=ROOT,
+                env=os.environ | {"FORCE_COLOR": "1"},  # colours or not, a pipe is no terminal
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
 
     @property
     def text(self) -> str:
