@@ -8,6 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST ?=
 PROVE ?=
+DEMO ?=
 TRIXIE := build/brokers/trixie
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links
@@ -59,6 +60,10 @@ format: $(READY) ## Rewrite the sources in the house style
 run: $(READY) ## Run the daemon (on the private broker unless LEVERET_AMQP_URL or _FILE is set)
 	@if [ -z "$${LEVERET_AMQP_URL:-}$${LEVERET_AMQP_URL_FILE:-}" ]; then sh scripts/broker-install.sh; fi
 	$(BIN)/leveret run
+
+.PHONY: demo
+demo: broker-install ## See it work: a private broker, six endpoints, five tenants; Ctrl-C ends all of it
+	@$(BIN)/python -m demo $(DEMO)
 
 .PHONY: prove-core
 prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json

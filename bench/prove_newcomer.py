@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.newcomer import idle, panels, store_outage
+from bench.newcomer import demo, idle, panels, store_outage
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
+    demo.PROOF,
     panels.PROOF,
     store_outage.PROOF,
     idle.PROOF,

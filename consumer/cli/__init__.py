@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import typer
 
+from consumer.cli import listen, publish
 from consumer.cli.broker import app as broker
 from consumer.cli.config import app as config
 from consumer.cli.parked import app as parked
@@ -24,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+publish.register(app)
+listen.register(app)
 app.add_typer(broker, name="broker")
 app.add_typer(topology, name="topology")
 app.add_typer(config, name="config")
