@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.newcomer import idle, store_outage
+from bench.newcomer import apply, idle, store_outage
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
+    apply.PROOF,
     store_outage.PROOF,
     idle.PROOF,
 )
