@@ -36,7 +36,7 @@ from consumer.flow.observe import Observer
 from consumer.flow.overflow import Overflow
 from consumer.flow.registry import Registry
 from consumer.flow.world import Bounds, World
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Sender
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import TopologySpec, build_plan
@@ -95,7 +95,7 @@ class Daemon:
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
-        self._sender = AiohttpSender(_sender_options(settings))
+        self._sender = make_sender(settings)
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
         self._follower = Follower(
@@ -363,12 +363,14 @@ def _due_hold(settings: Settings) -> int:
     return max(1, settings.window(windows.due_prefetch) * settings.topology.due_queues // 2)
 
 
-def _sender_options(settings: Settings) -> SenderOptions:
-    return SenderOptions(
+def make_sender(settings: Settings) -> Sender:
+    """Return what sends webhooks as the settings say, under the address guard."""
+    options = SenderOptions(
         connect_timeout_s=settings.sending.connect_timeout_s,
         max_response_bytes=settings.sending.max_response_bytes,
         egress=settings.egress_rule(),
     )
+    return AiohttpSender(options)
 
 
 def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:

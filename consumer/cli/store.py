@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import typer
 
+from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
 from consumer.edges.store import SqlStore, open_store
 from consumer.settings import load_settings
@@ -20,7 +21,7 @@ app = typer.Typer(help="The keys that encrypt the secrets in the store.", no_arg
 T = TypeVar("T")
 
 
-@app.command()
+@app.command(epilog=examples("leveret store keys"))
 def keys(as_json: AsJson = False) -> None:
     """Print each key by its id: whether it is at hand, and how many subscriptions it seals."""
     with errors_in_one_line():
@@ -33,7 +34,7 @@ def keys(as_json: AsJson = False) -> None:
     print_rows(columns, rows, as_json=as_json, empty="no key yet; one is made when a subscription is stored")
 
 
-@app.command()
+@app.command(epilog=examples("leveret store rekey"))
 def rekey(as_json: AsJson = False) -> None:
     """Seal every secret with the first key, so that the others may go. Daemons see it within a second."""
     with errors_in_one_line():

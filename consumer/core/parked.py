@@ -6,6 +6,7 @@ The body is the event's bytes, or the producer's raw bytes, unchanged.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from consumer.core.delivery import (
     wrap_raw,
 )
 from consumer.core.errors import BadEvent
+from consumer.core.fields import as_text
 from consumer.core.model import Kind, ParkReason, RawMessage
 
 _PARKED_AT = "leveret-parked-at"
@@ -141,6 +143,11 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
     return shown if entry.raw is None else shown | _raw_fields(entry.raw)
 
 
+def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
+    """Return all there is of an entry, body included: a line of an archive or an export."""
+    return entry_as_dict(entry) | {"body_base64": base64.b64encode(entry.body).decode()}
+
+
 def rfc3339(at: float) -> str:
     """Write Unix seconds as RFC 3339 in UTC, with milliseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -176,7 +183,7 @@ def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
 def _raw_fields(raw: RawMessage) -> dict[str, object]:
     return {
         "event_id": raw.message_id,
-        "tenant": raw.headers.get("tenant"),
+        "tenant": as_text(raw.headers.get("tenant")),
         "type": raw.type or raw.routing_key,
         "exchange": raw.exchange,
         "routing_key": raw.routing_key,

@@ -34,16 +34,18 @@ HEADERS_MAX: Final = 32
 HEADER_VALUE_MAX: Final = 4_096
 """Longest value in characters. Source: FAULTS 28."""
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 """Source: RFC 9110, 5.6.2."""
-_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
-_OURS: Final = frozenset(
+HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+OUR_HEADERS: Final = frozenset(
     {
         *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "user-agent"),
         *("connection", "keep-alive", "te", "trailer", "upgrade", "expect", "traceparent", "tracestate"),
     }
 )
 """Headers that we or the protocol set. Source: FAULTS 28; RFC 9110, 7.6.1."""
+OUR_PREFIXES: Final = ("webhook-", "proxy-")
+"""So do their names begin, too."""
 
 
 class RetryFields(Section):
@@ -290,11 +292,11 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
 
 def _check_header(name: str, value: str) -> None:
     lower = name.lower()
-    if not _TOKEN.fullmatch(name):
+    if not HEADER_NAME.fullmatch(name):
         raise ValueError(f"{name[:40]!r} is no header name; use letters, digits and -")
-    if lower in _OURS or lower.startswith(("webhook-", "proxy-")):
+    if lower in OUR_HEADERS or lower.startswith(OUR_PREFIXES):
         raise ValueError(f"{name!r} is set by Leveret or by HTTP itself; remove it")
     if len(value) > HEADER_VALUE_MAX:
         raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters")
-    if not _VALUE.fullmatch(value):
+    if not HEADER_VALUE.fullmatch(value):
         raise ValueError(f"{name}: the value must be visible ASCII, without blanks at its ends and not empty")

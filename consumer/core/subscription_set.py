@@ -23,9 +23,9 @@ class StoredEntry(SubscriptionEntry):
     secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
     """Secrets, newest first; nothing is ever sent unsigned. None at all where they are locked."""
     disabled_reason: str | None = None
-    """Why the daemon disabled it; absent: it did not."""
+    """Why the daemon or an operator disabled it; absent: they did not, though a file may have."""
     disabled_at: str | None = None
-    """When it did so, RFC 3339."""
+    """When they did so, RFC 3339."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
     """Why its secrets cannot be decrypted; they are kept as they are until new ones are given. FAULTS 69."""
@@ -56,16 +56,18 @@ class Merge:
     entries: Sequence[StoredEntry]
     added: Sequence[StoredEntry] = ()
     changed: Sequence[StoredEntry] = ()
+    replaced: Sequence[StoredEntry] = ()  #: what each of *changed* was before, in the same order
     unchanged: Sequence[StoredEntry] = ()
     removed: Sequence[StoredEntry] = ()
     generated: Sequence[StoredEntry] = ()  #: those whose secret was made now: to be shown, once
-    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled by the daemon before
+    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled since by another
 
 
 @dataclass(slots=True)
 class _Steps:
     added: list[StoredEntry] = field(default_factory=list)
     changed: list[StoredEntry] = field(default_factory=list)
+    replaced: list[StoredEntry] = field(default_factory=list)
     unchanged: list[StoredEntry] = field(default_factory=list)
     generated: list[StoredEntry] = field(default_factory=list)
     still_disabled: list[StoredEntry] = field(default_factory=list)
@@ -81,15 +83,15 @@ def merge(
 ) -> Merge:
     """Return *kept* with *wanted* in it.
 
-    An entry without secrets keeps those that it had. What the daemon disabled (after a 410, say) stays so
-    while its URL is the same, however often the file is applied.
+    An entry without secrets keeps those that it had. What the daemon disabled (after a 410, say), or an
+    operator by hand, stays so while its URL is the same, however often the file is applied.
 
     Args:
         kept: What is there now.
         wanted: The entries of a file.
         make_secret: Returns a new ``whsec_`` secret.
         prune: Remove what *wanted* does not name.
-        enable: Enable again what the daemon had disabled.
+        enable: Enable again what was disabled by the daemon or by hand.
 
     Raises:
         ConfigError: an entry of *wanted* cannot stand beside one that stays; one line per clash.
@@ -99,11 +101,12 @@ def merge(
     steps = _Steps()
     for entry in wanted:
         after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
-    _refuse_clashes(tuple(after.values()))
+    refuse_clashes(tuple(after.values()))
     return Merge(
         entries=tuple(after.values()),
         added=steps.added,
         changed=steps.changed,
+        replaced=steps.replaced,
         unchanged=steps.unchanged,
         removed=[entry for entry in kept if entry.id not in after],
         generated=steps.generated,
@@ -138,10 +141,16 @@ def _place(
         steps.unchanged.append(new)
     else:
         steps.changed.append(new)
+        steps.replaced.append(old)
     return new
 
 
-def _refuse_clashes(entries: Sequence[StoredEntry]) -> None:
+def refuse_clashes(entries: Sequence[StoredEntry]) -> None:
+    """Check that *entries* can stand beside each other.
+
+    Raises:
+        ConfigError: they cannot; one line per clash.
+    """
     numbered = dict(enumerate(entries))
     faults = [
         f"{numbered[index].tenant}/{numbered[index].label}: {key}: {fault}"

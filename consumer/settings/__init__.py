@@ -3,7 +3,7 @@
 Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads the environment.
 """
 
-from consumer.settings.load import Loaded, load, load_settings
+from consumer.settings.load import Loaded, load, load_settings, variable
 from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
     AmqpSettings,
@@ -42,4 +42,5 @@ __all__ = [
     "load",
     "load_settings",
     "split_amqp_urls",
+    "variable",
 ]

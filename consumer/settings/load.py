@@ -97,6 +97,11 @@ def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object]
     return Loaded(settings=settings, origins=merged.origins, file=file)
 
 
+def variable(name: str) -> str | None:
+    """Return the value of a variable that a command was told to read, such as one with a secret in it."""
+    return os.environ.get(name)
+
+
 def _find_file(environ: Mapping[str, str]) -> Path | None:
     named = environ.get(CONFIG_VARIABLE)
     if named:
