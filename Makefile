@@ -74,6 +74,10 @@ prove-core: broker-install ## Measure the core's promises; writes build/prove-co
 prove-newcomer: broker-install postgres-install ## Measure the first hour's promises; writes build/prove-newcomer.json
 	$(BIN)/python -m bench.prove_newcomer $(PROVE)
 
+.PHONY: prove-outage
+prove-outage: broker-install ## Measure what sick endpoints cost, and whom; writes build/prove-outage.json
+	$(BIN)/python -m bench.prove_outage $(PROVE)
+
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
 	$(BIN)/python -m bench.match

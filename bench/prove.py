@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -52,6 +52,7 @@ class Measured:
     value: float
     n: int  #: cases that were really looked at
     valid: bool = True  #: False when a condition of the measurement itself did not hold
+    at_most: float | None = None  #: the goal's limit where it follows from another measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,8 @@ class Proof:
 
 def judge(goal: Goal, measured: Measured | None, seconds: float) -> Figure:
     """Compare what was measured with *goal*; nothing measured, or too few cases, is not ok."""
+    if measured is not None and measured.at_most is not None:
+        goal = replace(goal, text=f"≤ {measured.at_most:g}")
     value = None if measured is None else measured.value
     n = 0 if measured is None else measured.n
     valid = measured is not None and measured.valid

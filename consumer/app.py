@@ -174,6 +174,7 @@ class Daemon:
             max_targets_per_message=sending.max_targets_per_message,
             due_hold=_due_hold(settings),
             suspect_after=settings.retry.suspect_after,
+            retry_budget=settings.retry.total_budget,
             user_agent=f"leveret/{version('leveret')}",
             parked_ttl_s=spec.parked_ttl_s,
         )

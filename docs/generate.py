@@ -27,8 +27,9 @@ from consumer.core.breaker import BREAKERS
 from consumer.core.classify import classification_table
 from consumer.core.durations import format_duration
 from consumer.core.model import Kind, ParkReason
+from consumer.core.policy_model import BreakerFields, RetryChoice
 from consumer.core.retry import POLICIES, max_age_s, planned_delays_s, total_delay_s
-from consumer.core.subscription_model import BreakerFields, RetryChoice, SubscriptionEntry
+from consumer.core.subscription_model import SubscriptionEntry
 from consumer.core.subscription_schema import subscriptions_schema
 from consumer.settings import Settings, SourceSettings
 from metrics.series import Series

@@ -1,9 +1,14 @@
 """Hold requests back from an endpoint that fails, and let one probe find out when it is back.
 
-    Closed --`failures` in a row--> Open --cooldown--> Probing --alive--> Closed (slow start)
-                                      ^------- failing ---/
+    Closed --`failures` in a row, or `failure_ratio`--> Open --cooldown--> Probing --alive--> Closed, slowly
+                                                         ^------- failing ---/                   /
+                                                         ^------- the first requests fail ------/
 
-Data flow: flow.deliver keeps one state per endpoint; :func:`admit` before a request, :func:`settle` after.
+Data flow: flow.endpoints keeps one state per endpoint; :func:`admit` before a request, :func:`settle` after.
+
+One success is little evidence: an endpoint that takes the probe and fails the rest would swing for ever. So
+until a request after the probe was taken, two failures open the breaker again, and the cooldown grows as if
+the probe had failed.
 
 Every change of state takes the next epoch. A request remembers the epoch in which it was admitted, and its
 answer counts only while that epoch lasts: what was sent before the breaker opened can neither close it,
@@ -24,6 +29,8 @@ from consumer.core.errors import ConfigError
 
 #: A cooldown is lengthened by up to this share, so that endpoints that fell together are not probed together.
 COOLDOWN_JITTER_RATIO: Final = 0.1
+#: Failures in a row that open it again before any request but the probe was taken.
+UNPROVEN_FAILURES: Final = 2
 #: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
 COOLDOWN_GROWTH: Final = 2.0
 
@@ -33,6 +40,9 @@ class BreakerPolicy:
     """When a breaker opens and how long it stays open."""
 
     failures: int = 5  #: failures in a row that open it; 0 switches the breaker off
+    failure_ratio: float = 0.0  #: share of failures in the window that opens it too; 0 looks at none
+    window_s: float = 60.0  #: what the ratio looks at: between half of this and all of it
+    min_requests: int = 20  #: fewer answers than this in the window say nothing
     cooldown_s: float = 30.0  #: from opening to the first probe, at least; more than 0
     cooldown_max_s: float = 300.0  #: the longest cooldown after probes that failed
     probe_timeout_s: float = 40.0  #: a silent probe is lost after this; longer than any request's deadline
@@ -41,7 +51,11 @@ class BreakerPolicy:
         """Refuse values that could wedge the breaker."""
         if self.failures < 0:
             raise ConfigError(f"breaker.failures: {self.failures} is negative; 0 switches the breaker off")
-        for name in ("cooldown_s", "cooldown_max_s", "probe_timeout_s"):
+        if not 0 <= self.failure_ratio <= 1:
+            raise ConfigError(f"breaker.failure_ratio: {self.failure_ratio} is not between 0 and 1")
+        if self.min_requests < 1:
+            raise ConfigError(f"breaker.min_requests: {self.min_requests} must be at least 1")
+        for name in ("cooldown_s", "cooldown_max_s", "probe_timeout_s", "window_s"):
             if not 0 < getattr(self, name) <= 86_400:
                 raise ConfigError(f"breaker.{name}: {getattr(self, name)} is not between 0 and 86400 s")
 
@@ -57,12 +71,25 @@ BREAKERS: Final[Mapping[str, BreakerPolicy]] = MappingProxyType(
 )
 
 
+class Window(NamedTuple):
+    """Answers of the present half of the window, and of the half before."""
+
+    began: float  #: of the present half, seconds on the caller's clock
+    alive: int = 0
+    failed: int = 0
+    alive_before: int = 0
+    failed_before: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Closed:
     """All is well: every request may go."""
 
     failures: int = 0  #: counted failures since the last sign of life
     epoch: int = 0
+    openings: int = 0  #: how often it opened before the slow start that goes on; 0: none goes on
+    proven: bool = False  #: True: a request after the probe was taken
+    window: Window | None = None  #: only kept where a ratio is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +98,9 @@ class Open:
 
     until: float  #: seconds on the caller's clock; the first request after it is the probe
     epoch: int
-    openings: int = 1  #: how often it opened since it was last closed; 1-based, lengthens the cooldown
+    openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
+    since: float = 0.0  #: seconds on the caller's clock; when it opened
+    forced: bool = False  #: True: an operator holds it open; no probe goes before :func:`reset`
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +138,38 @@ def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]
     match state:
         case Closed():
             return state, True
+        case Open(forced=True):
+            return state, False
         case Open() | Probing() if not policy.failures:  # switched off meanwhile
             return Closed(epoch=state.epoch + 1), True
-        case Open() | Probing() if now >= state.until:
+        case Open() | Probing() if now >= due_at(state, policy):
             return Probing(now + policy.probe_timeout_s, state.epoch + 1, state.openings), True
         case Open() | Probing():
             return state, False
+
+
+def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
+    """Return when the next probe may go; one that was shortened meanwhile counts."""
+    match state:
+        case Open():
+            return min(state.until, state.since + max(policy.cooldown_s, policy.cooldown_max_s))
+        case Probing():
+            return state.until
+
+
+def force_open(state: State, now: float) -> Open:
+    """Return the state after an operator opened the breaker: it stays so until :func:`reset`."""
+    return Open(now, state.epoch + 1, since=now, forced=True)
+
+
+def reset(state: State) -> Closed:
+    """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
+    return Closed(epoch=state.epoch + 1)
+
+
+def recovered(state: Closed) -> Closed:
+    """Return the state after the slow start: the next opening begins with the shortest cooldown again."""
+    return replace(state, openings=0, proven=False) if state.openings else state
 
 
 def settle(
@@ -136,11 +191,9 @@ def settle(
         case Closed():
             return _settle_closed(state, answer, now, policy, sample)
         case Probing() if answer.ok:
-            return Closed(epoch=state.epoch + 1), Change.CLOSED
+            return Closed(epoch=state.epoch + 1, openings=state.openings), Change.CLOSED
         case Probing():
-            openings = state.openings + 1
-            until = now + cooldown_s(policy, openings, sample)
-            return Open(until, state.epoch + 1, openings), Change.OPENED
+            return _open(state, state.openings + 1, now, cooldown_s(policy, state.openings + 1, sample))
         case Open():
             return state, Change.NONE
 
@@ -148,12 +201,41 @@ def settle(
 def _settle_closed(
     state: Closed, answer: Answer, now: float, policy: BreakerPolicy, sample: float
 ) -> tuple[State, Change]:
+    window = _counted(state.window, answer, now, policy) if policy.failure_ratio else None
     if answer.ok:
-        return (replace(state, failures=0) if state.failures else state), Change.NONE
-    failures = state.failures + 1
-    if policy.failures and failures >= policy.failures:
-        return Open(now + cooldown_s(policy, 1, sample), state.epoch + 1), Change.OPENED
-    return replace(state, failures=failures), Change.NONE
+        if not state.failures and (state.proven or not state.openings) and window is state.window:
+            return state, Change.NONE
+        return replace(state, failures=0, proven=state.openings > 0, window=window), Change.NONE
+    failures, limit, openings = state.failures + 1, policy.failures, 1
+    if state.openings and not state.proven:
+        limit, openings = min(limit, UNPROVEN_FAILURES), state.openings + 1
+    if policy.failures and (failures >= limit or _too_many(window, policy)):
+        return _open(state, openings, now, cooldown_s(policy, openings, sample))
+    return replace(state, failures=failures, window=window), Change.NONE
+
+
+def _open(state: State, openings: int, now: float, for_s: float) -> tuple[State, Change]:
+    return Open(now + for_s, state.epoch + 1, openings, now), Change.OPENED
+
+
+def _counted(window: Window | None, answer: Answer, now: float, policy: BreakerPolicy) -> Window:
+    """Return the window with one more answer; its halves move on with the time."""
+    half_s = policy.window_s / 2
+    if window is None or not 0 <= now - window.began < 2 * half_s:
+        window = Window(now)
+    elif now - window.began >= half_s:
+        window = Window(window.began + half_s, 0, 0, window.alive, window.failed)
+    if answer.ok:
+        return window._replace(alive=window.alive + 1)
+    return window._replace(failed=window.failed + 1)
+
+
+def _too_many(window: Window | None, policy: BreakerPolicy) -> bool:
+    if window is None:
+        return False
+    failed = window.failed + window.failed_before
+    total = failed + window.alive + window.alive_before
+    return total >= policy.min_requests and failed >= policy.failure_ratio * total
 
 
 def cooldown_s(policy: BreakerPolicy, openings: int, sample: float) -> float:
@@ -161,7 +243,7 @@ def cooldown_s(policy: BreakerPolicy, openings: int, sample: float) -> float:
 
     Args:
         policy: Of the endpoint.
-        openings: How often it opened since it was last closed, 1-based.
+        openings: How often it opened since it was last well, 1-based.
         sample: Uniform in [0, 1).
     """
     longest = max(policy.cooldown_s, policy.cooldown_max_s)
@@ -169,12 +251,3 @@ def cooldown_s(policy: BreakerPolicy, openings: int, sample: float) -> float:
     limit = max(policy.cooldown_s, longest / (1 + COOLDOWN_JITTER_RATIO))
     grown = min(policy.cooldown_s * COOLDOWN_GROWTH ** min(openings - 1, 64), limit)
     return min(grown * (1 + COOLDOWN_JITTER_RATIO * sample), longest)
-
-
-def held_until(state: State) -> float | None:
-    """Return when a request that was not admitted should ask again, or None when it may ask now."""
-    match state:
-        case Closed():
-            return None
-        case Open() | Probing():
-            return state.until

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from consumer.core.errors import ConfigError
 from consumer.core.model import Kind, Outcome
+
+_T = TypeVar("_T")
 
 
 class StatusRule(StrEnum):
@@ -127,6 +129,19 @@ def rule_for(outcome: Outcome, overrides: Mapping[str, StatusRule]) -> StatusRul
     return meaning_of(outcome).rule
 
 
+def throttles(outcome: Outcome, *, failed_before: bool) -> bool:
+    """Say whether the answer asks for fewer requests, although it may name no time.
+
+    Args:
+        outcome: A failure.
+        failed_before: The attempt before it at this endpoint failed too: one 502 among a thousand good
+            answers is no reason to wait.
+
+    Source: STANDARD_WEBHOOKS SW-38 (429), SW-39 (502, 504); FAULTS 40.
+    """
+    return outcome.status == 429 or (failed_before and outcome.status in (502, 504))
+
+
 def breaker_signal(outcome: Outcome) -> Signal:
     """Say what the breaker learns from *outcome*."""
     return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
@@ -144,14 +159,26 @@ def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
         ConfigError: a key is no failing status or class, or a value no rule; names the key.
     """
     parsed = {}
-    for key, value in rules.items():
+    for key, value in parse_statuses(rules, "on_status").items():
+        if value not in list(StatusRule):
+            raise ConfigError(f"on_status.{key}: {value!r} is not one of {', '.join(StatusRule)}")
+        parsed[key] = StatusRule(value)
+    return parsed
+
+
+def parse_statuses(values: Mapping[str, _T], field: str) -> dict[str, _T]:
+    """Return *values* with checked keys: failing statuses, or classes of them in lower case.
+
+    Raises:
+        ConfigError: a key is neither; names *field* and key.
+    """
+    parsed = {}
+    for key, value in values.items():
         name = str(key).lower()
         exact = name.isascii() and name.isdigit() and len(name) == 3 and 300 <= int(name) <= 599
         if not exact and name not in _CLASS_KEYS:
-            raise ConfigError(f"on_status: {key!r} is not a status from 300 to 599, nor 3xx, 4xx or 5xx")
-        if value not in list(StatusRule):
-            raise ConfigError(f"on_status.{key}: {value!r} is not one of {', '.join(StatusRule)}")
-        parsed[name] = StatusRule(value)
+            raise ConfigError(f"{field}: {key!r} is not a status from 300 to 599, nor 3xx, 4xx or 5xx")
+        parsed[name] = value
     return parsed
 
 

@@ -1,84 +1,136 @@
 """Give every endpoint one pace: when its next request may start, and how far apart requests stand.
 
-Data flow: flow.deliver keeps one clock per endpoint. ``Retry-After``, pause and an open breaker move its
-time; a rate, saturation and slow start set its interval. What may not be sent now takes a reservation and
-comes back at that time as a delivery message, without having spent an attempt.
+Data flow: flow.endpoints keeps one clock per endpoint. ``Retry-After`` and pauses move its time, a configured
+rate and a slow start space its requests. The clock is asked about every request, so it bounds what is *sent*:
+whatever comes back at once, after a pause, an outage or a restart, leaves at this pace.
 
-A delivery that comes back at its reserved time is only held by a pause: measured against ``next_at``, which
-later reservations have pushed ahead, it would stand behind everybody for ever.
+What may not be sent now is given a moment of its own by :func:`spread`, as far apart as the endpoint takes
+requests, and comes back then as a delivery message, without having spent an attempt.
 
 Source: ARCHITECTURE "One virtual clock per endpoint".
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Interval of the first requests after an outage. Source: ARCHITECTURE "Breaker".
 SLOW_START_S: Final = 1.0
 #: Below this the slow start is over.
 SLOW_START_FLOOR_S: Final = 0.01
+#: A rate without a burst of its own may run ahead by what it sends in this time, and by one request at least:
+#: what comes back from a queue is some milliseconds late.
+BURST_S: Final = 0.1
+#: Longest pause after an answer that asks for less without saying how long; the first is a second.
+THROTTLE_MAX_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointClock:
     """The pace of one endpoint; times are Unix seconds."""
 
-    next_at: float = 0.0  #: the next request without a reservation may start then
-    interval_s: float = 0.0  #: distance of reservations by rate or saturation; 0 is no limit
-    slow_s: float = 0.0  #: distance of reservations while it starts slowly; 0 is over
-    held_until: float = 0.0  #: nothing at all is sent before: Retry-After, pause, open breaker
+    held_until: float = 0.0  #: nothing at all is sent before: Retry-After, pause
+    interval_s: float = 0.0  #: distance of requests by a configured rate; 0 is no limit
+    slack_s: float = 0.0  #: how far requests may run ahead of the rate
+    next_at: float = 0.0  #: the next request by the rate alone, without slack
+    slow_s: float = 0.0  #: distance of requests while it starts slowly; 0 is over
+    slow_at: float = 0.0  #: the next request by the slow start alone
 
     @property
-    def spacing_s(self) -> float:
-        """Seconds between two reservations now."""
-        return max(self.interval_s, self.slow_s)
+    def limits(self) -> bool:
+        """Whether requests are spaced at all."""
+        return self.interval_s > 0 or self.slow_s > 0
 
 
-def reserve(clock: EndpointClock, now: float) -> tuple[EndpointClock, float]:
-    """Take the next free moment.
-
-    Returns:
-        The clock moved on by its spacing, and the moment in Unix seconds, *now* at the earliest. A moment
-        equal to *now* may be used at once.
-    """
-    not_before = max(clock.next_at, now)
-    return replace(clock, next_at=not_before + clock.spacing_s), not_before
-
-
-def spread(
-    clock: EndpointClock, now: float, earliest: float, interval_s: float
-) -> tuple[EndpointClock, float]:
-    """Take the next free moment from *earliest* on; moments stand *interval_s* apart from here on.
-
-    Returns:
-        The clock moved on, and the moment in Unix seconds, *now* at the earliest.
-    """
-    at = max(clock.next_at, earliest, now)
-    after = EndpointClock(
-        next_at=at + max(interval_s, clock.slow_s),
-        interval_s=interval_s,
-        slow_s=clock.slow_s,
-        held_until=clock.held_until,
-    )
-    return after, at
-
-
-def ready(clock: EndpointClock, now: float, *, reserved: bool) -> bool:
-    """Say whether a request may start now.
+def with_rate(
+    clock: EndpointClock, rate_per_s: float | None, burst: int | None, workers: int
+) -> EndpointClock:
+    """Space requests by a configured rate.
 
     Args:
         clock: Of the endpoint.
-        now: Unix seconds.
-        reserved: True for a delivery whose reserved time has come; only a pause holds it.
+        rate_per_s: Requests a second by all workers together, more than 0; None is no limit.
+        burst: Requests that may start together, all workers together; None: :data:`BURST_S` of the rate.
+        workers: Workers that live now, at least 1; each takes its share of rate and burst. While they count
+            differently the sum of their shares is off by at most the number that do not know of each other.
     """
-    return now >= (clock.held_until if reserved else clock.next_at)
+    if rate_per_s is None:
+        return replace(clock, interval_s=0.0, slack_s=0.0, next_at=0.0)
+    own = rate_per_s / workers
+    ahead = math.ceil(own * BURST_S) if burst is None else burst // workers - 1
+    return replace(clock, interval_s=1 / own, slack_s=max(1 if burst is None else 0, ahead) / own)
+
+
+def opens_at(clock: EndpointClock, now: float) -> float:
+    """Return the first moment, in Unix seconds, at which a request may start; *now* or earlier: at once.
+
+    A clock that was set back does not hold a rate or a slow start for longer than one interval.
+    """
+    at = clock.held_until
+    if clock.interval_s:
+        at = max(at, min(clock.next_at - clock.slack_s, now + clock.interval_s))
+    if clock.slow_s:
+        at = max(at, min(clock.slow_at, now + clock.slow_s))
+    return at
+
+
+def sent(clock: EndpointClock, now: float) -> EndpointClock:
+    """Move the clock on by the request that starts *now*."""
+    next_at = clock.next_at
+    if clock.interval_s:  # a clock that was set back must not hold more than its slack
+        next_at = min(max(next_at, now), now + clock.slack_s) + clock.interval_s
+    return replace(clock, next_at=next_at, slow_at=now + clock.slow_s)
+
+
+def spread(free_at: float, now: float, earliest: float, interval_s: float) -> tuple[float, float]:
+    """Take the next free moment from *earliest* on.
+
+    Args:
+        free_at: The first moment that nobody has taken; of the endpoint.
+        now: Unix seconds.
+        earliest: Unix seconds.
+        interval_s: Distance to the moment after this one.
+
+    Returns:
+        The first moment that is free then, and the moment taken, *now* at the earliest.
+    """
+    at = max(free_at, earliest, now)
+    return at + interval_s, at
 
 
 def pause_until(clock: EndpointClock, until: float) -> EndpointClock:
     """Send nothing before *until* (Unix seconds); an earlier pause is never shortened."""
-    return replace(clock, next_at=max(clock.next_at, until), held_until=max(clock.held_until, until))
+    return replace(clock, held_until=max(clock.held_until, until))
+
+
+def throttle_s(times: int) -> float:
+    """Return the pause after an answer that asks for less without saying how long: 1 s, doubling to 60 s.
+
+    Args:
+        times: How often in a row it was asked, 1-based; answers to what was under way count once.
+    """
+    return min(2.0 ** min(times - 1, 16), THROTTLE_MAX_S)
+
+
+class Budget(NamedTuple):
+    """So many per period; what is over is postponed, never dropped. Source: S0-10."""
+
+    interval_s: float
+    slack_s: float
+    next_at: float = 0.0
+
+
+def budget(count: int, period_s: float) -> Budget:
+    """Return a whole budget: *count* at once, then one each *period_s* / *count*."""
+    return Budget(period_s / count, period_s - period_s / count)
+
+
+def draw(budget: Budget, now: float) -> tuple[Budget, float]:
+    """Take one from a budget; return what is left, and by how many seconds it has to be postponed."""
+    next_at = max(budget.next_at, now)
+    return budget._replace(next_at=next_at + budget.interval_s), max(0.0, next_at - budget.slack_s - now)
 
 
 def saturation_interval_s(latency_s: float, concurrency: int) -> float:
@@ -94,16 +146,23 @@ def saturation_interval_s(latency_s: float, concurrency: int) -> float:
 
 
 def slow_start(clock: EndpointClock, now: float) -> EndpointClock:
-    """Begin anew after an outage: one request a second, faster with every success.
-
-    Moments reserved far ahead during the outage are free again for fresh deliveries; a pause stays.
-    """
-    return replace(clock, next_at=max(now, clock.held_until), slow_s=SLOW_START_S)
+    """Begin anew after an outage: one request a second, faster with every success; a pause stays."""
+    return replace(clock, slow_s=SLOW_START_S, slow_at=now)
 
 
-def speed_up(clock: EndpointClock) -> EndpointClock:
+def speed_up(clock: EndpointClock, now: float) -> EndpointClock:
     """Halve the slow start's distance after a success, until it is over; costs nothing at full speed."""
     if not clock.slow_s:
         return clock
     halved = clock.slow_s / 2
-    return replace(clock, slow_s=halved if halved >= SLOW_START_FLOOR_S else 0.0)
+    if halved < SLOW_START_FLOOR_S:
+        return replace(clock, slow_s=0.0, slow_at=0.0)
+    return replace(clock, slow_s=halved, slow_at=min(clock.slow_at, now + halved))
+
+
+def slow_down(clock: EndpointClock, now: float) -> EndpointClock:
+    """Double the slow start's distance after a failure, up to a second; costs nothing at full speed."""
+    if not clock.slow_s:
+        return clock
+    doubled = min(clock.slow_s * 2, SLOW_START_S)
+    return replace(clock, slow_s=doubled, slow_at=max(clock.slow_at, now + doubled))

@@ -7,11 +7,9 @@ topology.choose_rung -> flow publishes. N attempts have N-1 delays everywhere.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -19,10 +17,13 @@ from typing import Final
 from consumer.core.classify import StatusRule, breaker_counts, is_success, rule_for
 from consumer.core.errors import ConfigError
 from consumer.core.model import Delivered, Drop, Outcome, Park, ParkReason, Retry, Verdict
+from consumer.core.retry_after import RETRY_AFTER_MAX_S, parse_retry_after
 
 __all__ = [
     "POLICIES",
     "RETRY_AFTER_MAX_S",
+    "Growth",
+    "Jitter",
     "RetryPolicy",
     "Situation",
     "StatusRule",
@@ -34,14 +35,36 @@ __all__ = [
     "parse_retry_after",
     "planned_delays_s",
     "total_delay_s",
+    "wait_bounds_s",
 ]
 
-#: No endpoint can make us wait longer than this. Source: FAULTS 39.
-RETRY_AFTER_MAX_S: Final = 86_400.0
 #: A delivery lives at least this long. Source: ARCHITECTURE, REQUIREMENTS S1-15.
 MIN_MAX_AGE_S: Final = 86_400.0
 #: Room for jitter and for the requests themselves over the planned schedule. Source: ARCHITECTURE.
 MAX_AGE_FACTOR: Final = 1.2
+
+
+#: An adaptive policy multiplies by the first while most attempts succeed, else by the second. Source: S0-10.
+ADAPTIVE_MULTIPLIERS: Final = (1.5, 2.5)
+#: Recent share of successes above which most attempts succeed. Source: S0-10.
+ADAPTIVE_RATIO: Final = 0.8
+#: A decorrelated wait is at most this many times the one before. Source: S0-10.
+DECORRELATION: Final = 3.0
+
+
+class Growth(StrEnum):
+    """How the formula's waits grow from attempt to attempt."""
+
+    EXPONENTIAL = "exponential"  #: base_s, times the multiplier from attempt to attempt
+    LINEAR = "linear"  #: base_s, twice that, three times that, and so on
+
+
+class Jitter(StrEnum):
+    """How waits are spread."""
+
+    SPREAD = "spread"  #: evenly over ± jitter_ratio of the planned wait
+    FULL = "full"  #: evenly from 0 to the planned wait
+    DECORRELATED = "decorrelated"  #: evenly from base_s to three times the wait before, at most max_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +83,12 @@ class RetryPolicy:
     jitter_ratio: float = 0.1  #: a wait is spread evenly over ± this share of it; 0 to 1
     jitter_in_cap: bool = False  #: True: the formula's jittered wait is capped too (S2-1), else it may pass
     schedule_s: tuple[float, ...] | None = None  #: waits instead of the formula; the last one repeats
+    growth: Growth = Growth.EXPONENTIAL  #: of the formula
+    jitter_kind: Jitter = Jitter.SPREAD
+    adaptive: bool = False  #: True: the multiplier follows the endpoint's recent successes (S0-10)
+    by_status: tuple[tuple[str, RetryPolicy], ...] = ()  #: "429" or "5xx" -> whose waits count then (S4-2)
+    budget: int | None = None  #: retries to one endpoint per period; more are postponed. None is no limit
+    budget_period_s: float = 60.0  #: more than 0
     max_age_s: float | None = None  #: age at which a delivery ends; None: see :func:`max_age_s`
     transport_only: bool = False  #: True: any HTTP status is a result and parks at once (S3-4)
 
@@ -70,6 +99,11 @@ class RetryPolicy:
         _check("multiplier", self.multiplier, 1, 1000)
         _check("max_s", self.max_s, 0, math.inf)
         _check("jitter_ratio", self.jitter_ratio, 0, 1)
+        _check("budget_period_s", self.budget_period_s, 0.001, math.inf)
+        if self.budget is not None:
+            _check("budget", self.budget, 1, math.inf)
+        if self.jitter_kind is Jitter.DECORRELATED and self.schedule_s is not None:
+            raise ConfigError("retry.jitter_kind: decorrelated waits follow no schedule; remove one of them")
         if self.max_age_s is not None:
             _check("max_age_s", self.max_age_s, 0, math.inf)
         if self.schedule_s is not None:
@@ -122,7 +156,7 @@ POLICIES: Final = _policies(
 
 
 def planned_delay_s(policy: RetryPolicy, failed_attempt: int) -> float:
-    """Return the wait after a failed attempt before jitter.
+    """Return the wait after a failed attempt before jitter; of a decorrelated or adaptive one the longest.
 
     Args:
         policy: Of the delivery's subscription.
@@ -134,29 +168,86 @@ def planned_delay_s(policy: RetryPolicy, failed_attempt: int) -> float:
         raise ValueError(f"attempts are counted from 1, got {failed_attempt}")
     if policy.schedule_s is not None:
         return policy.schedule_s[min(failed_attempt, len(policy.schedule_s)) - 1]
+    return min(_grown(policy, failed_attempt, _multiplier(policy, 0.0)), policy.max_s)
+
+
+def _multiplier(policy: RetryPolicy, success_ratio: float) -> float:
+    if policy.jitter_kind is Jitter.DECORRELATED:
+        return DECORRELATION
+    if policy.adaptive:
+        return ADAPTIVE_MULTIPLIERS[0 if success_ratio > ADAPTIVE_RATIO else 1]
+    return policy.multiplier
+
+
+def _grown(policy: RetryPolicy, failed_attempt: int, multiplier: float) -> float:
+    """Return the formula's wait before its cap."""
+    if policy.jitter_kind is Jitter.DECORRELATED:  # the most it can be: three times the base at first
+        failed_attempt += 1
+    elif policy.growth is Growth.LINEAR:
+        return policy.base_s * failed_attempt
     try:
-        grown = policy.base_s * policy.multiplier ** (failed_attempt - 1)
+        return policy.base_s * multiplier ** (failed_attempt - 1)
     except OverflowError:
-        grown = math.inf if policy.base_s else 0.0
-    return min(grown, policy.max_s)
+        return math.inf if policy.base_s else 0.0
 
 
-def delay_s(policy: RetryPolicy, failed_attempt: int, sample: float) -> float:
+def delay_s(
+    policy: RetryPolicy,
+    failed_attempt: int,
+    sample: float,
+    *,
+    previous_s: float = 0.0,
+    success_ratio: float = 1.0,
+) -> float:
     """Return the wait after a failed attempt, jittered and rounded to whole milliseconds.
 
     Args:
         policy: Of the delivery's subscription.
         failed_attempt: Number of the attempt that just failed, 1-based.
-        sample: Uniform in [0, 1); evenly spread over the whole ± range, so that deliveries that fail
+        sample: Uniform in [0, 1); evenly spread over the whole range, so that deliveries that fail
             together do not come back together (S4-3).
+        previous_s: The wait before that attempt; only decorrelated waits look at it.
+        success_ratio: Share of the endpoint's recent attempts that it took; only adaptive ones look at it.
 
-    Source: REQUIREMENTS S0-1, S1-1, S4-1 (cap before jitter); S2-1 (jitter inside the cap).
+    Source: REQUIREMENTS S0-1, S1-1, S4-1 (cap before jitter); S2-1 (jitter inside the cap); S0-10.
     """
     planned = planned_delay_s(policy, failed_attempt)
+    if policy.jitter_kind is Jitter.DECORRELATED:
+        low = min(policy.base_s, policy.max_s)
+        before = min(max(previous_s, policy.base_s), planned / DECORRELATION)
+        return round(low + sample * max(0.0, min(before * DECORRELATION, policy.max_s) - low), 3)
+    if policy.adaptive and policy.schedule_s is None:
+        planned = min(_grown(policy, failed_attempt, _multiplier(policy, success_ratio)), policy.max_s)
+    if policy.jitter_kind is Jitter.FULL:
+        return round(planned * sample, 3)
     jittered = planned * (1 + policy.jitter_ratio * (2 * sample - 1))
     if policy.jitter_in_cap and policy.schedule_s is None:
         jittered = min(jittered, policy.max_s)
     return round(jittered, 3)
+
+
+def wait_bounds_s(policy: RetryPolicy, failed_attempt: int) -> tuple[float, float]:
+    """Return the shortest and the longest wait that :func:`delay_s` may give, in seconds."""
+    planned = planned_delay_s(policy, failed_attempt)
+    if policy.jitter_kind is Jitter.DECORRELATED:
+        return min(policy.base_s, policy.max_s), planned
+    low, high = 0.0, planned
+    if policy.jitter_kind is Jitter.SPREAD:
+        least = planned
+        if policy.adaptive and policy.schedule_s is None:
+            least = min(_grown(policy, failed_attempt, _multiplier(policy, 1.0)), policy.max_s)
+        low, high = least * (1 - policy.jitter_ratio), planned * (1 + policy.jitter_ratio)
+        if policy.jitter_in_cap and policy.schedule_s is None:
+            high = min(high, policy.max_s)
+    return low, high
+
+
+def waits_for(policy: RetryPolicy, status: int | None) -> RetryPolicy:
+    """Return whose waits count after *status*: an own one for it or its class, else the policy itself."""
+    if not policy.by_status or status is None:
+        return policy
+    own = dict(policy.by_status)
+    return own.get(str(status)) or own.get(f"{status // 100}xx") or policy
 
 
 def planned_delays_s(policy: RetryPolicy) -> tuple[float, ...]:
@@ -165,7 +256,7 @@ def planned_delays_s(policy: RetryPolicy) -> tuple[float, ...]:
 
 
 def total_delay_s(policy: RetryPolicy) -> float:
-    """Return the sum of all planned waits."""
+    """Return the sum of all planned waits, without those of single statuses."""
     return math.fsum(planned_delays_s(policy))
 
 
@@ -174,7 +265,8 @@ def max_age_s(policy: RetryPolicy) -> float:
     """Return the age at which a delivery ends: as set, else 24 h or 1.2 x the whole schedule if longer."""
     if policy.max_age_s is not None:
         return policy.max_age_s
-    return max(MIN_MAX_AGE_S, MAX_AGE_FACTOR * total_delay_s(policy))
+    longest_s = max(total_delay_s(each) for each in (policy, *(own for _, own in policy.by_status)))
+    return max(MIN_MAX_AGE_S, MAX_AGE_FACTOR * longest_s)
 
 
 def deadline(policy: RetryPolicy, arrived_at: float, expires_at: float | None = None) -> float:
@@ -200,6 +292,8 @@ class Situation:
     sample: float  #: uniform in [0, 1)
     rules: Mapping[str, StatusRule] = field(default_factory=dict)  #: ``on_status`` of the subscription
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``
+    previous_s: float = 0.0  #: the wait before this attempt
+    success_ratio: float = 1.0  #: share of the endpoint's recent attempts that it took
 
 
 def decide(outcome: Outcome, situation: Situation) -> Verdict:
@@ -229,7 +323,13 @@ def _retry(outcome: Outcome, situation: Situation) -> Verdict:
     left_s = deadline(policy, situation.arrived_at, situation.expires_at) - situation.now
     if left_s <= 0:
         return Park(ParkReason.EXPIRED, describe(outcome))
-    planned_s = delay_s(policy, situation.attempt, situation.sample)
+    planned_s = delay_s(
+        waits_for(policy, outcome.status),
+        situation.attempt,
+        situation.sample,
+        previous_s=situation.previous_s,
+        success_ratio=situation.success_ratio,
+    )
     asked_s = parse_retry_after(outcome.retry_after, situation.now)
     exact = asked_s is not None and asked_s > planned_s
     wait_s = max(planned_s, asked_s or 0.0)
@@ -250,42 +350,3 @@ def describe(outcome: Outcome) -> str:
     if outcome.detail:
         parts.append(outcome.detail)
     return "; ".join(parts)
-
-
-#: Several Retry-After headers arrive joined by commas, and an HTTP date holds one itself.
-_RETRY_AFTER_PART: Final = re.compile(r"\s*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,[^,]*|[^,]+)")
-_SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
-
-
-def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return the wait that a ``Retry-After`` header asks for, or None when it asks for none.
-
-    Args:
-        value: The header as received, seconds or an HTTP date. Of several joined by commas the longest
-            wait counts, so that nothing is ever sent earlier than asked; garbage is ignored.
-        now: Unix seconds.
-
-    Returns:
-        Whole seconds, rounded up, from 0 to :data:`RETRY_AFTER_MAX_S`.
-
-    Source: RFC 9110 10.2.3; FAULTS 39.
-    """
-    if not value:
-        return None
-    waits = (_one_retry_after(part.strip(), now) for part in _RETRY_AFTER_PART.findall(value))
-    return max((wait for wait in waits if wait is not None), default=None)
-
-
-def _one_retry_after(text: str, now: float) -> float | None:
-    if _SECONDS.fullmatch(text):
-        return float(math.ceil(min(float(text), RETRY_AFTER_MAX_S)))
-    if not text[:1].isalpha():  # an HTTP date starts with the name of its day
-        return None
-    try:
-        moment = parsedate_to_datetime(text)
-        if moment.tzinfo is None:  # the obsolete asctime form names no zone; all HTTP dates are GMT
-            moment = moment.replace(tzinfo=UTC)
-        wait_s = moment.timestamp() - now
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return float(math.ceil(min(max(wait_s, 0.0), RETRY_AFTER_MAX_S)))

@@ -28,6 +28,8 @@ class Subscription:
     breaker: BreakerPolicy
     on_status: Mapping[str, StatusRule] = field(default_factory=dict)  #: "404" or "5xx" -> rule
     concurrency: int = 16  #: requests in flight to this endpoint, per worker
+    rate_per_s: float | None = None  #: requests a second to this endpoint, by all workers; None is no limit
+    burst: int | None = None  #: requests that may start together under a rate; None: a tenth of a second's
     timeout_s: float = 15.0  #: total deadline of one attempt
     headers: Sequence[tuple[str, str]] = ()  #: sent with every webhook
     enabled: bool = True

@@ -17,10 +17,10 @@ from yaml.constructor import ConstructorError
 from consumer.core import schema
 from consumer.core.errors import ConfigError
 from consumer.core.plain import printable
+from consumer.core.policy_model import RetryChoice
 from consumer.core.schema import Path
 from consumer.core.signing import SigningKey
 from consumer.core.subscription_model import (
-    RetryChoice,
     SubscriptionEntry,
     SubscriptionRules,
     refuse_endpoint,

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator
 
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.classify import StatusRule, parse_status_rules
 from consumer.core.decode import TENANT_PATTERN
 from consumer.core.egress import EgressRule, refuse_address, refuse_url
-from consumer.core.errors import ConfigError
 from consumer.core.match import check_pattern
+from consumer.core.policy_model import BreakerFields, RetryChoice, text_keys
 from consumer.core.retry import POLICIES, RetryPolicy
 from consumer.core.schema import Section, as_value_error
 from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.urls import Url, parse_url
 
-DAY_S: Final = 86_400.0
 NAME_MAX: Final = 128
 """Longest name in characters."""
 SECRETS_MAX: Final = 10
@@ -48,101 +47,6 @@ OUR_PREFIXES: Final = ("webhook-", "proxy-")
 """So do their names begin, too."""
 
 
-class RetryFields(Section):
-    """Fields of a retry policy; an absent one is that of the policy below."""
-
-    max_attempts: Annotated[int | None, Field(ge=1, le=1_000)] = None
-    """Attempts in all, the first included."""
-    base_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
-    """Wait after the first failed attempt."""
-    multiplier: Annotated[float | None, Field(ge=1, le=1_000)] = None
-    """Growth of the wait from attempt to attempt."""
-    max_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
-    """Cap of one wait."""
-    jitter: Annotated[float | None, Field(ge=0, le=1)] = None
-    """Spread of a wait as a ratio: 0.1 is plus or minus 10 %."""
-    schedule_s: Annotated[
-        tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=999)
-    ] = None
-    """The waits one by one in seconds, instead of base, multiplier and cap; the last one repeats."""
-    max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
-    """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the schedule."""
-
-    @model_validator(mode="after")
-    def _check_one_kind(self) -> RetryFields:
-        if self.schedule_s is not None and {"base_s", "multiplier", "max_s"} & self.given().keys():
-            raise ValueError(
-                "schedule_s stands instead of base_s, multiplier and max_s; give one or the other"
-            )
-        return self
-
-    def given(self) -> dict[str, object]:
-        """Return the fields of a policy that are set here, by their names."""
-        values = {name: getattr(self, name) for name in RetryFields.model_fields}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-class RetryChoice(RetryFields):
-    """A named policy, changed by the fields beside it."""
-
-    policy: str | None = None
-    """Name of the policy that this one begins from; absent: that of the settings, or `default` for a formula
-    where that is a fixed schedule."""
-
-    def build(
-        self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
-    ) -> RetryPolicy:
-        """Return the policy that is meant.
-
-        Args:
-            policies: What *policy* may name.
-            default: What it begins from where it names none.
-            name: Of the result; None keeps the name of an unchanged policy, else it is ``custom``.
-
-        Raises:
-            ConfigError: the name is unknown, or a field cannot act on that policy.
-        """
-        changes = self.given()
-        is_formula = bool({"base_s", "multiplier", "max_s"} & changes.keys())
-        if self.policy is not None:
-            base = policies.get(self.policy)
-        else:  # a formula has no use for a fixed schedule, whatever the settings are changed to later
-            base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
-        if base is None:
-            raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
-        if is_formula and base.schedule_s is not None:
-            raise ConfigError(
-                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
-                "name another policy or give schedule_s"
-            )
-        if not changes:
-            return base if name is None else replace(base, name=name)
-        if self.schedule_s is not None:
-            changes.setdefault("max_attempts", len(self.schedule_s) + 1)
-        if "jitter" in changes:
-            changes["jitter_ratio"] = changes.pop("jitter")
-        return replace(base, name=name or "custom", **changes)  # type: ignore[arg-type]  # checked by the model
-
-
-class BreakerFields(Section):
-    """Fields of a breaker; an absent one is that of the breaker below."""
-
-    failures: Annotated[int | None, Field(ge=0, le=10_000)] = None
-    """Consecutive failures that open the breaker; 0 switches it off."""
-    cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = None
-    """Time from opening to the first probe."""
-    cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = None
-    """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
-    probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = None
-    """A probe that is silent for longer is lost; another is sent."""
-
-    def build(self, base: BreakerPolicy) -> BreakerPolicy:
-        """Return *base*, changed by the fields that are set."""
-        changes = {name: value for name, value in self.model_dump().items() if value is not None}
-        policy = replace(base, **changes)
-        return replace(policy, cooldown_max_s=max(policy.cooldown_s, policy.cooldown_max_s))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRules:
     """What a subscription takes where its file says nothing, and where webhooks may go."""
@@ -161,13 +65,6 @@ def _normal_url(value: object) -> object:
     return parse_url(value).text if isinstance(value, str) else value
 
 
-def _text_keys(value: object) -> object:
-    """Let ``404: park`` mean ``"404": park``: YAML reads the bare key as a number."""
-    if isinstance(value, Mapping):
-        return {str(key) if type(key) is int else key: rule for key, rule in value.items()}
-    return value
-
-
 class SubscriptionEntry(Section):
     """One entry of a subscriptions file, as it was written."""
 
@@ -183,12 +80,16 @@ class SubscriptionEntry(Section):
     """Secrets, newest first, each signing every webhook; absent: one is generated."""
     retry: RetryChoice | None = None
     """Retry policy; absent: that of the settings."""
-    on_status: Annotated[dict[str, StatusRule], BeforeValidator(_text_keys)] = Field(default_factory=dict)
+    on_status: Annotated[dict[str, StatusRule], BeforeValidator(text_keys)] = Field(default_factory=dict)
     """What a status or class of statuses means for this endpoint."""
     breaker: BreakerFields = Field(default_factory=BreakerFields)
     """Breaker of this endpoint."""
     concurrency: Annotated[int | None, Field(ge=1, le=10_000)] = None
     """Requests in flight to this endpoint, per worker."""
+    rate_per_s: Annotated[float | None, Field(ge=0.01, le=100_000)] = None
+    """Requests a second to this endpoint, by all workers together; absent: no limit."""
+    burst: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """Requests that may start together under *rate_per_s*; absent: what it sends in 0.1 s, at least 2."""
     timeout_s: Annotated[float | None, Field(ge=1, le=30)] = None
     """Total deadline of one attempt."""
     headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
@@ -270,6 +171,8 @@ class SubscriptionEntry(Section):
             breaker=self.breaker.build(rules.breaker),
             on_status=MappingProxyType(self.on_status),
             concurrency=rules.concurrency if self.concurrency is None else self.concurrency,
+            rate_per_s=self.rate_per_s,
+            burst=self.burst,
             timeout_s=rules.timeout_s if self.timeout_s is None else self.timeout_s,
             headers=tuple(self.headers.items()),
             enabled=self.enabled,

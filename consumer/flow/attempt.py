@@ -127,7 +127,7 @@ class Attempts:
             duration_s=outcome.duration_s,
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
-        verdict = self._decide(message, subscription, outcome, now)
+        verdict = self._decide(message, endpoint, outcome, now)
         previous = message.attempts[-1] if message.attempts else None
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
         return Result(subscription, attempt, verdict, now)
@@ -161,22 +161,38 @@ class Attempts:
             self._requests.discard(task)
 
     def _decide(
-        self, message: DeliveryMessage, subscription: Subscription, outcome: Outcome, now: float
+        self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, now: float
     ) -> Delivered | Retry | Park | Drop:
         if is_success(outcome):
             return DELIVERED
+        subscription, event = endpoint.subscription, message.event
         verdict = decide(
             outcome,
             Situation(
                 attempt=message.attempts_made + 1,
                 policy=subscription.retry,
-                arrived_at=message.event.arrived_at,
+                arrived_at=event.arrived_at,
                 now=now,
                 sample=self._world.sample(),
                 rules=subscription.on_status,
-                expires_at=message.event.expires_at,
+                expires_at=event.expires_at,
+                previous_s=_waited_s(message, now - outcome.duration_s),
+                success_ratio=endpoint.success_ratio,
             ),
         )
         if isinstance(verdict, Defer):
             raise TypeError("an outcome never defers")
+        if isinstance(verdict, Retry):
+            later_s = self._endpoints.postpone_s(endpoint, now)
+            if later_s:
+                left_s = deadline(subscription.retry, event.arrived_at, event.expires_at) - now
+                return Retry(min(verdict.wait_s + later_s, max(left_s, verdict.wait_s)), verdict.exact)
         return verdict
+
+
+def _waited_s(message: DeliveryMessage, began: float) -> float:
+    """Return how long the delivery waited before the attempt that began then."""
+    if not message.attempts:
+        return 0.0
+    last = message.attempts[-1]
+    return max(0.0, began - last.at - last.duration_s)

@@ -6,29 +6,28 @@ The decisions are the core's; here they are only kept and joined.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
-from consumer.core.classify import Signal, breaker_signal, is_success
-from consumer.core.clock import EndpointClock
+from consumer.core.classify import Signal, breaker_signal, is_success, throttles
+from consumer.core.clock import Budget, EndpointClock, budget, draw
 from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription, endpoint_id
+from consumer.flow.line import Line
 from consumer.flow.observe import Observer
 from consumer.flow.world import Bounds, Unrecorded
 from consumer.ports import Recorder
 
+BUDGET_PERIOD_S = 60.0  #: of the budget that all endpoints share
+RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
-LINE_FACTOR = 4  #: a slot that was expected within ``quick_wait_s`` is waited for this many times longer
-SHORTEST_LINE_S = 0.1
+FORCED_PAUSE_S = 30.0  #: what comes while an operator holds the breaker open looks again after this
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
 
@@ -52,37 +51,80 @@ class Hold(NamedTuple):
 
     defer: Defer
     reason: str  #: breaker | paced | slow | saturated | locked
+    reserved: bool = False  #: it is this delivery's turn then: nothing that is fresh goes before
 
 
 Admission: TypeAlias = Send | Wait | Hold
 
 
-class Endpoint:
+class Endpoint(Line):
     """The running state of one endpoint."""
 
-    def __init__(self, subscription: Subscription, bounds: Bounds) -> None:
+    def __init__(self, subscription: Subscription, bounds: Bounds, workers: int = 1) -> None:
+        super().__init__(subscription.concurrency, bounds.quick_wait_s)
         self._bounds = bounds
         self.breaker: State = Closed()
-        self.pace = EndpointClock()  #: pauses, Retry-After, slow start: nothing is sent before it
-        self.backlog = EndpointClock()  #: spreads what is put off over the endpoint's own speed
-        self.in_flight = 0
+        self.pace = EndpointClock()  #: pauses, Retry-After, rate, slow start: nothing is sent before it
+        self.free_at = 0.0  #: Unix seconds; no moment from here on was given to what is put off
+        self._workers = workers
+        self._paced = False  #: the pace holds something
+        self._calm = True  #: a success has nothing to tell
+        self._throttled = 0  #: answers in a row that asked for less
+        self._throttled_at = 0.0  #: Unix seconds of the last of them
+        self._ratio = 1.0  #: share of successes up to the last failure, newer ones weigh more
+        self._taken = 0  #: successes since then
+        self._budget: Budget | None = None
         self.latency_s = FIRST_LATENCY_S
-        self._silent_since: float | None = None  #: Unix seconds; requests are out, and none has ended since
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._slow = 0
-        self._line: deque[tuple[asyncio.Future[bool], float]] = (
-            deque()
-        )  #: who waits, and until which loop time
-        self._sweep: asyncio.TimerHandle | None = None
         self.rebind(subscription)
 
     def rebind(self, subscription: Subscription) -> None:
         """Take over changed settings of the subscription."""
+        before: Subscription | None = getattr(self, "subscription", None)
         self.subscription = subscription
+        if before is None or before.retry != subscription.retry:
+            retry = subscription.retry
+            self._budget = None if retry.budget is None else budget(retry.budget, retry.budget_period_s)
+        self.slots = subscription.concurrency
         self.headers: Sequence[tuple[str, str]] = (
             ("content-type", "application/json"),
             ("user-agent", self._bounds.user_agent),
             *subscription.headers,
+        )
+        self.share(self._workers)
+
+    def share(self, workers: int) -> None:
+        """Take this worker's part of the configured rate; *workers* live now, at least 1."""
+        self._workers = workers
+        self.pace = clock.with_rate(self.pace, self.subscription.rate_per_s, self.subscription.burst, workers)
+        self._look()
+
+    def hold(self, until: float) -> None:
+        """Send nothing before *until* (Unix seconds): an operator's pause, say."""
+        self.pace = clock.pause_until(self.pace, until)
+        self._look()
+
+    def reset(self, now: float) -> None:
+        """Forget every pause and all that is held against the endpoint, as an operator asks."""
+        self.breaker = breaker.reset(self.breaker)
+        self.pace = EndpointClock()
+        self.free_at, self._throttled = now, 0
+        self.share(self._workers)
+
+    def force_open(self, now: float) -> None:
+        """Send nothing until :meth:`reset`."""
+        self.breaker = breaker.force_open(self.breaker, now)
+        self._look()
+
+    def _look(self) -> None:
+        """See what every request has to be held against; most endpoints have nothing."""
+        state, pace = self.breaker, self.pace
+        self._paced = pace.limits or pace.held_until > 0 or self.subscription.locked is not None
+        self._calm = (
+            isinstance(state, Closed)
+            and not (state.failures or state.openings or self._throttled)
+            and not self.subscription.breaker.failure_ratio
         )
 
     @property
@@ -91,9 +133,21 @@ class Endpoint:
         return STATE_LABELS[type(self.breaker)]
 
     @property
+    def success_ratio(self) -> float:
+        """Share of the recent attempts that the endpoint took, newer ones weigh more; 1 before the first."""
+        return 1 - (1 - self._ratio) * (1 - RATIO_WEIGHT) ** self._taken
+
+    @property
     def is_slow(self) -> bool:
         """Whether the recent p90 latency is at or over ``quick_latency_s``."""
         return self._slow * 10 > len(self._recent)
+
+    def postpone_s(self, now: float) -> float:
+        """Take one retry from the endpoint's budget; return by how much it has to be postponed."""
+        if self._budget is None:
+            return 0.0
+        self._budget, later_s = draw(self._budget, now)
+        return later_s
 
     def admit(self, now: float, *, fresh: bool, reserved: bool) -> Admission:
         """Say whether one request may go now, and take the endpoint's slot if so.
@@ -104,34 +158,53 @@ class Endpoint:
                 siblings' ack; False for delivery messages.
             reserved: It comes back at the time that this endpoint's clock gave it.
         """
-        policy = self.subscription.breaker
-        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
-            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
-            full = self.in_flight >= self.subscription.concurrency
-            if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
-                return self._held_by_breaker(now)
-            self.breaker, probe = breaker.admit(self.breaker, now, policy)
-            if not probe:
-                return self._held_by_breaker(now)
-            self._take_slot(now)
-            return Send(self.breaker.epoch)
-        if not clock.ready(self.pace, now, reserved=reserved):
-            self.pace, at = clock.reserve(self.pace, now)
-            return Hold(Defer(at), "paced")
+            return self._probe(now)
+        if self._paced:
+            hold = self._ahead_of_pace(now, reserved=reserved)
+            if hold is not None:
+                return hold
         if fresh and (self.is_slow or self._silent_s(now) >= self._bounds.quick_latency_s):
             return self._put_off(now, now, "slow")
         admission: Send | Wait = Send(self.breaker.epoch)
-        if self.in_flight >= self.subscription.concurrency:
+        if self.in_flight >= self.slots:
             expected_s = (len(self._line) + 1) * self._interval_s(now)
             if expected_s > self._bounds.quick_wait_s:
                 return self._put_off(now, now + expected_s, "saturated")
             admission = Wait(self.breaker.epoch)
         else:
             self._take_slot(now)
-        if self.pace.spacing_s and not reserved:
-            self.pace, _ = clock.reserve(self.pace, now)
+        if self._paced:
+            self.pace = clock.sent(self.pace, now)
         return admission
+
+    def _probe(self, now: float) -> Send | Hold:
+        """Send the probe when it is due; all others are held."""
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
+        full = self.in_flight >= self.slots
+        if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
+            return self._held_by_breaker(now)
+        self.breaker, probe = breaker.admit(self.breaker, now, self.subscription.breaker)
+        if not probe:
+            return self._held_by_breaker(now)
+        self._look()
+        self._take_slot(now)
+        return Send(self.breaker.epoch)
+
+    def _ahead_of_pace(self, now: float, *, reserved: bool) -> Hold | None:
+        """Hold what comes before its time; under a rate, who has no moment of his own stands behind all."""
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
+        opens_at = clock.opens_at(self.pace, now)
+        if self.pace.interval_s and not reserved:
+            opens_at = max(opens_at, self.free_at)
+        if now < opens_at:
+            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
+        if not self.pace.limits:  # a pause is over
+            self.pace = EndpointClock()
+            self._look()
+        return None
 
     def recall(self, epoch: int, now: float) -> Hold | None:
         """Say why a request admitted a while ago must not go any more, or None.
@@ -144,81 +217,52 @@ class Endpoint:
             return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
-        if now < self.pace.held_until:
-            self.pace, at = clock.reserve(self.pace, now)
-            return Hold(Defer(at), "paced")
+        opens_at = self.pace.held_until
+        if self.breaker.epoch != epoch:  # it was open meanwhile, and starts slowly
+            opens_at = max(opens_at, clock.opens_at(self.pace, now))
+        if now < opens_at:
+            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
         return None
-
-    async def slot(self) -> bool:
-        """Wait in line for a slot of this endpoint; no global slot may be held meanwhile.
-
-        Returns:
-            False without a slot: the slots are held for longer than the latency let expect.
-        """
-        if self.in_flight < self.subscription.concurrency and not self._line:
-            self._take_slot(None)
-            return True
-        loop = self._loop
-        turn: asyncio.Future[bool] = loop.create_future()
-        self._line.append((turn, loop.time() + self._patience_s))
-        if self._sweep is None:
-            self._sweep = loop.call_later(self._patience_s, self._send_away)
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.result():
-                self.release()
-            raise
-
-    def release(self) -> None:
-        """Give the slot to the next in line, or back."""
-        while self._line and self.in_flight <= self.subscription.concurrency:
-            turn, _ = self._line.popleft()
-            if not turn.done():
-                turn.set_result(True)
-                return
-        self.in_flight -= 1
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
-
-    @property
-    def _patience_s(self) -> float:
-        return max(LINE_FACTOR * self._bounds.quick_wait_s, SHORTEST_LINE_S)
-
-    def _send_away(self) -> None:
-        """Tell those who have stood in line for too long: one timer for the line, not one for each."""
-        now, self._sweep = self._loop.time(), None
-        while self._line and (self._line[0][0].done() or self._line[0][1] <= now):
-            turn, _ = self._line.popleft()
-            if not turn.done():
-                turn.set_result(False)
-        if self._line:
-            self._sweep = self._loop.call_at(self._line[0][1], self._send_away)
 
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
         """Take in what an attempt showed; return what it did to the breaker."""
         self._learn_latency(outcome.duration_s)
         self._silent_since = now
-        state = self.breaker
-        untroubled = isinstance(state, Closed) and not state.failures and not self.pace.slow_s
-        if untroubled and is_success(outcome):
-            return Change.NONE  # nearly always
-        asked_s = parse_retry_after(outcome.retry_after, now)
-        if asked_s and (outcome.status or 0) >= 300:
-            self.pace = clock.pause_until(self.pace, now + asked_s)
+        if is_success(outcome):
+            self._taken += 1
+            if self._calm:
+                return Change.NONE  # nearly always
+        else:
+            self._ratio, self._taken = self.success_ratio * (1 - RATIO_WEIGHT), 0
+        self._learn_pause(outcome, now)
         signal = breaker_signal(outcome)
         if signal is Signal.UNKNOWN:
             return Change.NONE
         alive = signal is Signal.ALIVE
-        if alive and self.pace.slow_s:
-            self._speed_up(now)
-        answer = Answer(ok=alive, epoch=epoch)
-        self.breaker, change = breaker.settle(self.breaker, answer, now, self.subscription.breaker, sample)
+        answer, policy = Answer(ok=alive, epoch=epoch), self.subscription.breaker
+        if self.pace.slow_s and epoch == self.breaker.epoch:
+            self.pace = (clock.speed_up if alive else clock.slow_down)(self.pace, now)
+        self.breaker, change = breaker.settle(self.breaker, answer, now, policy, sample)
         if change is Change.CLOSED:
             self.pace = clock.slow_start(self.pace, now)
+        elif isinstance(self.breaker, Closed) and not self.pace.slow_s:
+            self.breaker = breaker.recovered(self.breaker)
+        self._look()
         return change
+
+    def _learn_pause(self, outcome: Outcome, now: float) -> None:
+        """Take in that the endpoint asks for less, saying for how long or not."""
+        if is_success(outcome):
+            self._throttled = 0
+            return
+        asked_s = parse_retry_after(outcome.retry_after, now)
+        again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
+        asks = throttles(outcome, failed_before=again)
+        if asked_s is None and asks and now - outcome.duration_s >= self._throttled_at:
+            self._throttled, self._throttled_at = self._throttled + 1, now
+            asked_s = clock.throttle_s(self._throttled)
+        if asked_s and (outcome.status or 0) >= 300:
+            self.hold(now + asked_s)
 
     def _learn_latency(self, duration_s: float) -> None:
         self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
@@ -228,38 +272,25 @@ class Endpoint:
         self._recent.append(slow)
         self._slow += slow
 
-    def _take_slot(self, now: float | None) -> None:
-        if not self.in_flight:
-            self._silent_since = now
-        self.in_flight += 1
-
-    def _silent_s(self, now: float) -> float:
-        """Return for how long requests have been out of which none has ended; each takes at least that."""
-        since = self._silent_since
-        return now - since if since is not None and self.in_flight else 0.0
-
     def _interval_s(self, now: float) -> float:
         latency_s = max(self.latency_s, self._silent_s(now))
-        return clock.saturation_interval_s(latency_s, self.subscription.concurrency)
-
-    def _speed_up(self, now: float) -> None:
-        """A success during the slow start: what is fresh need not stand behind what was reserved slowly."""
-        faster = clock.speed_up(self.pace)
-        earliest = max(now + faster.spacing_s, faster.held_until)
-        self.pace = replace(faster, next_at=min(faster.next_at, earliest))
+        return clock.saturation_interval_s(latency_s, self.slots)
 
     def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
-        return self._spread(now, earliest, self._interval_s(now), reason)
+        return self._spread(now, earliest, 0.0, reason)
 
-    def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
-        """Give out times from *earliest* on, *interval_s* apart."""
-        self.backlog, at = clock.spread(self.backlog, now, earliest, interval_s)
-        return Hold(Defer(at), reason)
+    def _spread(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
+        """Give out times from *earliest* on, *least_s* apart or as far as its rate and its speed ask for."""
+        interval_s = max(self._interval_s(now), self.pace.interval_s, least_s)
+        self.free_at, at = clock.spread(self.free_at, now, earliest, interval_s)
+        return Hold(Defer(at), reason, self.pace.interval_s > 0)
 
     def _held_by_breaker(self, now: float) -> Hold:
-        until = self.breaker.until if isinstance(self.breaker, Open) else now + PROBE_PAUSE_S
-        interval_s = max(self._interval_s(now), HELD_INTERVAL_S)
-        return self._spread(now, max(until, self.pace.held_until), interval_s, "breaker")
+        state, until = self.breaker, now + PROBE_PAUSE_S
+        if isinstance(state, Open):
+            policy = self.subscription.breaker
+            until = now + FORCED_PAUSE_S if state.forced else breaker.due_at(state, policy)
+        return self._spread(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
 
 
 class Endpoints:
@@ -277,6 +308,9 @@ class Endpoints:
         self._sample = sample
         self._record = Unrecorded() if record is None else record
         self._known: dict[str, Endpoint] = {}
+        self._workers = 1
+        count = bounds.retry_budget
+        self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
 
     def of(self, subscription: Subscription) -> Endpoint:
         """Return the running state; a changed URL starts a new one."""
@@ -288,7 +322,7 @@ class Endpoints:
                 known.rebind(subscription)
                 return known
             self._observe.series.breakers.labels(known.state).dec()
-        started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
+        started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
         self._observe.series.breakers.labels(started.state).inc()
         self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
@@ -300,6 +334,35 @@ class Endpoints:
         if endpoint.breaker is not before:
             self._report(endpoint, STATE_LABELS[type(before)])
         return admission
+
+    def postpone_s(self, endpoint: Endpoint, now: float) -> float:
+        """Return by how many seconds a retry has to be postponed to keep both budgets (S0-10)."""
+        later_s = endpoint.postpone_s(now)
+        if self._budget is not None:
+            self._budget, all_later_s = draw(self._budget, now)
+            later_s = max(later_s, all_later_s)
+        return later_s
+
+    def share(self, workers: int) -> None:
+        """Divide every configured rate by the number of workers that live now, at least 1."""
+        if workers != self._workers:
+            self._workers = workers
+            for endpoint in self._known.values():
+                endpoint.share(workers)
+
+    def force_open(self, subscription: Subscription, now: float) -> None:
+        """Hold a breaker open until :meth:`reset`, as an operator asks."""
+        endpoint = self.of(subscription)
+        before = endpoint.state
+        endpoint.force_open(now)
+        self._report(endpoint, before)
+
+    def reset(self, subscription: Subscription, now: float) -> None:
+        """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
+        endpoint = self.of(subscription)
+        before = endpoint.state
+        endpoint.reset(now)
+        self._report(endpoint, before)
 
     def keep(self, subscription_ids: Collection[str]) -> None:
         """Forget the endpoints of subscriptions that are gone."""

@@ -91,7 +91,7 @@ class FanOut:
         rest_s = hold.defer.until - now
         if fresh or rest_s > HELD_S:
             return False
-        job.reserved = hold.reason == "paced"
+        job.reserved = hold.reserved
         return self._intake.hold(job, max(rest_s, 0.001))
 
     def _put_off(
@@ -106,7 +106,7 @@ class FanOut:
             not_before=until,
             wait_s=max(until - now, 0.0),
             exact=False,
-            reserved=hold.reason == "paced",
+            reserved=hold.reserved,
         )
         return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE)
 

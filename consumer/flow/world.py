@@ -27,6 +27,7 @@ class Bounds:
     max_targets_per_message: int = 100  #: an event with more targets is split first
     due_hold: int = 500  #: delivery messages whose last second is waited out here, at most
     suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
+    retry_budget: int | None = None  #: retries a minute, all endpoints together; None is no limit
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
 

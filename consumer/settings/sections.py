@@ -16,10 +16,10 @@ from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_v
 
 from consumer.core.breaker import BREAKERS
 from consumer.core.decode import TENANT_PATTERN, DecodeRules
+from consumer.core.policy_model import BreakerFields, RetryChoice
 from consumer.core.schema import Section, as_value_error
 from consumer.core.sealing import parse_keys
 from consumer.core.sources import SourceRule, parse_rule
-from consumer.core.subscription_model import BreakerFields, RetryChoice
 from topology.ladder import RUNGS_S
 from topology.names import PREFIX_MAX, PREFIX_PATTERN
 from topology.plan import QUEUE_COUNT_MAX, SourceSpec
@@ -279,6 +279,8 @@ class RetrySettings(RetryChoice):
     """Name of a built-in policy or of one under [retry.policies]."""
     policies: dict[str, RetryChoice] = Field(default_factory=dict)
     """Own policies by name, each a built-in *policy* changed by fields; none may take a built-in's name."""
+    total_budget: Annotated[int | None, Field(ge=1, le=10_000_000)] = None
+    """Retries to all endpoints together per minute and worker; more are postponed. Absent: no limit."""
     suspect_after: Annotated[int, Field(ge=1, le=5)] = 5
     """x-delivery-count from which a message is moved unread to suspect."""
 
@@ -296,6 +298,12 @@ class BreakerSettings(BreakerFields):
 
     failures: Annotated[int | None, Field(ge=0, le=10_000)] = BREAKERS["default"].failures
     """Consecutive failures that open the breaker; 0 switches it off."""
+    failure_ratio: Annotated[float | None, Field(ge=0, le=1)] = BREAKERS["default"].failure_ratio
+    """Share of failures among the last answers that opens it too; 0 looks at none."""
+    window_s: Annotated[float | None, Field(ge=0.1, le=3_600)] = BREAKERS["default"].window_s
+    """How far back failure_ratio looks: between half of this and all of it."""
+    min_requests: Annotated[int | None, Field(ge=1, le=100_000)] = BREAKERS["default"].min_requests
+    """Answers in the window below which failure_ratio says nothing."""
     cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = BREAKERS["default"].cooldown_s
     """Time from opening to the first probe."""
     cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = BREAKERS["default"].cooldown_max_s

@@ -18,7 +18,10 @@ from consumer.core.breaker import (
     State,
     admit,
     cooldown_s,
-    held_until,
+    due_at,
+    force_open,
+    recovered,
+    reset,
     settle,
 )
 from consumer.core.errors import ConfigError
@@ -65,11 +68,15 @@ def test_lets_one_probe_through_after_the_cooldown() -> None:
     state: State = opened()
 
     state, sent = admit(state, 29.999, POLICY)
-    assert (sent, held_until(state)) == (False, 30.0)
+    assert not sent
+    assert isinstance(state, Open)
+    assert due_at(state, POLICY) == 30.0
     state, sent = admit(state, 30.0, POLICY)
     assert sent
     state, sent = admit(state, 30.0, POLICY)
-    assert (sent, held_until(state)) == (False, 70.0)
+    assert not sent
+    assert isinstance(state, Probing)
+    assert due_at(state, POLICY) == 70.0
 
 
 def test_probe_that_succeeds_closes_with_slow_start() -> None:
@@ -79,7 +86,7 @@ def test_probe_that_succeeds_closes_with_slow_start() -> None:
     state, change = settle(state, Answer(True, state.epoch), 31.0, POLICY, 0.0)
 
     assert isinstance(state, Closed)
-    assert (change, state.failures, held_until(state)) == (Change.CLOSED, 0, None)
+    assert (change, state.failures) == (Change.CLOSED, 0)
     assert admit(state, 31.0, POLICY) == (state, True)
 
 
@@ -101,13 +108,107 @@ def test_probe_that_fails_reopens_for_longer() -> None:
 
 
 def test_growth_is_forgotten_after_success() -> None:
-    """S3-1: an endpoint that came back starts at 30 s again."""
-    state: State = Probing(100.0, epoch=9, openings=6)
-    state, _ = settle(state, Answer(True, 9), 50.0, POLICY, 0.0)
+    """S3-1: an endpoint that took one more than the probe, or came through its slow start, begins at 30 s."""
+    closed, _ = settle(Probing(100.0, epoch=9, openings=6), Answer(True, 9), 50.0, POLICY, 0.0)
+    assert isinstance(closed, Closed)
+    proven, _ = settle(closed, Answer(True, 10), 51.0, POLICY, 0.0)
 
-    state = fail(state, 5, now=60.0)
+    for state in (proven, recovered(closed)):
+        assert isinstance(fail(state, 4, now=60.0), Closed)
+        assert fail(state, 5, now=60.0) == Open(90.0, epoch=11, openings=1, since=60.0)
 
-    assert state == Open(90.0, epoch=11, openings=1)
+
+def test_an_endpoint_that_takes_only_probes_does_not_swing() -> None:
+    """Issue 5, item 3: 200 to the probe and 503 to the rest: two requests a cooldown, and cooldowns grow."""
+    state: State = opened()
+    now, cooldowns = 30.0, []
+    for _ in range(6):
+        state, sent = admit(state, now, POLICY)
+        assert sent
+        state, change = settle(state, Answer(True, state.epoch), now, POLICY, 0.0)
+        assert change is Change.CLOSED
+        state = fail(state, 1, now)
+        assert isinstance(state, Closed)
+        state = fail(state, 1, now)
+        assert isinstance(state, Open)
+        cooldowns.append(state.until - now)
+        now = state.until
+
+    assert cooldowns[:3] == [60.0, 120.0, 240.0]
+    assert all(270.0 < cooldown <= 300.0 for cooldown in cooldowns[3:])
+
+
+RATIO = BreakerPolicy(failures=10_000, failure_ratio=0.5, window_s=10.0, min_requests=10)
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=120))
+def test_a_ratio_opens_by_its_window(history: list[tuple[float, bool]]) -> None:
+    """S3-1, issue 5, item 3: it opens when of the last answers, enough of them, too large a share failed."""
+    state: State = Closed()
+    now = 0.0
+    seen: list[tuple[float, bool]] = []
+    for pause, ok in history:
+        now += pause
+        seen.append((now, ok))
+        state, change = settle(state, Answer(ok, state.epoch), now, RATIO, 0.0)
+
+        whole = [each for at, each in seen if now - at < 10.0]
+        if change is Change.OPENED:
+            assert not ok
+            assert len(whole) >= 10
+            return
+        half = [each for at, each in seen if now - at < 5.0]
+        if not ok and len(whole) == len(half) >= 10:  # both views agree
+            assert sum(not each for each in half) < 0.5 * len(half)
+
+
+def test_a_ratio_sees_what_is_never_five_in_a_row() -> None:
+    """S3-1: every second request fails; the count in a row never opens it, the ratio does."""
+    plain, state = BreakerPolicy(), Closed()
+    counted: State = state
+    ratio: State = state
+    opened_after = 0
+    for n in range(40):
+        ok, now = n % 2 == 0, n / 10
+        counted, _ = settle(counted, Answer(ok, counted.epoch), now, plain, 0.0)
+        if isinstance(ratio, Closed):
+            ratio, _ = settle(ratio, Answer(ok, ratio.epoch), now, RATIO, 0.0)
+            opened_after = n + 1
+
+    assert isinstance(counted, Closed)
+    assert isinstance(ratio, Open)
+    assert opened_after == 10
+
+
+def test_old_answers_leave_the_window() -> None:
+    """Nine failures, a quiet minute, one failure: two of ten in a window that holds one."""
+    state: State = Closed()
+    for n in range(10):
+        state, change = settle(state, Answer(False, 0), 60.0 if n == 9 else 0.0, RATIO, 0.0)
+
+    assert change is Change.NONE
+
+
+def test_an_operator_opens_and_resets() -> None:
+    """S3-3: forced open lets no probe through however long, not even when switched off; reset ends it."""
+    forced = force_open(Closed(epoch=3), 10.0)
+    off = BreakerPolicy(failures=0)
+
+    assert admit(forced, 1e9, POLICY) == (forced, False)
+    assert admit(forced, 1e9, off) == (forced, False)
+    assert settle(forced, Answer(True, 3), 11.0, POLICY, 0.0) == (forced, Change.NONE)
+    assert reset(forced) == Closed(epoch=5)
+    assert reset(Open(1e9, epoch=7, openings=9)) == Closed(epoch=8)
+
+
+def test_a_shorter_cooldown_counts_at_once() -> None:
+    """S3-2: an open breaker does not sit out a cooldown that an operator has shortened."""
+    state = Open(1000.0, epoch=4, openings=9, since=700.0)
+    short = BreakerPolicy(cooldown_s=5.0, cooldown_max_s=5.0)
+
+    assert admit(state, 710.0, POLICY)[1] is False
+    assert admit(state, 704.9, short)[1] is False
+    assert admit(state, 705.0, short)[1] is True
 
 
 @given(st.integers(1, 10_000), samples, st.floats(0.001, 86_400), st.floats(0.001, 86_400))
@@ -255,6 +356,9 @@ def test_presets() -> None:
     ("field", "value"),
     [
         ("failures", -1),
+        ("failure_ratio", 1.1),
+        ("min_requests", 0),
+        ("window_s", 0.0),
         ("cooldown_s", 0.0),
         ("cooldown_s", float("nan")),
         ("cooldown_max_s", 1e9),

@@ -1,143 +1,171 @@
-"""One clock per endpoint: reservations keep their distance, pauses hold, slow start ends."""
+"""One clock per endpoint: what is sent keeps its distance, pauses hold, a slow start ends."""
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.clock import (
+    SLOW_START_S,
     EndpointClock,
+    opens_at,
     pause_until,
-    ready,
-    reserve,
     saturation_interval_s,
+    sent,
+    slow_down,
     slow_start,
     speed_up,
     spread,
+    throttle_s,
+    with_rate,
 )
 
 times = st.floats(0, 2e9)
 intervals = st.floats(0, 3600)
 
 
-@given(times, intervals, st.lists(st.floats(-5, 100), min_size=1, max_size=50))
-def test_reservations_keep_their_distance(start: float, interval_s: float, steps: list[float]) -> None:
-    """ARCHITECTURE: never before now, never closer than the interval, even if time steps back."""
-    clock = EndpointClock(next_at=start, interval_s=interval_s)
-    now, last = start, None
-    for step in steps:
-        now += step
-        clock, not_before = reserve(clock, now)
-
-        assert not_before >= now
-        if last is not None:
-            assert not_before >= last + interval_s
-        last = not_before
+def rate(per_s: float, burst: int | None = None, workers: int = 1) -> EndpointClock:
+    """Return the clock of an endpoint with a configured rate."""
+    return with_rate(EndpointClock(), per_s, burst, workers)
 
 
 @given(
-    times, st.lists(st.tuples(st.floats(-5, 100), st.floats(-100, 100), intervals), min_size=1, max_size=50)
+    st.floats(0.1, 500),
+    st.one_of(st.none(), st.integers(1, 50)),
+    st.lists(st.floats(0, 2), min_size=1, max_size=200),
 )
-def test_what_is_spread_keeps_its_distance_and_its_earliest_time(
+def test_a_rate_bounds_what_is_sent_in_any_second(
+    per_s: float, burst: int | None, steps: list[float]
+) -> None:
+    """ARCHITECTURE, S1-11: whenever requests ask, no second has more than the rate and its burst."""
+    clock, now, began = rate(per_s, burst), 1000.0, []
+    for step in steps:
+        now += step / per_s
+        if now >= opens_at(clock, now):
+            clock = sent(clock, now)
+            began.append(now)
+
+    ahead = burst if burst is not None else max(2, math.ceil(per_s * 0.1) + 1)
+    for first in began:
+        within = sum(first <= at < first + 1 for at in began)
+        assert within <= per_s + ahead + 1e-6 * per_s
+
+
+def test_a_rate_is_reached_and_kept() -> None:
+    """S1-11: asked all the time, an endpoint gets its burst at once and then its rate."""
+    clock, began = rate(100.0, burst=5), []
+    for tick in range(4000):
+        now = 1000 + tick / 1000
+        if now >= opens_at(clock, now):
+            clock = sent(clock, now)
+            began.append(now)
+
+    assert began[4] <= 1000.005
+    assert len(began) == pytest.approx(4 * 100 + 5, abs=2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 7])
+def test_workers_share_a_rate(workers: int) -> None:
+    """Issue 5, item 2: the shares of all live workers add up to the configured rate."""
+    own = rate(100.0, burst=28, workers=workers)
+
+    assert workers / own.interval_s == pytest.approx(100.0)
+    assert workers * (own.slack_s / own.interval_s + 1) <= 28 + 1e-9
+
+
+def test_a_rate_may_be_taken_away() -> None:
+    """S3-2: a setting that is gone limits nothing from then on."""
+    clock = sent(sent(rate(0.1, burst=1), 50.0), 50.0)
+
+    assert opens_at(with_rate(clock, None, None, 1), 50.0) <= 50.0
+
+
+def test_a_clock_that_steps_back_does_not_hold_the_endpoint() -> None:
+    """The wall clock is set back by an hour; the next request goes after one interval at most."""
+    clock = slow_start(sent(rate(1.0), 7200.0), 7200.0)
+
+    assert opens_at(clock, 3600.0) <= 3601.0
+    clock = sent(clock, 3601.0)
+    assert opens_at(clock, 3601.0) <= 3602.0
+
+
+@given(times, st.lists(st.tuples(st.floats(-5, 100), st.floats(-100, 100), intervals), max_size=50))
+def test_what_is_put_off_keeps_its_distance_and_its_earliest_time(
     start: float, steps: list[tuple[float, float, float]]
 ) -> None:
-    """ARCHITECTURE: never before now or the earliest time, and as far apart as was said at each step."""
-    clock, now, free_from = EndpointClock(), start, 0.0
+    """FAULTS 55: never before now or the earliest time, and as far apart as was said at each step."""
+    now, free_from = start, 0.0
+    free_at = 0.0
     for step, earliest_in_s, interval_s in steps:
         now += step
-        clock, at = spread(clock, now, now + earliest_in_s, interval_s)
+        free_at, at = spread(free_at, now, now + earliest_in_s, interval_s)
 
         assert at == max(now, now + earliest_in_s, free_from)
-        assert clock.next_at == at + interval_s
-        free_from = at + interval_s
+        assert free_at == at + interval_s
+        free_from = free_at
 
 
-@given(times, times, intervals)
-def test_free_endpoint_sends_at_once(next_at: float, now: float, interval_s: float) -> None:
-    """An endpoint whose time has come costs no wait; otherwise the wait is for its next free moment."""
-    clock = EndpointClock(next_at=next_at, interval_s=interval_s)
-
-    _, not_before = reserve(clock, now)
-
-    assert (not_before == now) == ready(clock, now, reserved=False)
-    assert not_before in (now, next_at)
-
-
-@given(
-    st.lists(st.one_of(times.map(lambda t: ("pause", t)), times.map(lambda t: ("reserve", t))), max_size=30)
-)
+@given(st.lists(st.tuples(st.sampled_from(["pause", "send"]), times), max_size=30))
 def test_pause_holds_everything_and_is_never_shortened(steps: list[tuple[str, float]]) -> None:
-    """FAULTS 39: after Retry-After nothing is sent earlier, neither fresh nor with a reservation."""
+    """FAULTS 39: after Retry-After nothing is sent earlier."""
     clock, latest = EndpointClock(), 0.0
     for kind, at in steps:
         if kind == "pause":
             clock = pause_until(clock, at)
             latest = max(latest, at)
         else:
-            clock, not_before = reserve(clock, at)
-            assert not_before >= latest
-        assert clock.held_until == latest
-        assert ready(clock, latest, reserved=True)
-        if latest:
-            assert not ready(clock, latest - 1, reserved=True)
-            assert not ready(clock, latest - 1, reserved=False)
-
-
-def test_what_waited_comes_back_at_the_endpoints_pace() -> None:
-    """FAULTS 55: after a pause, deliveries stand one interval apart: no stampede."""
-    clock = pause_until(EndpointClock(interval_s=0.5), 100.0)
-    moments = []
-    for _ in range(4):
-        clock, not_before = reserve(clock, 10.0)
-        moments.append(not_before)
-
-    assert moments == [100.0, 100.5, 101.0, 101.5]
-
-
-def test_reservation_is_honoured_although_others_queue_behind() -> None:
-    """A delivery back at its own moment is sent, while a fresh one still waits its turn."""
-    clock = EndpointClock(interval_s=10.0)
-    clock, _ = reserve(clock, 0.0)
-    clock, mine = reserve(clock, 0.0)
-    for _ in range(5):
-        clock, _ = reserve(clock, 0.0)
-
-    assert mine == 10.0
-    assert ready(clock, mine, reserved=True)
-    assert not ready(clock, mine, reserved=False)
+            clock = sent(clock, at)
+        assert opens_at(clock, 0.0) == latest
 
 
 def test_slow_start_doubles_the_pace_with_every_success() -> None:
     """S3-1, ARCHITECTURE "Breaker": one a second at first, twice as fast per success, then unlimited."""
-    clock = slow_start(EndpointClock(), 50.0)
-    spacings = []
-    while clock.spacing_s:
-        spacings.append(clock.spacing_s)
-        clock = speed_up(clock)
+    clock, now = slow_start(EndpointClock(), 50.0), 50.0
+    waits = []
+    while clock.slow_s:
+        clock = sent(clock, now)
+        waits.append(opens_at(clock, now) - now)
+        now = opens_at(clock, now)
+        clock = speed_up(clock, now)
 
-    assert spacings == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625]
-    assert speed_up(clock) is clock
-
-
-def test_slow_start_forgets_the_queue_but_not_a_pause() -> None:
-    """Fresh deliveries need not wait behind moments reserved during the outage; Retry-After still holds."""
-    clock = EndpointClock(interval_s=1.0)
-    for _ in range(100):
-        clock, _ = reserve(clock, 0.0)
-
-    assert reserve(slow_start(clock, 30.0), 30.0)[1] == 30.0
-    assert reserve(slow_start(pause_until(clock, 60.0), 30.0), 30.0)[1] == 60.0
+    assert waits == pytest.approx([1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625], abs=1e-5)
+    assert not clock.limits
+    assert speed_up(clock, now) is clock
 
 
-def test_configured_rate_outlasts_slow_start() -> None:
-    """ARCHITECTURE: the interval of a rate stays when the slow start is over."""
-    clock = slow_start(EndpointClock(interval_s=0.2), 0.0)
-    assert clock.spacing_s == 1.0
+def test_a_failure_slows_the_start_down() -> None:
+    """ARCHITECTURE "Breaker": half as fast after a failure, never slower than one a second."""
+    clock = slow_start(EndpointClock(), 0.0)
+    for _ in range(3):
+        clock = speed_up(clock, 0.0)
+
+    slower = slow_down(clock, 10.0)
+
+    assert (clock.slow_s, slower.slow_s) == (0.125, 0.25)
+    assert opens_at(slower, 10.0) == 10.25
+    for _ in range(9):
+        slower = slow_down(slower, 10.0)
+    assert slower.slow_s == SLOW_START_S
+    assert slow_down(EndpointClock(), 10.0) == EndpointClock()
+
+
+def test_slow_start_holds_to_a_pause_and_a_rate() -> None:
+    """ARCHITECTURE: Retry-After still holds; the interval of a rate stays when the slow start is over."""
+    assert opens_at(slow_start(pause_until(EndpointClock(), 60.0), 30.0), 30.0) == 60.0
+    clock = slow_start(rate(5.0, burst=1), 0.0)
     for _ in range(10):
-        clock = speed_up(clock)
+        clock = speed_up(clock, 0.0)
 
-    assert clock.spacing_s == 0.2
-    assert slow_start(EndpointClock(interval_s=5.0), 0.0).spacing_s == 5.0
+    assert opens_at(sent(clock, 0.0), 0.0) == pytest.approx(0.2)
+
+
+def test_throttling_without_a_time_waits_longer_each_time() -> None:
+    """SW-38: a second, doubling, a minute at most."""
+    assert [throttle_s(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 32, 60]
+    assert throttle_s(10_000) == 60
 
 
 def test_saturated_endpoint_takes_what_its_slots_give() -> None:

@@ -19,6 +19,8 @@ from consumer.core.errors import ConfigError
 from consumer.core.model import Delivered, Drop, Kind, Outcome, Park, ParkReason, Retry
 from consumer.core.retry import (
     POLICIES,
+    Growth,
+    Jitter,
     RetryPolicy,
     Situation,
     deadline,
@@ -28,6 +30,7 @@ from consumer.core.retry import (
     parse_retry_after,
     planned_delays_s,
     total_delay_s,
+    wait_bounds_s,
 )
 
 DATA = Path(__file__).parents[1] / "data"
@@ -173,6 +176,86 @@ def test_a_schedule_is_not_capped() -> None:
     policy = replace(POLICIES["production"], schedule_s=(86_400.0,), jitter_ratio=0.0)
 
     assert delay_s(policy, 1, 0.5) == 86_400.0
+
+
+@given(
+    st.tuples(st.sampled_from([*Growth]), st.sampled_from([*Jitter]), st.booleans()),
+    st.floats(0, 1000),
+    st.floats(0, 5000),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.floats(0, 1)), min_size=1, max_size=30),
+)
+def test_every_kind_of_wait_keeps_to_its_bounds(
+    kind: tuple[Growth, Jitter, bool],
+    base_s: float,
+    max_s: float,
+    samples: list[tuple[float, float]],
+) -> None:
+    """S0-10, issue 5, item 1: each wait of a chain lies where its policy says, and within the cap."""
+    growth, jitter, adaptive = kind
+    policy = RetryPolicy(
+        growth=growth, jitter_kind=jitter, adaptive=adaptive, base_s=base_s, max_s=max_s, max_attempts=31
+    )
+    previous_s = 0.0
+    for failed, (sample, ratio) in enumerate(samples, start=1):
+        wait_s = delay_s(policy, failed, sample, previous_s=previous_s, success_ratio=ratio)
+        low, high = wait_bounds_s(policy, failed)
+
+        assert low - 0.001 <= wait_s <= high + 0.001
+        assert 0 <= low <= high <= max_s * 1.1 + 0.001
+        if jitter is Jitter.DECORRELATED:
+            assert wait_s <= max(base_s, 3 * max(previous_s, base_s)) + 0.002
+        previous_s = wait_s
+
+
+def test_linear_waits_grow_by_the_base() -> None:
+    """Issue 5, item 1: linear growth, capped."""
+    policy = RetryPolicy(growth=Growth.LINEAR, base_s=5.0, max_s=18.0, max_attempts=6)
+
+    assert planned_delays_s(policy) == (5.0, 10.0, 15.0, 18.0, 18.0)
+
+
+def test_full_jitter_is_even_from_nothing_to_the_wait() -> None:
+    """Issue 5, item 1: uniform over [0, planned]."""
+    policy = RetryPolicy(jitter_kind=Jitter.FULL)
+
+    assert [delay_s(policy, 3, n / 4) for n in range(4)] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_decorrelated_jitter_is_the_documents_formula() -> None:
+    """S0-10: min(max, random(base, 3 * previous)), beginning with the base."""
+    policy = RetryPolicy(jitter_kind=Jitter.DECORRELATED, base_s=2.0, max_s=20.0)
+
+    assert [delay_s(policy, 1, sample) for sample in (0.0, 0.5)] == [2.0, 4.0]
+    assert delay_s(policy, 2, 0.5, previous_s=5.0) == 2 + 0.5 * (15 - 2)
+    assert delay_s(policy, 3, JUST_BELOW_ONE, previous_s=15.0) == 20.0
+    assert delay_s(policy, 1, JUST_BELOW_ONE, previous_s=9999.0) == 6.0, "a deferral is no longer wait"
+
+
+def test_the_adaptive_multiplier_follows_recent_successes() -> None:
+    """S0-10: 1.5 over 80 % of successes, else 2.5."""
+    policy = RetryPolicy(adaptive=True, jitter_ratio=0.0)
+
+    assert [delay_s(policy, n, 0.5, success_ratio=0.81) for n in (1, 2, 3)] == [1.0, 1.5, 2.25]
+    assert [delay_s(policy, n, 0.5, success_ratio=0.8) for n in (1, 2, 3)] == [1.0, 2.5, 6.25]
+
+
+def test_a_status_may_have_waits_of_its_own() -> None:
+    """S4-2: 429 waits longer than 500; the exact status goes before its class, no status takes none."""
+    slow = RetryPolicy(base_s=30.0, jitter_ratio=0.0)
+    long = RetryPolicy(schedule_s=(100.0,), jitter_ratio=0.0)
+    policy = RetryPolicy(jitter_ratio=0.0, by_status=(("429", slow), ("5xx", long)))
+
+    waits = [decide(failure(status), situation(policy)) for status in (429, 500, 503, 404, None)]
+
+    assert waits == [Retry(30.0), Retry(100.0), Retry(100.0), Retry(1.0), Retry(1.0)]
+    patient = replace(policy, by_status=(("5xx", RetryPolicy(schedule_s=(86_400.0,), max_attempts=9)),))
+    assert max_age_s(patient) == pytest.approx(1.2 * 8 * 86_400)
+
+
+def test_a_schedule_has_no_decorrelated_waits() -> None:
+    """Settings: two fields that contradict each other are an error with the remedy."""
+    with pytest.raises(ConfigError, match="remove one of them"):
+        RetryPolicy(schedule_s=(1.0,), jitter_kind=Jitter.DECORRELATED)
 
 
 def test_growth_past_all_numbers_ends_at_the_cap() -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
-from consumer.core.clock import pause_until, slow_start, speed_up
 from consumer.core.decode import DecodeRules
 from consumer.core.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
@@ -519,20 +518,18 @@ async def test_only_the_last_second_or_two_percent_is_held(
 
 async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
     """Held here until its endpoint's clock said; what came meanwhile stands behind it, not before."""
-    shop = await worker.subscribe("shop")
-    endpoint = worker.endpoint(shop)
-    endpoint.pace = speed_up(slow_start(endpoint.pace, START))
-    for n in range(4):
+    shop = await worker.subscribe("shop", rate_per_s=2, burst=1)
+    for n in range(3):
         worker.offer(delivery_message(due(shop.id, event=event(id=f"ord-{n}"))), Source.DUE)
     await settled()
-    endpoint.pace = pause_until(endpoint.pace, START + 0.2)
+    await worker.clock.advance(0.4)
     for n in range(20):
         worker.offer(event_message(message_id=f"fresh-{n}"))
-    worker.sender.on(SHOP, Reply(status=404))  # alive or not: no speeding up hides the order
-    await worker.clock.advance(0.51)
+    await worker.clock.advance(0.61)
 
     ids = [dict(request.headers)["webhook-id"] for request in worker.sender.sent]
-    assert ids == ["ord-0", "ord-1"]
+    assert ids == ["ord-0", "ord-1", "ord-2"]
+    assert all(message.reserved for message in worker.waiting())
 
 
 async def test_held_messages_are_bounded() -> None:

@@ -16,7 +16,9 @@ from aiormq.connection import Connection
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError
+from consumer.core.retry import RetryPolicy, delay_s
 from consumer.edges.broker import frames
+from consumer.flow.execute import Pacing, execute_with_retry
 from consumer.flow.observe import Observer
 from consumer.settings.sections import AmqpSettings
 
@@ -112,14 +114,24 @@ class KeepAlive:
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         """Never return, but by cancellation. The pause starts anew once a session lasted."""
-        pause_s, loop = self.options.reconnect_first_s, asyncio.get_running_loop()
-        while True:
+        policy = RetryPolicy(
+            name="reconnect",
+            max_attempts=1000,
+            base_s=self.options.reconnect_first_s,
+            max_s=self.options.reconnect_max_s,
+            jitter_ratio=0.5,
+        )
+        loop = asyncio.get_running_loop()
+
+        async def lasting() -> None:
             began = loop.time()
             await self._once(session)
-            if loop.time() - began > self.options.reconnect_max_s:
-                pause_s = self.options.reconnect_first_s
-            await asyncio.sleep(pause_s * (0.5 + self.sample()))
-            pause_s = min(pause_s * 2, self.options.reconnect_max_s)
+            if loop.time() - began <= self.options.reconnect_max_s:
+                raise BrokerUnavailable("the connection did not last")
+
+        while True:
+            await execute_with_retry(lasting, policy, Pacing(sample=self.sample, now=loop.time))
+            await asyncio.sleep(delay_s(policy, 1, self.sample()))
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         try:

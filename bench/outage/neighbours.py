@@ -1,0 +1,66 @@
+"""What nine healthy endpoints feel while the tenth is down, in pairs of legs with and without the outage."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from bench.broker import Broker
+from bench.daemon import Daemon, subscription
+from bench.load import EventSpec, make_events
+from bench.outage.steady import NEVER_MS, latencies_ms, publish_steadily, quantile
+from bench.prove import Bench, Goal, Measured, Proof
+from bench.sink import Sink
+
+PAIRS = 5
+LEG_S = 20.0
+SICK_PER_S = 100
+HEALTHY = [f"well{n}" for n in range(9)]
+HEALTHY_PER_S = 10
+
+GOALS = (Goal(name="others_p99_ms", text="≤ 50", unit="ms", n=5),)
+
+
+def leg_events(leg: str, seconds: float) -> list[EventSpec]:
+    """Return a leg's events in the order of publishing: of 19, ten are for the sick endpoint."""
+    kinds = ["sick", *(part for name in HEALTHY for part in (name, "sick"))]
+    each = round(seconds * HEALTHY_PER_S)
+    return [
+        event
+        for n in range(each)
+        for index, kind in enumerate(kinds)
+        for event in make_events(f"{leg}_{n}_{index}", 1, kind=f"leg.{kind}")
+    ]
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Alternate legs; the sick endpoint answers 503 in one of each pair."""
+    targets = {name: f"/ok/{name}" for name in (*HEALTHY, "steady")}
+    targets |= {f"sick{n}": f"/status/503/sick{n}" for n in range(PAIRS)}
+    p99: dict[str, list[float]] = {"with": [], "without": []}
+    async with (
+        Broker(bench) as broker,
+        Sink(bench.folder, targets) as sink,
+        Daemon(bench.folder, broker.url) as daemon,
+    ):
+        healthy = [subscription(name, sink.url(name), events=[f"leg.{name}"]) for name in HEALTHY]
+        await daemon.subscribe(healthy)
+        await daemon.start()
+        for pair in range(bench.count(PAIRS)):
+            for side, tenth in (("without", "steady"), ("with", f"sick{pair}")):
+                more = {"breaker": {"cooldown_s": 10}, "events": ["leg.sick"]}
+                await daemon.subscribe([*healthy, subscription(tenth, sink.url(tenth), **more)])
+                events = leg_events(f"{side}{pair}", max(5.0, LEG_S * bench.scale))
+                handed = await publish_steadily(broker.url, events, SICK_PER_S + 9 * HEALTHY_PER_S)
+                wanted = sum(not event.type.endswith("sick") for event in events)
+                found = latencies_ms(sink.read(), handed, HEALTHY)
+                p99[side].append(quantile(found, 0.99) if len(found) == wanted else NEVER_MS)
+    bench.note("others_p99_ms_without_and_with", [p99["without"], p99["with"]])
+    differences = [b - a for a, b in zip(p99["without"], p99["with"], strict=True)]
+    alone = statistics.median(p99["without"])
+    value = round(statistics.median(differences), 1)
+    limit = round(max(0.25 * alone, 50.0), 1)
+    return [Measured(name="others_p99_ms", value=value, n=len(differences), at_most=limit)]
+
+
+PROOF = Proof("neighbours", GOALS, prove)

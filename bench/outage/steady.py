@@ -1,0 +1,64 @@
+"""Publish at a steady rate and know when; say how late deliveries were, and how many came in a second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from bench.load import EventSpec, connect, publish_one
+from bench.sink import Seen, Sink
+
+TICK_S = 0.05
+NEVER_MS = 1e9  #: stands for what did not come
+
+
+async def publish_steadily(url: str, events: Sequence[EventSpec], per_s: float) -> dict[str, float]:
+    """Publish *events* evenly, all confirmed; return when each was handed over, Unix seconds by id."""
+    connection = await connect(url)
+    channel = await connection.channel(publisher_confirms=True)
+    handed: dict[str, float] = {}
+    began, under_way = time.monotonic(), set[asyncio.Task[None]]()
+    for index, event in enumerate(events):
+        ahead_s = began + index / per_s - time.monotonic()
+        if ahead_s > TICK_S:
+            await asyncio.sleep(ahead_s)
+        handed[event.id] = time.time()
+        task = asyncio.create_task(publish_one(channel, event))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+    await asyncio.gather(*under_way)
+    await connection.close()
+    return handed
+
+
+def latencies_ms(seen: Sequence[Seen], handed: Mapping[str, float], paths: Sequence[str]) -> list[float]:
+    """Return from hand-over to each first request at *paths*, milliseconds, ascending."""
+    first: dict[tuple[str, str], float] = {}
+    for one in seen:
+        if one.path in paths and one.id in handed:
+            key = (one.path, one.id)
+            first[key] = min(one.began, first.get(key, one.began))
+    return sorted(1000 * (at - handed[webhook_id]) for (_, webhook_id), at in first.items())
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of ascending values; :data:`NEVER_MS` for none."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else NEVER_MS
+
+
+def peak_per_s(moments: Sequence[float]) -> int:
+    """Return the most that lie within any one second."""
+    ordered = sorted(moments)
+    return max((bisect_left(ordered, at + 1.0) - index for index, at in enumerate(ordered)), default=0)
+
+
+async def until_taken(sink: Sink, wanted: int, timeout_s: float) -> bool:
+    """Wait until *wanted* ids were taken with a 200; say whether it came to that."""
+    until = time.monotonic() + timeout_s
+    while len({one.id for one in sink.read() if one.status == 200}) < wanted:
+        if time.monotonic() > until:
+            return False
+        await asyncio.sleep(1)
+    return True

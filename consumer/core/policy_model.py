@@ -1,0 +1,174 @@
+"""The ``retry`` and ``breaker`` tables of settings and subscriptions: what they may hold, what they become.
+
+Data flow: YAML, TOML or JSON values -> RetryChoice, BreakerFields (checked) -> RetryPolicy, BreakerPolicy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Final, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from consumer.core.breaker import BreakerPolicy
+from consumer.core.classify import parse_statuses
+from consumer.core.errors import ConfigError
+from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy
+from consumer.core.schema import Section, as_value_error
+
+DAY_S: Final = 86_400.0
+
+
+def text_keys(value: object) -> object:
+    """Let ``404: park`` mean ``"404": park``: YAML reads the bare key as a number."""
+    if isinstance(value, Mapping):
+        return {str(key) if type(key) is int else key: rule for key, rule in value.items()}
+    return value
+
+
+class WaitFields(Section):
+    """Fields that say how long to wait; an absent one is that of the policy below."""
+
+    base_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
+    """Wait after the first failed attempt."""
+    multiplier: Annotated[float | None, Field(ge=1, le=1_000)] = None
+    """Growth of the wait from attempt to attempt."""
+    max_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
+    """Cap of one wait."""
+    jitter: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Spread of a wait as a ratio: 0.1 is plus or minus 10 %."""
+    schedule_s: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=999)
+    ] = None
+    """The waits one by one in seconds, instead of base, multiplier and cap; the last one repeats."""
+    growth: Growth | None = None
+    """exponential multiplies from attempt to attempt; linear adds base_s each time."""
+    jitter_kind: Jitter | None = None
+    """spread: plus or minus jitter; full: 0 to the wait; decorrelated: base_s to 3 x the last wait."""
+    adaptive: bool | None = None
+    """Multiply by 1.5 while over 80 % of the endpoint's recent attempts succeed, else by 2.5."""
+
+    @model_validator(mode="after")
+    def _check_one_kind(self) -> Self:
+        if self.schedule_s is not None and FORMULA & self.given().keys():
+            raise ValueError(
+                "schedule_s stands instead of base_s, multiplier and max_s; give one or the other"
+            )
+        return self
+
+    def given(self) -> dict[str, object]:
+        """Return the fields of a policy that are set here, by their names."""
+        values = {name: getattr(self, name) for name in WaitFields.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def change(self, base: RetryPolicy, **more: object) -> RetryPolicy:
+        """Return *base* with the fields that are set here, and *more*.
+
+        Raises:
+            ConfigError: a field cannot act on that policy.
+        """
+        changes = self.given() | more
+        if FORMULA & changes.keys() and base.schedule_s is not None:
+            raise ConfigError(
+                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
+                "name another policy or give schedule_s"
+            )
+        if self.schedule_s is not None:
+            changes.setdefault("max_attempts", len(self.schedule_s) + 1)
+        if "jitter" in changes:
+            changes["jitter_ratio"] = changes.pop("jitter")
+        return replace(base, **changes)  # type: ignore[arg-type]  # checked by the model
+
+
+FORMULA: Final = frozenset({"base_s", "multiplier", "max_s"})
+"""Fields that a fixed schedule has no use for."""
+
+
+class RetryFields(WaitFields):
+    """Fields of a retry policy; an absent one is that of the policy below."""
+
+    max_attempts: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    """Attempts in all, the first included."""
+    max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
+    """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the schedule."""
+    by_status: Annotated[dict[str, WaitFields] | None, Field(max_length=64), BeforeValidator(text_keys)] = (
+        None
+    )
+    """Other waits after a status or a class of statuses, such as `{"429": {base_s: 30}}`."""
+    budget: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+    """Retries to one endpoint per budget_period_s, per worker; more are postponed. Absent: no limit."""
+    budget_period_s: Annotated[float | None, Field(ge=0.1, le=DAY_S)] = None
+    """Period of the budget."""
+
+    @field_validator("by_status")
+    @classmethod
+    def _check_by_status(cls, value: dict[str, WaitFields] | None) -> dict[str, WaitFields] | None:
+        if value is not None:
+            as_value_error(lambda given: parse_statuses(given, "retry.by_status"), value)
+        return value
+
+
+class RetryChoice(RetryFields):
+    """A named policy, changed by the fields beside it."""
+
+    policy: str | None = None
+    """Name of the policy that this one begins from; absent: that of the settings, or `default` for a formula
+    where that is a fixed schedule."""
+
+    def build(
+        self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
+    ) -> RetryPolicy:
+        """Return the policy that is meant.
+
+        Args:
+            policies: What *policy* may name.
+            default: What it begins from where it names none.
+            name: Of the result; None keeps the name of an unchanged policy, else it is ``custom``.
+
+        Raises:
+            ConfigError: the name is unknown, or a field cannot act on that policy.
+        """
+        is_formula = bool(FORMULA & self.given().keys())
+        if self.policy is not None:
+            base = policies.get(self.policy)
+        else:  # a formula has no use for a fixed schedule, whatever the settings are changed to later
+            base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
+        if base is None:
+            raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
+        own = ("max_attempts", "max_age_s", "budget", "budget_period_s")
+        more = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
+        if not self.given() and not more and self.by_status is None:
+            return base if name is None else replace(base, name=name)
+        changed = self.change(base, name=name or "custom", **more)
+        if self.by_status is None:
+            return changed
+        by_status = tuple(
+            (key.lower(), waits.change(changed, **more)) for key, waits in self.by_status.items()
+        )
+        return replace(changed, by_status=by_status)
+
+
+class BreakerFields(Section):
+    """Fields of a breaker; an absent one is that of the breaker below."""
+
+    failures: Annotated[int | None, Field(ge=0, le=10_000)] = None
+    """Consecutive failures that open the breaker; 0 switches it off."""
+    failure_ratio: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Share of failures among the last answers that opens it too; 0 looks at none."""
+    window_s: Annotated[float | None, Field(ge=0.1, le=3_600)] = None
+    """How far back *failure_ratio* looks: between half of this and all of it."""
+    min_requests: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """Answers in the window below which *failure_ratio* says nothing."""
+    cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = None
+    """Time from opening to the first probe."""
+    cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = None
+    """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
+    probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = None
+    """A probe that is silent for longer is lost; another is sent."""
+
+    def build(self, base: BreakerPolicy) -> BreakerPolicy:
+        """Return *base*, changed by the fields that are set."""
+        changes = {name: value for name, value in self.model_dump().items() if value is not None}
+        policy = replace(base, **changes)
+        return replace(policy, cooldown_max_s=max(policy.cooldown_s, policy.cooldown_max_s))

@@ -1,0 +1,80 @@
+"""Say what a retry policy does, in the fields and formats of the first source document.
+
+Data flow: RetryPolicy -> texts in milliseconds -> API (``/webhook/subscriptions/sender/stats``), logs.
+
+Source: REQUIREMENTS S0-2, S0-6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from consumer.core.retry import Growth, Jitter, RetryPolicy, planned_delays_s
+
+
+def milliseconds(seconds: float) -> int:
+    """Return whole milliseconds."""
+    return round(seconds * 1000)
+
+
+def cumulative_s(policy: RetryPolicy) -> Sequence[float]:
+    """Return when each attempt begins at the earliest, without jitter: 0, then one more wait each time."""
+    delays_s = planned_delays_s(policy)
+    return tuple(math.fsum(delays_s[:n]) for n in range(len(delays_s) + 1))
+
+
+def retry_config(policy: RetryPolicy) -> dict[str, object]:
+    """Return the policy as ``retryConfig`` of S0-4, durations in milliseconds."""
+    return {
+        "maxAttempts": policy.max_attempts,
+        "baseDelay": milliseconds(policy.base_s),
+        "multiplier": policy.multiplier,
+        "maxDelay": milliseconds(policy.max_s),
+        "enableJitter": policy.jitter_ratio > 0 or policy.jitter_kind is not Jitter.SPREAD,
+        "jitterFactor": policy.jitter_ratio,
+    }
+
+
+def strategy(policy: RetryPolicy) -> dict[str, str]:
+    """Return the waits in words: ``1000ms``, ``2x``, ``±10%``."""
+    if policy.schedule_s is not None:
+        growth = "schedule"
+    elif policy.growth is Growth.LINEAR:
+        growth = "linear"
+    else:
+        growth = "1.5x-2.5x" if policy.adaptive else f"{policy.multiplier:g}x"
+    spread = f"±{policy.jitter_ratio * 100:g}%" if policy.jitter_ratio else "none"
+    return {
+        "baseDelay": f"{milliseconds(policy.base_s)}ms",
+        "multiplier": growth,
+        "maxDelay": f"{milliseconds(policy.max_s)}ms",
+        "jitter": spread if policy.jitter_kind is Jitter.SPREAD else policy.jitter_kind.value,
+    }
+
+
+def sender_stats(policy: RetryPolicy, timeout_s: float) -> dict[str, object]:
+    """Return the answer of ``GET /webhook/subscriptions/sender/stats``.
+
+    Args:
+        policy: The one in force where a subscription names none.
+        timeout_s: Total deadline of one attempt.
+    """
+    delays_s = planned_delays_s(policy)
+    return {
+        "defaultTimeout": milliseconds(timeout_s),
+        "defaultRetryConfig": retry_config(policy),
+        "backoffStrategy": strategy(policy),
+        "delaySequence": [f"{milliseconds(wait_s)}ms" for wait_s in delays_s],
+        "maxTotalDuration": f"{milliseconds(math.fsum(delays_s))}ms",
+    }
+
+
+def summary(policy: RetryPolicy) -> str:
+    """Return the policy in one line."""
+    words = strategy(policy)
+    waits = ", ".join(f"{milliseconds(wait_s)}ms" for wait_s in planned_delays_s(policy)) or "none"
+    return (
+        f"{policy.name}: {policy.max_attempts} attempts; waits {waits}; "
+        f"{words['multiplier']}, at most {words['maxDelay']}, jitter {words['jitter']}"
+    )
