@@ -139,6 +139,34 @@ def test_a_formula_needs_no_policy_of_the_settings(
     assert policy.jitter_ratio == jitter
 
 
+def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
+    """S4-2: what is not said for a status is as in the policy; a bare YAML number and 5XX are taken."""
+    retry = {"policy": "default", "by_status": {429: {"base_s": 30}, "5XX": {"growth": "linear"}}}
+
+    policy = build(retry=retry).retry
+
+    own = dict(policy.by_status)
+    assert planned_delays_s(own["429"]) == (30.0, 60.0, 60.0, 60.0)
+    assert planned_delays_s(own["5xx"]) == (1.0, 2.0, 3.0, 4.0)
+    assert planned_delays_s(policy) == (1.0, 2.0, 4.0, 8.0)
+
+
+def test_a_status_that_cannot_fail_has_no_waits() -> None:
+    """S4-2: the error names the key."""
+    (line,) = faults(entry(retry={"by_status": {"200": {"base_s": 1}}}))
+
+    assert "retry.by_status: '200' is not a status from 300 to 599" in line
+
+
+def test_rate_and_ratio_are_taken_over() -> None:
+    """Issue 5, items 2 and 3: what the entry says reaches the subscription."""
+    built = build(rate_per_s=50, burst=5, breaker={"failure_ratio": 0.5, "window_s": 30, "min_requests": 10})
+
+    assert (built.rate_per_s, built.burst) == (50, 5)
+    breaker = built.breaker
+    assert (breaker.failure_ratio, breaker.window_s, breaker.min_requests) == (0.5, 30, 10)
+
+
 def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
     """S0-4: a field that would do nothing is an error that says what to write instead."""
     (line,) = faults(entry(retry={"policy": "standard-webhooks", "base_s": 2}))

@@ -256,6 +256,59 @@ async def test_a_deferred_target_spends_no_attempt(worker: Worker) -> None:
     assert len({m.not_before for m in waiting}) == len(waiting)
 
 
+async def test_a_retry_over_the_budget_is_postponed() -> None:
+    """S0-10: over the budget of the endpoint, or of all, a retry waits longer; none is dropped."""
+    for own, every in ((2, None), (None, 2)):
+        worker = Worker(retry_budget=every)
+        retry = {"base_s": 1, "jitter": 0} | ({} if own is None else {"budget": own})
+        await worker.subscribe("shop", retry=retry, breaker={"failures": 0})
+        worker.sender.on(SHOP, *[Reply(status=500)] * 4)
+        for n in range(4):
+            await worker.handle(event_message(message_id=f"ord-{n}"))
+
+        waits = [message.not_before - START for message in worker.waiting()]
+
+        assert waits == pytest.approx([1, 1, 31, 61])
+
+
+async def test_a_budget_never_carries_a_retry_past_its_age(worker: Worker) -> None:
+    """S0-10, S1-15: postponed at most until the delivery ends, where it is parked."""
+    retry = {"base_s": 1, "jitter": 0, "budget": 1, "max_age_s": 20}
+    await worker.subscribe("shop", retry=retry, breaker={"failures": 0})
+    worker.sender.on(SHOP, Reply(status=500), Reply(status=500))
+    for n in range(2):
+        await worker.handle(event_message(message_id=f"ord-{n}"))
+
+    assert [message.not_before - START for message in worker.waiting()] == pytest.approx([1, 20])
+
+
+async def test_a_decorrelated_wait_looks_at_the_one_before(worker: Worker) -> None:
+    """S0-10: an attempt at 0 s and one at 4 s: the next wait is from 1 to 12 s, and after that again less."""
+    retry = {"base_s": 1, "jitter_kind": "decorrelated", "max_attempts": 9}
+    shop = await worker.subscribe("shop", retry=retry, breaker={"failures": 0})
+    worker.sender.on(SHOP, Reply(status=500))
+    before = (
+        Attempt(1, START - 6, Kind.HTTP_5XX, 500, 0.0),
+        Attempt(2, START - 4, Kind.HTTP_5XX, 500, 0.0),
+    )
+
+    await worker.handle(delivery_message(due(shop.id, attempts=before, attempts_made=2)), Source.DUE)
+
+    (waiting,) = worker.waiting()
+    assert waiting.not_before - START == pytest.approx(1 + 0.5 * (12 - 1))
+
+
+async def test_a_status_has_waits_of_its_own(worker: Worker) -> None:
+    """S4-2: 429 waits longer than 500."""
+    retry = {"base_s": 1, "jitter": 0, "by_status": {"429": {"base_s": 30}}}
+    await worker.subscribe("shop", retry=retry)
+    worker.sender.on(SHOP, Reply(status=500), Reply(status=429))
+    for n in range(2):
+        await worker.handle(event_message(message_id=f"ord-{n}"))
+
+    assert [message.not_before - START for message in worker.waiting()] == pytest.approx([1, 30])
+
+
 FAULTS = st.sampled_from(
     [None, BrokerUnavailable("lost"), Unroutable("no queue"), Refused("full"), BrokerUnavailable("closed")]
 )
