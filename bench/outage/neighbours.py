@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.daemon import Daemon, subscription
 from bench.load import EventSpec, make_events
-from bench.outage.steady import NEVER_MS, latencies_ms, publish_steadily, quantile
+from bench.outage.steady import NEVER_MS, all_latencies_ms, publish_steadily, quantile
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
@@ -53,7 +53,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
                 events = leg_events(f"{side}{pair}", max(5.0, LEG_S * bench.scale))
                 handed = await publish_steadily(broker.url, events, SICK_PER_S + 9 * HEALTHY_PER_S)
                 wanted = sum(not event.type.endswith("sick") for event in events)
-                found = latencies_ms(sink.read(), handed, HEALTHY)
+                found = await all_latencies_ms(sink, handed, HEALTHY, wanted)
                 p99[side].append(quantile(found, 0.99) if len(found) == wanted else NEVER_MS)
     bench.note("others_p99_ms_without_and_with", [p99["without"], p99["with"]])
     differences = [b - a for a, b in zip(p99["without"], p99["with"], strict=True)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.daemon import Daemon, subscription
 from bench.load import EventSpec, make_events
-from bench.outage.steady import NEVER_MS, latencies_ms, publish_steadily, quantile
+from bench.outage.steady import NEVER_MS, all_latencies_ms, publish_steadily, quantile
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
@@ -51,8 +51,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
                 await daemon.subscribe(healthy if side == "alone" else [*healthy, slow])
                 events = leg_events(f"{side}{block}", max(3.0, LEG_S * bench.scale))
                 handed = await publish_steadily(broker.url, events, PER_S)
-                found = latencies_ms(sink.read(), handed, HEALTHY)
-                complete = len(found) >= 0.99 * len(events)
+                found = await all_latencies_ms(sink, handed, HEALTHY, len(events))
+                complete = len(found) == len(events)
                 p95[side].append(quantile(found, 0.95) if complete else NEVER_MS)
                 looked_at += len(found) if side == "with" else 0
     bench.note("slow_others_p95_ms_alone_and_with", [p95["alone"], p95["with"]])

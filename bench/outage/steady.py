@@ -11,6 +11,7 @@ from bench.load import EventSpec, connect, publish_one
 from bench.sink import Seen, Sink
 
 TICK_S = 0.05
+LATEST_S = 30.0  #: what has not come so long after the last was handed over does not count as come
 NEVER_MS = 1e9  #: stands for what did not come
 
 
@@ -31,6 +32,18 @@ async def publish_steadily(url: str, events: Sequence[EventSpec], per_s: float) 
     await asyncio.gather(*under_way)
     await connection.close()
     return handed
+
+
+async def all_latencies_ms(
+    sink: Sink, handed: Mapping[str, float], paths: Sequence[str], wanted: int
+) -> list[float]:
+    """Return :func:`latencies_ms` once there are *wanted*, or after :data:`LATEST_S` as they are."""
+    until = time.monotonic() + LATEST_S
+    while True:
+        found = latencies_ms(sink.read(), handed, paths)
+        if len(found) >= wanted or time.monotonic() > until:
+            return found
+        await asyncio.sleep(0.5)
 
 
 def latencies_ms(seen: Sequence[Seen], handed: Mapping[str, float], paths: Sequence[str]) -> list[float]:

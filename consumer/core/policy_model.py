@@ -92,6 +92,8 @@ class RetryFields(WaitFields):
     """Attempts in all, the first included."""
     max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
     """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the schedule."""
+    disable_after_s: Annotated[float | None, Field(ge=0, le=366 * DAY_S)] = None
+    """Nothing but failures for so long, 12 h at least, disables the subscription; 0: never. Absent: 5 d."""
     by_status: Annotated[dict[str, WaitFields] | None, Field(max_length=64), BeforeValidator(text_keys)] = (
         None
     )
@@ -136,7 +138,7 @@ class RetryChoice(RetryFields):
             base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
         if base is None:
             raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
-        own = ("max_attempts", "max_age_s", "budget", "budget_period_s")
+        own = ("max_attempts", "max_age_s", "disable_after_s", "budget", "budget_period_s")
         more = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
         if not self.given() and not more and self.by_status is None:
             return base if name is None else replace(base, name=name)

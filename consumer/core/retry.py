@@ -90,6 +90,7 @@ class RetryPolicy:
     budget: int | None = None  #: retries to one endpoint per period; more are postponed. None is no limit
     budget_period_s: float = 60.0  #: more than 0
     max_age_s: float | None = None  #: age at which a delivery ends; None: see :func:`max_age_s`
+    disable_after_s: float = 432_000.0  #: nothing but failures for so long disables; 0 never does (SW-41)
     transport_only: bool = False  #: True: any HTTP status is a result and parks at once (S3-4)
 
     def __post_init__(self) -> None:
@@ -99,6 +100,7 @@ class RetryPolicy:
         _check("multiplier", self.multiplier, 1, 1000)
         _check("max_s", self.max_s, 0, math.inf)
         _check("jitter_ratio", self.jitter_ratio, 0, 1)
+        _check("disable_after_s", self.disable_after_s, 0, math.inf)
         _check("budget_period_s", self.budget_period_s, 0.001, math.inf)
         if self.budget is not None:
             _check("budget", self.budget, 1, math.inf)

@@ -20,11 +20,12 @@ from consumer.core.model import (
     Event,
     Outcome,
     Park,
+    ParkReason,
     Retry,
     SignedRequest,
     Verdict,
 )
-from consumer.core.retry import Situation, deadline, decide
+from consumer.core.retry import Situation, deadline, decide, describe
 from consumer.core.signing import sign
 from consumer.core.subscription import Subscription
 from consumer.flow.endpoints import Endpoint, Endpoints
@@ -182,11 +183,18 @@ class Attempts:
         )
         if isinstance(verdict, Defer):
             raise TypeError("an outcome never defers")
-        if isinstance(verdict, Retry):
-            later_s = self._endpoints.postpone_s(endpoint, now)
-            if later_s:
-                left_s = deadline(subscription.retry, event.arrived_at, event.expires_at) - now
-                return Retry(min(verdict.wait_s + later_s, max(left_s, verdict.wait_s)), verdict.exact)
+        match verdict:
+            case Retry() | Park() if endpoint.is_gone(now):
+                endpoint.forgive()
+                days = subscription.retry.disable_after_s / 86_400
+                detail = f"{describe(outcome)}; every attempt failed for {days:g} days"
+                return Park(ParkReason.DISABLED, detail, disables=True)
+            case Park(disables=True):
+                endpoint.forgive()
+            case Retry(wait_s=wait_s, exact=exact):
+                last_s = deadline(subscription.retry, event.arrived_at, event.expires_at) - now
+                later_s = wait_s + self._endpoints.postpone_s(endpoint, now)
+                return Retry(max(wait_s, min(later_s, last_s)), exact)
         return verdict
 
 

@@ -14,6 +14,7 @@ from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal, is_success, throttles
 from consumer.core.clock import Budget, EndpointClock, budget, draw
+from consumer.core.health import Failing, failed, is_gone
 from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription, endpoint_id
@@ -74,6 +75,7 @@ class Endpoint(Line):
         self._ratio = 1.0  #: share of successes up to the last failure, newer ones weigh more
         self._taken = 0  #: successes since then
         self._budget: Budget | None = None
+        self._failing: Failing | None = None  #: None: the last attempt was taken
         self.latency_s = FIRST_LATENCY_S
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._slow = 0
@@ -123,7 +125,7 @@ class Endpoint(Line):
         self._paced = pace.limits or pace.held_until > 0 or self.subscription.locked is not None
         self._calm = (
             isinstance(state, Closed)
-            and not (state.failures or state.openings or self._throttled)
+            and not (state.failures or state.openings or self._throttled or self._failing)
             and not self.subscription.breaker.failure_ratio
         )
 
@@ -141,6 +143,14 @@ class Endpoint(Line):
     def is_slow(self) -> bool:
         """Whether the recent p90 latency is at or over ``quick_latency_s``."""
         return self._slow * 10 > len(self._recent)
+
+    def is_gone(self, now: float) -> bool:
+        """Whether nothing was taken for so long that the subscription is to be disabled (SW-41)."""
+        return is_gone(self._failing, now, self.subscription.retry.disable_after_s)
+
+    def forgive(self) -> None:
+        """Begin anew with the time in which nothing was taken: the subscription is disabled now."""
+        self._failing = None
 
     def postpone_s(self, now: float) -> float:
         """Take one retry from the endpoint's budget; return by how much it has to be postponed."""
@@ -253,8 +263,10 @@ class Endpoint(Line):
     def _learn_pause(self, outcome: Outcome, now: float) -> None:
         """Take in that the endpoint asks for less, saying for how long or not."""
         if is_success(outcome):
-            self._throttled = 0
+            self._throttled, self._failing = 0, None
             return
+        if breaker_signal(outcome) is not Signal.UNKNOWN:
+            self._failing = failed(self._failing, now)
         asked_s = parse_retry_after(outcome.retry_after, now)
         again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
         asks = throttles(outcome, failed_before=again)

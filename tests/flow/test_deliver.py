@@ -256,6 +256,65 @@ async def test_a_deferred_target_spends_no_attempt(worker: Worker) -> None:
     assert len({m.not_before for m in waiting}) == len(waiting)
 
 
+async def fail_for_days(worker: Worker, days: int, status: int = 500) -> None:
+    """Send an event every six hours to an endpoint that fails."""
+    for n in range(4 * days + 1):
+        worker.sender.on(SHOP, Reply(status=status))
+        await worker.handle(event_message(message_id=f"bad-{worker.clock.now():.0f}"))
+        if n < 4 * days:
+            await worker.clock.advance(6 * 3600)
+
+
+async def test_five_days_of_failures_disable(worker: Worker) -> None:
+    """SW-41, issue 5, item 4: what failed last is parked `disabled`, new events are unmatched."""
+    shop = await worker.subscribe("shop", breaker={"failures": 0})
+    await fail_for_days(worker, 4)
+    assert worker.parked() == []
+    await worker.clock.advance(6 * 3600)
+
+    await fail_for_days(worker, 1)
+
+    (entry,) = worker.parked()
+    assert entry.reason is ParkReason.DISABLED
+    assert "every attempt failed for 5 days" in entry.detail
+    known = worker.registry.get(shop.id)
+    assert known is not None
+    assert not known.enabled
+    sent = worker.sent("shop")
+    await worker.handle(event_message(message_id="later"))
+    assert worker.sent("shop") == sent
+    assert worker.count("events_total", outcome="unrouted") == 1
+
+
+async def test_one_success_in_five_days_keeps_it(worker: Worker) -> None:
+    """SW-41: only nothing but failures disables; so does 0 days never."""
+    await worker.subscribe("shop", breaker={"failures": 0})
+    await fail_for_days(worker, 4)
+    worker.sender.on(SHOP, Reply())
+    await worker.handle(event_message(message_id="good"))
+    await fail_for_days(worker, 4)
+
+    assert worker.parked() == []
+
+
+async def test_an_endpoint_that_is_enabled_again_begins_anew(worker: Worker) -> None:
+    """Issue 5, item 4: after an explicit enable the first failure does not disable it again."""
+    shop = await worker.subscribe("shop", breaker={"failures": 0})
+    await fail_for_days(worker, 5)
+    known = worker.registry.get(shop.id)
+    assert known is not None
+    assert not known.enabled
+    await worker.registry.settle()
+    await worker.store.apply(worker._entries, enable=True)
+    assert await worker.registry.reload()
+
+    await fail_for_days(worker, 1)
+
+    known = worker.registry.get(shop.id)
+    assert known is not None
+    assert known.enabled
+
+
 async def test_a_retry_over_the_budget_is_postponed() -> None:
     """S0-10: over the budget of the endpoint, or of all, a retry waits longer; none is dropped."""
     for own, every in ((2, None), (None, 2)):
