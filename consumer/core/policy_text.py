@@ -1,14 +1,13 @@
 """Say what a retry policy does, in the fields and formats of the first source document.
 
-Data flow: RetryPolicy -> texts in milliseconds -> API (``/webhook/subscriptions/sender/stats``), logs.
+Data flow: RetryPolicy -> texts in milliseconds -> API (``/webhook/subscriptions/sender/stats``).
 
-Source: REQUIREMENTS S0-2, S0-6.
+Source: REQUIREMENTS S0-6.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from consumer.core.retry import Growth, Jitter, RetryPolicy, planned_delays_s
 
@@ -16,12 +15,6 @@ from consumer.core.retry import Growth, Jitter, RetryPolicy, planned_delays_s
 def milliseconds(seconds: float) -> int:
     """Return whole milliseconds."""
     return round(seconds * 1000)
-
-
-def cumulative_s(policy: RetryPolicy) -> Sequence[float]:
-    """Return when each attempt begins at the earliest, without jitter: 0, then one more wait each time."""
-    delays_s = planned_delays_s(policy)
-    return tuple(math.fsum(delays_s[:n]) for n in range(len(delays_s) + 1))
 
 
 def retry_config(policy: RetryPolicy) -> dict[str, object]:
@@ -68,13 +61,3 @@ def sender_stats(policy: RetryPolicy, timeout_s: float) -> dict[str, object]:
         "delaySequence": [f"{milliseconds(wait_s)}ms" for wait_s in delays_s],
         "maxTotalDuration": f"{milliseconds(math.fsum(delays_s))}ms",
     }
-
-
-def summary(policy: RetryPolicy) -> str:
-    """Return the policy in one line."""
-    words = strategy(policy)
-    waits = ", ".join(f"{milliseconds(wait_s)}ms" for wait_s in planned_delays_s(policy)) or "none"
-    return (
-        f"{policy.name}: {policy.max_attempts} attempts; waits {waits}; "
-        f"{words['multiplier']}, at most {words['maxDelay']}, jitter {words['jitter']}"
-    )

@@ -12,12 +12,19 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from consumer.core.durations import format_duration
-from consumer.core.retry import RetryPolicy, delay_s, max_age_s, planned_delays_s, total_delay_s
+from consumer.core.retry import (
+    Growth,
+    Jitter,
+    RetryPolicy,
+    max_age_s,
+    planned_delays_s,
+    total_delay_s,
+    wait_bounds_s,
+)
 
 ATTEMPT: Final = "●"
 LINE: Final = "─"
 LONG: Final = 50  #: a wait that is so many times another one needs a logarithmic scale
-_NEVER_BELOW_ONE: Final = 1 - 2**-53  #: the largest sample: uniform in [0, 1)
 
 
 class Step(NamedTuple):
@@ -36,7 +43,8 @@ def steps(policy: RetryPolicy) -> Sequence[Step]:
     starts = accumulate(delays, initial=0.0)
     waits = [(0.0, 0.0, 0.0)]
     for failed, delay in enumerate(delays, start=1):
-        waits.append((delay, delay_s(policy, failed, 0.0), delay_s(policy, failed, _NEVER_BELOW_ONE)))
+        low_s, high_s = wait_bounds_s(policy, failed)
+        waits.append((delay, round(low_s, 3), round(high_s, 3)))
     return [
         Step(number, *wait, at) for number, (wait, at) in enumerate(zip(waits, starts, strict=True), start=1)
     ]
@@ -78,17 +86,28 @@ def summary(policy: RetryPolicy) -> str:
     """Say in one line what *policy* does (S0-6)."""
     count = f"{policy.max_attempts} attempt{'s' if policy.max_attempts != 1 else ''}"
     spread = f"±{policy.jitter_ratio:.0%}" if policy.jitter_ratio else "no jitter"
-    how = (
-        "fixed waits"
-        if policy.schedule_s is not None
-        else f"{format_duration(policy.base_s)} x{policy.multiplier:g} up to {format_duration(policy.max_s)}"
-    )
-    return f"{count} in {format_duration(total_delay_s(policy))}: {how}, {spread}"
+    if policy.jitter_kind is not Jitter.SPREAD:
+        spread = f"{policy.jitter_kind.value} jitter"
+    return f"{count} in {format_duration(total_delay_s(policy))}: {_growth(policy)}, {spread}"
+
+
+def _growth(policy: RetryPolicy) -> str:
+    if policy.schedule_s is not None:
+        return "fixed waits"
+    base, cap = format_duration(policy.base_s), format_duration(policy.max_s)
+    if policy.growth is Growth.LINEAR:
+        return f"{base} more each time up to {cap}"
+    factor = "1.5 to 2.5" if policy.adaptive else f"{policy.multiplier:g}"
+    return f"{base} x{factor} up to {cap}"
 
 
 def policy_as_dict(policy: RetryPolicy) -> dict[str, object]:
     """Return everything about *policy*: its own fields, whatever they are, and what follows from them."""
     own = {each.name: getattr(policy, each.name) for each in fields(policy)}
+    own["by_status"] = {
+        status: {"delays_s": planned_delays_s(waits), "summary": summary(waits)}
+        for status, waits in policy.by_status
+    }
     planned = steps(policy)
     return {
         **own,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import pytest
 
-from consumer.core.policy_text import cumulative_s, retry_config, sender_stats, strategy, summary
-from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy, planned_delays_s
+from consumer.core.policy_text import retry_config, sender_stats, strategy
+from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy
 
 
 def test_sender_stats_have_the_documents_fields_and_formats() -> None:
@@ -31,23 +29,6 @@ def test_sender_stats_have_the_documents_fields_and_formats() -> None:
         "delaySequence": ["1000ms", "2000ms", "4000ms", "8000ms"],
         "maxTotalDuration": "15000ms",
     }
-
-
-def test_the_sequence_is_planned_ahead() -> None:
-    """S0-2: base 1000, max 60000, 5 attempts: attempts begin at 0, 1, 3, 7 and 15 s."""
-    assert cumulative_s(POLICIES["default"]) == (0.0, 1.0, 3.0, 7.0, 15.0)
-
-
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_every_policy_has_a_summary(name: str) -> None:
-    """S0-6: name, attempts and every wait in one line; as many waits as the policy plans."""
-    policy = POLICIES[name]
-
-    text = summary(policy)
-
-    assert text.startswith(f"{name}: {policy.max_attempts} attempts; waits ")
-    assert text.count("ms, ") == len(planned_delays_s(policy)), "one after each wait and the cap"
-    assert cumulative_s(policy)[1:] == pytest.approx(list(accumulate(planned_delays_s(policy))))
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.timeline import ATTEMPT, draw, is_logarithmic, steps, summary
+from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy
+from consumer.core.timeline import ATTEMPT, draw, is_logarithmic, policy_as_dict, steps, summary
 
 ANY = st.builds(
     RetryPolicy,
@@ -57,3 +58,18 @@ def test_a_policy_is_told_in_one_line() -> None:
     assert summary(POLICIES["default"]) == "5 attempts in 15 s: 1 s x2 up to 1 min, ±10%"
     assert summary(POLICIES["transport-only"]) == "4 attempts in 7 s: 1 s x2 up to 1 min, no jitter"
     assert summary(RetryPolicy(max_attempts=1)).startswith("1 attempt in 0 s")
+
+
+def test_every_kind_of_policy_is_told_and_is_json() -> None:
+    """S0-6: growth, jitter and waits by status are named; what is printed as JSON is JSON."""
+    own = RetryPolicy(growth=Growth.LINEAR, jitter_kind=Jitter.FULL)
+    policy = RetryPolicy(adaptive=True, jitter_kind=Jitter.DECORRELATED, by_status=(("429", own),))
+
+    shown = json.loads(json.dumps(policy_as_dict(policy)))
+
+    assert "x1.5 to 2.5 up to" in shown["summary"]
+    assert "decorrelated jitter" in shown["summary"]
+    assert shown["by_status"]["429"]["delays_s"] == [1, 2, 3, 4]
+    assert "1 s more each time" in shown["by_status"]["429"]["summary"]
+    assert shown["delays_min_s"] == [1, 1, 1, 1]
+    assert shown["delays_max_s"] == [3, 9, 27, 60]
