@@ -19,6 +19,7 @@ Source: REQUIREMENTS S3-1, S3-6; ARCHITECTURE "Breaker".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -99,7 +100,7 @@ class Open:
     until: float  #: seconds on the caller's clock; the first request after it is the probe
     epoch: int
     openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
-    since: float = 0.0  #: seconds on the caller's clock; when it opened
+    since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where nobody knows
     forced: bool = False  #: True: an operator holds it open; no probe goes before :func:`reset`
 
 

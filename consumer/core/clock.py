@@ -164,5 +164,5 @@ def slow_down(clock: EndpointClock, now: float) -> EndpointClock:
     """Double the slow start's distance after a failure, up to a second; costs nothing at full speed."""
     if not clock.slow_s:
         return clock
-    doubled = min(clock.slow_s * 2, SLOW_START_S)
+    doubled = min(clock.slow_s * 2, max(SLOW_START_S, clock.slow_s))
     return replace(clock, slow_s=doubled, slow_at=max(clock.slow_at, now + doubled))

@@ -22,7 +22,8 @@ from consumer.core.model import Kind, Outcome
 from consumer.core.retry import POLICIES
 from consumer.core.signing import HmacKey
 from consumer.core.subscription import Subscription
-from consumer.flow.endpoints import HELD_INTERVAL_S, Endpoint, Endpoints, Hold, Send, Wait
+from consumer.flow.endpoint import HELD_INTERVAL_S, Endpoint, Hold, Send, Wait
+from consumer.flow.endpoints import Endpoints
 from consumer.flow.observe import Observer
 from consumer.flow.world import Bounds
 from metrics.series import Series
@@ -445,6 +446,37 @@ def test_a_waiter_is_looked_at_again_after_an_outage() -> None:
 
     assert isinstance(shop.recall(before, START), Hold)
     assert shop.recall(before, START + 1) is None
+
+
+def test_what_another_worker_knows_is_taken_over() -> None:
+    """Issue 5, item 5: an adopted opening holds for its cooldown, an adopted closing starts slowly and ends."""
+    shop = endpoint()
+    shop.adopt(Open(START + 20, epoch=7), START)
+    assert isinstance(admit(shop, START + 19), Hold)
+
+    shop.adopt(Closed(epoch=8), START + 19)
+
+    assert isinstance(admit(shop, START + 19), Send)
+    answered(shop, OK, START + 19)
+    assert isinstance(admit(shop, START + 19.1), Hold)
+    now, sent = START + 19.5, 0
+    while shop.pace.slow_s:
+        assert isinstance(admit(shop, now), Send)
+        answered(shop, OK, now)
+        now, sent = now + 1, sent + 1
+    assert sent == 6
+
+
+def test_workers_share_a_slow_start() -> None:
+    """Issue 5, item 5: four workers that start slowly send one request a second together."""
+    shop = endpoint()
+    shop.share(4)
+    shop.adopt(Open(START, epoch=1), START)
+    shop.adopt(Closed(epoch=2), START)
+
+    assert isinstance(admit(shop, START), Send)
+    assert isinstance(admit(shop, START + 3.9), Hold)
+    assert isinstance(admit(shop, START + 4), Send)
 
 
 def test_an_operator_opens_resets_and_pauses() -> None:

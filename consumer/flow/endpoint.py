@@ -1,0 +1,316 @@
+"""What a worker knows of one endpoint while it runs: breaker, clock, slots, recent latency.
+
+Data flow: Endpoints asks :meth:`Endpoint.admit` for each target; :meth:`Endpoint.learn` after each attempt.
+The decisions are the core's; here they are only kept and joined.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from consumer.core import breaker, clock
+from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
+from consumer.core.classify import Signal, breaker_signal, is_success, throttles
+from consumer.core.clock import Budget, EndpointClock, budget, draw
+from consumer.core.health import Failing, failed, is_gone
+from consumer.core.model import Defer, Outcome
+from consumer.core.retry import parse_retry_after
+from consumer.core.subscription import Subscription
+from consumer.flow.line import Line
+from consumer.flow.world import Bounds
+
+RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
+RECENT = 20  #: attempts that the p90 looks at
+LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
+FIRST_LATENCY_S = 0.1  #: assumed before the first answer
+FORCED_PAUSE_S = 30.0  #: what comes while an operator holds the breaker open looks again after this
+PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
+HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
+
+STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
+
+
+class Send(NamedTuple):
+    """Go: an endpoint slot is taken."""
+
+    epoch: int  #: of the breaker, for the answer
+
+
+class Wait(NamedTuple):
+    """A slot is expected soon: wait for :meth:`Endpoint.slot`."""
+
+    epoch: int
+
+
+class Hold(NamedTuple):
+    """Not now; no attempt is spent."""
+
+    defer: Defer
+    reason: str  #: breaker | paced | slow | saturated | locked
+    reserved: bool = False  #: it is this delivery's turn then: nothing that is fresh goes before
+
+
+Admission: TypeAlias = Send | Wait | Hold
+
+
+class Endpoint(Line):
+    """The running state of one endpoint."""
+
+    def __init__(self, subscription: Subscription, bounds: Bounds, workers: int = 1) -> None:
+        super().__init__(subscription.concurrency, bounds.quick_wait_s)
+        self._bounds = bounds
+        self.breaker: State = Closed()
+        self.pace = EndpointClock()  #: pauses, Retry-After, rate, slow start: nothing is sent before it
+        self.free_at = 0.0  #: Unix seconds; no moment from here on was given to what is put off
+        self._workers = workers
+        self._paced = False  #: the pace holds something
+        self._calm = True  #: a success has nothing to tell
+        self._throttled = 0  #: answers in a row that asked for less
+        self._throttled_at = 0.0  #: Unix seconds of the last of them
+        self._ratio = 1.0  #: share of successes up to the last failure, newer ones weigh more
+        self._taken = 0  #: successes since then
+        self._budget: Budget | None = None
+        self._failing: Failing | None = None  #: None: the last attempt was taken
+        self.latency_s = FIRST_LATENCY_S
+        self._recent: deque[bool] = deque(maxlen=RECENT)
+        self._slow = 0
+        self.rebind(subscription)
+
+    def rebind(self, subscription: Subscription) -> None:
+        """Take over changed settings of the subscription."""
+        before: Subscription | None = getattr(self, "subscription", None)
+        self.subscription = subscription
+        if before is None or before.retry != subscription.retry:
+            retry = subscription.retry
+            self._budget = None if retry.budget is None else budget(retry.budget, retry.budget_period_s)
+        self.slots = subscription.concurrency
+        self.headers: Sequence[tuple[str, str]] = (
+            ("content-type", "application/json"),
+            ("user-agent", self._bounds.user_agent),
+            *subscription.headers,
+        )
+        self.share(self._workers)
+
+    def share(self, workers: int) -> None:
+        """Take this worker's part of the configured rate; *workers* live now, at least 1."""
+        self._workers = workers
+        self.pace = clock.with_rate(self.pace, self.subscription.rate_per_s, self.subscription.burst, workers)
+        self._look()
+
+    def hold(self, until: float) -> None:
+        """Send nothing before *until* (Unix seconds): an operator's pause, say."""
+        self.pace = clock.pause_until(self.pace, until)
+        self._look()
+
+    def reset(self, now: float) -> None:
+        """Forget every pause and all that is held against the endpoint, as an operator asks."""
+        self.breaker = breaker.reset(self.breaker)
+        self.pace = EndpointClock()
+        self.free_at, self._throttled = now, 0
+        self.share(self._workers)
+
+    def force_open(self, now: float) -> None:
+        """Send nothing until :meth:`reset`."""
+        self.breaker = breaker.force_open(self.breaker, now)
+        self._look()
+
+    def _look(self) -> None:
+        """See what every request has to be held against; most endpoints have nothing."""
+        state, pace = self.breaker, self.pace
+        self._paced = pace.limits or pace.held_until > 0 or self.subscription.locked is not None
+        self._calm = (
+            isinstance(state, Closed)
+            and not (state.failures or state.openings or pace.slow_s or self._throttled or self._failing)
+            and not self.subscription.breaker.failure_ratio
+        )
+
+    @property
+    def state(self) -> str:
+        """The breaker's state as a metric label: closed | open | probing."""
+        return STATE_LABELS[type(self.breaker)]
+
+    @property
+    def success_ratio(self) -> float:
+        """Share of the recent attempts that the endpoint took, newer ones weigh more; 1 before the first."""
+        return 1 - (1 - self._ratio) * (1 - RATIO_WEIGHT) ** self._taken
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the recent p90 latency is at or over ``quick_latency_s``."""
+        return self._slow * 10 > len(self._recent)
+
+    def is_gone(self, now: float) -> bool:
+        """Whether nothing was taken for so long that the subscription is to be disabled (SW-41)."""
+        return is_gone(self._failing, now, self.subscription.retry.disable_after_s)
+
+    def forgive(self) -> None:
+        """Begin anew with the time in which nothing was taken: the subscription is disabled now."""
+        self._failing = None
+
+    def postpone_s(self, now: float) -> float:
+        """Take one retry from the endpoint's budget; return by how much it has to be postponed."""
+        if self._budget is None:
+            return 0.0
+        self._budget, later_s = draw(self._budget, now)
+        return later_s
+
+    def admit(self, now: float, *, fresh: bool, reserved: bool) -> Admission:
+        """Say whether one request may go now, and take the endpoint's slot if so.
+
+        Args:
+            now: Unix seconds.
+            fresh: It would be sent straight from the event, where a slow endpoint would hold up its
+                siblings' ack; False for delivery messages.
+            reserved: It comes back at the time that this endpoint's clock gave it.
+        """
+        if not isinstance(self.breaker, Closed):
+            return self._probe(now)
+        if self._paced:
+            hold = self._ahead_of_pace(now, reserved=reserved)
+            if hold is not None:
+                return hold
+        if fresh and (self.is_slow or self._silent_s(now) >= self._bounds.quick_latency_s):
+            return self._put_off(now, now, "slow")
+        admission: Send | Wait = Send(self.breaker.epoch)
+        if self.in_flight >= self.slots:
+            expected_s = (len(self._line) + 1) * self._interval_s(now)
+            if expected_s > self._bounds.quick_wait_s:
+                return self._put_off(now, now + expected_s, "saturated")
+            admission = Wait(self.breaker.epoch)
+        else:
+            self._take_slot(now)
+        if self._paced:
+            self.pace = clock.sent(self.pace, now)
+        return admission
+
+    def _probe(self, now: float) -> Send | Hold:
+        """Send the probe when it is due; all others are held."""
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
+        full = self.in_flight >= self.slots
+        if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
+            return self._held_by_breaker(now)
+        self.breaker, probe = breaker.admit(self.breaker, now, self.subscription.breaker)
+        if not probe:
+            return self._held_by_breaker(now)
+        self._look()
+        self._take_slot(now)
+        return Send(self.breaker.epoch)
+
+    def _ahead_of_pace(self, now: float, *, reserved: bool) -> Hold | None:
+        """Hold what comes before its time; under a rate, who has no moment of his own stands behind all."""
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
+        opens_at = clock.opens_at(self.pace, now)
+        if self.pace.interval_s and not reserved:
+            opens_at = max(opens_at, self.free_at)
+        if now < opens_at:
+            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
+        if not self.pace.limits:  # a pause is over
+            self.pace = EndpointClock()
+            self._look()
+        return None
+
+    def recall(self, epoch: int, now: float) -> Hold | None:
+        """Say why a request admitted a while ago must not go any more, or None.
+
+        Args:
+            epoch: Of the breaker when it was admitted.
+            now: Unix seconds.
+        """
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
+        if not isinstance(self.breaker, Closed):
+            return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
+        opens_at = self.pace.held_until
+        if self.breaker.epoch != epoch:  # it was open meanwhile, and starts slowly
+            opens_at = max(opens_at, clock.opens_at(self.pace, now))
+        if now < opens_at:
+            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
+        return None
+
+    def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
+        """Take in what an attempt showed; return what it did to the breaker."""
+        self._learn_latency(outcome.duration_s)
+        self._silent_since = now
+        if is_success(outcome):
+            self._taken += 1
+            if self._calm:
+                return Change.NONE  # nearly always
+        else:
+            self._ratio, self._taken = self.success_ratio * (1 - RATIO_WEIGHT), 0
+        self._learn_pause(outcome, now)
+        signal = breaker_signal(outcome)
+        if signal is Signal.UNKNOWN:
+            return Change.NONE
+        alive = signal is Signal.ALIVE
+        answer, policy = Answer(ok=alive, epoch=epoch), self.subscription.breaker
+        if self.pace.slow_s and epoch == self.breaker.epoch:
+            self.pace = (clock.speed_up if alive else clock.slow_down)(self.pace, now)
+        self.breaker, change = breaker.settle(self.breaker, answer, now, policy, sample)
+        if change is Change.CLOSED:
+            self.start_slowly(now)
+        elif isinstance(self.breaker, Closed) and not self.pace.slow_s:
+            self.breaker = breaker.recovered(self.breaker)
+        self._look()
+        return change
+
+    def start_slowly(self, now: float) -> None:
+        """Begin anew after an outage; all workers together take the slow start's pace."""
+        pace = clock.slow_start(self.pace, now)
+        self.pace = replace(pace, slow_s=pace.slow_s * self._workers)
+        self._look()
+
+    def adopt(self, state: State, now: float) -> None:
+        """Take over what is known of the breaker elsewhere."""
+        before, self.breaker = self.breaker, state
+        if isinstance(state, Closed) and not isinstance(before, Closed):
+            self.start_slowly(now)
+        self._look()
+
+    def _learn_pause(self, outcome: Outcome, now: float) -> None:
+        """Take in that the endpoint asks for less, saying for how long or not."""
+        if is_success(outcome):
+            self._throttled, self._failing = 0, None
+            return
+        if breaker_signal(outcome) is not Signal.UNKNOWN:
+            self._failing = failed(self._failing, now)
+        asked_s = parse_retry_after(outcome.retry_after, now)
+        again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
+        asks = throttles(outcome, failed_before=again)
+        if asked_s is None and asks and now - outcome.duration_s >= self._throttled_at:
+            self._throttled, self._throttled_at = self._throttled + 1, now
+            asked_s = clock.throttle_s(self._throttled)
+        if asked_s and (outcome.status or 0) >= 300:
+            self.hold(now + asked_s)
+
+    def _learn_latency(self, duration_s: float) -> None:
+        self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
+        slow = duration_s >= self._bounds.quick_latency_s
+        if len(self._recent) == RECENT and self._recent[0]:
+            self._slow -= 1
+        self._recent.append(slow)
+        self._slow += slow
+
+    def _interval_s(self, now: float) -> float:
+        latency_s = max(self.latency_s, self._silent_s(now))
+        return clock.saturation_interval_s(latency_s, self.slots)
+
+    def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
+        return self._spread(now, earliest, 0.0, reason)
+
+    def _spread(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
+        """Give out times from *earliest* on, *least_s* apart or as far as its rate and its speed ask for."""
+        interval_s = max(self._interval_s(now), self.pace.interval_s, least_s)
+        self.free_at, at = clock.spread(self.free_at, now, earliest, interval_s)
+        return Hold(Defer(at), reason, self.pace.interval_s > 0)
+
+    def _held_by_breaker(self, now: float) -> Hold:
+        state, until = self.breaker, now + PROBE_PAUSE_S
+        if isinstance(state, Open):
+            policy = self.subscription.breaker
+            until = now + FORCED_PAUSE_S if state.forced else breaker.due_at(state, policy)
+        return self._spread(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
