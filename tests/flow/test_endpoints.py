@@ -449,7 +449,7 @@ def test_a_waiter_is_looked_at_again_after_an_outage() -> None:
 
 
 def test_what_another_worker_knows_is_taken_over() -> None:
-    """Issue 5, item 5: an adopted opening holds for its cooldown, an adopted closing starts slowly and ends."""
+    """Issue 5, item 5: an adopted opening holds for its cooldown, an adopted closing starts slowly."""
     shop = endpoint()
     shop.adopt(Open(START + 20, epoch=7), START)
     assert isinstance(admit(shop, START + 19), Hold)
