@@ -245,11 +245,19 @@ class Daemon:
 
     def _control(self, body: bytes) -> None:
         try:
-            kind = orjson.loads(body)["kind"]
+            message = orjson.loads(body)
+            kind = message["kind"]
         except (ValueError, KeyError, TypeError):
             return
-        if kind == "reload":
+        if kind == "reset":
+            self._reset_breaker(str(message.get("subscription")))
+        elif kind == "reload":
             self._spawn(self._follower.reload())
+
+    def _reset_breaker(self, subscription_id: str) -> None:
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is not None:
+            self._endpoints.reset(subscription, self._clock.now())
 
     def _unready(self) -> str | None:
         if self._draining:

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from consumer.cli import (
+    breaker,
     broker,
     config,
     listen,
@@ -39,6 +40,7 @@ COMMANDS = (run, publish, listen, status, verify)
 GROUPS = {
     "subscriptions": subscriptions.app,
     "policy": policy.app,
+    "breaker": breaker.app,
     "parked": parked.app,
     "config": config.app,
     "store": store.app,

@@ -101,7 +101,6 @@ class Open:
     epoch: int
     openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
     since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where nobody knows
-    forced: bool = False  #: True: an operator holds it open; no probe goes before :func:`reset`
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +138,6 @@ def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]
     match state:
         case Closed():
             return state, True
-        case Open(forced=True):
-            return state, False
         case Open() | Probing() if not policy.failures:  # switched off meanwhile
             return Closed(epoch=state.epoch + 1), True
         case Open() | Probing() if now >= due_at(state, policy):
@@ -156,11 +153,6 @@ def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
             return min(state.until, state.since + max(policy.cooldown_s, policy.cooldown_max_s))
         case Probing():
             return state.until
-
-
-def force_open(state: State, now: float) -> Open:
-    """Return the state after an operator opened the breaker: it stays so until :func:`reset`."""
-    return Open(now, state.epoch + 1, since=now, forced=True)
 
 
 def reset(state: State) -> Closed:

@@ -26,7 +26,6 @@ RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
-FORCED_PAUSE_S = 30.0  #: what comes while an operator holds the breaker open looks again after this
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
 
@@ -111,11 +110,6 @@ class Endpoint(Line):
         self.pace = EndpointClock()
         self.free_at, self._throttled = now, 0
         self.share(self._workers)
-
-    def force_open(self, now: float) -> None:
-        """Send nothing until :meth:`reset`."""
-        self.breaker = breaker.force_open(self.breaker, now)
-        self._look()
 
     def _look(self) -> None:
         """See what every request has to be held against; most endpoints have nothing."""
@@ -311,6 +305,5 @@ class Endpoint(Line):
     def _held_by_breaker(self, now: float) -> Hold:
         state, until = self.breaker, now + PROBE_PAUSE_S
         if isinstance(state, Open):
-            policy = self.subscription.breaker
-            until = now + FORCED_PAUSE_S if state.forced else breaker.due_at(state, policy)
+            until = breaker.due_at(state, self.subscription.breaker)
         return self._spread(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")

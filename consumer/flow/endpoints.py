@@ -77,16 +77,11 @@ class Endpoints:
             for endpoint in self._known.values():
                 endpoint.share(workers)
 
-    def force_open(self, subscription: Subscription, now: float) -> None:
-        """Hold a breaker open until :meth:`reset`, as an operator asks."""
-        endpoint = self.of(subscription)
-        before = endpoint.state
-        endpoint.force_open(now)
-        self._report(endpoint, before)
-
     def reset(self, subscription: Subscription, now: float) -> None:
         """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
-        endpoint = self.of(subscription)
+        endpoint = self._known.get(subscription.id)
+        if endpoint is None:
+            return
         before = endpoint.state
         endpoint.reset(now)
         self._report(endpoint, before)

@@ -19,7 +19,6 @@ from consumer.core.breaker import (
     admit,
     cooldown_s,
     due_at,
-    force_open,
     recovered,
     reset,
     settle,
@@ -189,16 +188,12 @@ def test_old_answers_leave_the_window() -> None:
     assert change is Change.NONE
 
 
-def test_an_operator_opens_and_resets() -> None:
-    """S3-3: forced open lets no probe through however long, not even when switched off; reset ends it."""
-    forced = force_open(Closed(epoch=3), 10.0)
-    off = BreakerPolicy(failures=0)
-
-    assert admit(forced, 1e9, POLICY) == (forced, False)
-    assert admit(forced, 1e9, off) == (forced, False)
-    assert settle(forced, Answer(True, 3), 11.0, POLICY, 0.0) == (forced, Change.NONE)
-    assert reset(forced) == Closed(epoch=5)
-    assert reset(Open(1e9, epoch=7, openings=9)) == Closed(epoch=8)
+def test_an_operator_resets() -> None:
+    """S3-3: closed from whatever state, with nothing held against the endpoint; old answers do not count."""
+    states: list[State] = [Open(1e9, epoch=7, openings=9), Probing(1e9, epoch=7), Closed(failures=4, epoch=7)]
+    for state in states:
+        assert reset(state) == Closed(epoch=8)
+        assert settle(reset(state), Answer(False, 7), 0.0, POLICY, 0.0) == (Closed(epoch=8), Change.NONE)
 
 
 def test_a_shorter_cooldown_counts_at_once() -> None:

@@ -479,21 +479,19 @@ def test_workers_share_a_slow_start() -> None:
     assert isinstance(admit(shop, START + 4), Send)
 
 
-def test_an_operator_opens_resets_and_pauses() -> None:
-    """S3-3: forced open until reset; a reset ends pauses and slow starts too, and is reported."""
+def test_an_operator_resets() -> None:
+    """S3-3: a reset closes the breaker, ends pauses and slow starts, keeps the rate, and is reported."""
     endpoints, series, log = known()
     one = subscription(rate_per_s=50.0)
+    endpoints.reset(one, START)
     shop = endpoints.of(one)
+    for _ in range(5):
+        endpoints.learn(shop, FAILED._replace(retry_after="3600"), 0, START)
+    assert isinstance(admit(shop, START + 100), Hold)
 
-    endpoints.force_open(one, START)
-    held = admit(shop, START + 86_400)
-    assert isinstance(held, Hold)
-    assert START + 86_400 < held.defer.until <= START + 86_460
-    assert gauge(series)["open"] == 1
-    shop.hold(START + 1e6)
-    endpoints.reset(one, START + 10)
+    endpoints.reset(one, START + 100)
 
-    assert isinstance(admit(shop, START + 10), Send)
+    assert isinstance(admit(shop, START + 100), Send)
     assert shop.pace.interval_s == pytest.approx(0.02)
     assert gauge(series) == {"closed": 1, "open": 0, "probing": 0}
     assert [line["after"] for line in log.events("breaker.changed")] == ["open", "closed"]

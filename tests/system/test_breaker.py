@@ -79,6 +79,22 @@ async def test_no_breaker(shared: Daemon, publisher: EventPublisher, receiver: R
     assert shared.count("breaker.changed", tenant="unbroken") == 0
 
 
+async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
+    """S3-3: `leveret breaker reset` closes it in every worker, long before its cooldown is over."""
+    target = "/hold/mended?n=2&status=503"
+    breaker = {"failures": 2, "cooldown_s": 600}
+    await shared.apply(to(receiver, target, "mended", retry=dict(MANY), breaker=breaker))
+    ids = await publisher.publish_many("mended", 2)
+    await shared.logged("breaker.changed", tenant="mended", after="open")
+
+    (entry,) = [each for each in await shared.entries() if each.tenant == "mended"]
+    await shared.cli("breaker", "reset", entry.id)
+
+    await shared.logged("breaker.changed", tenant="mended", after="closed")
+    ids += await publisher.publish_many("mended", 1)
+    await until(lambda: ids[-1] in deliveries(receiver, target), "what is new is sent at once")
+
+
 async def test_age_ends_what_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:

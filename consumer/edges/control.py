@@ -1,0 +1,36 @@
+"""Tell every worker something by hand: ``leveret.control`` is a fanout exchange.
+
+Data flow: command line -> JSON -> leveret.control -> each worker's own queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.connect import (
+    CONNECTION_ERRORS,
+    AmqpOptions,
+    close_quietly,
+    connect,
+    open_channel,
+)
+from topology.names import Names
+
+
+async def tell_workers(options: AmqpOptions, names: Names, message: Mapping[str, str]) -> None:
+    """Publish *message* to all workers that live now, confirmed.
+
+    Raises:
+        BrokerUnavailable: no broker took it, or it has no such exchange.
+    """
+    connection = await connect(options, "control")
+    try:
+        channel = await open_channel(connection, confirms=True)
+        await channel.basic_publish(orjson.dumps(message), exchange=names.control, routing_key="")
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"{names.control}: {error}; see `leveret topology check`") from None
+    finally:
+        await close_quietly(connection)
