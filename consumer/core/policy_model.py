@@ -145,8 +145,10 @@ class RetryChoice(RetryFields):
         changed = self.change(base, name=name or "custom", **more)
         if self.by_status is None:
             return changed
+        formula = replace(changed, schedule_s=None)
         by_status = tuple(
-            (key.lower(), waits.change(changed, **more)) for key, waits in self.by_status.items()
+            (key.lower(), waits.change(formula if FORMULA & waits.given().keys() else changed, **more))
+            for key, waits in self.by_status.items()
         )
         return replace(changed, by_status=by_status)
 

@@ -119,8 +119,15 @@ def _narrow_retry(retry: Schema, policies: Mapping[str, RetryPolicy]) -> None:
     retry["properties"]["policy"]["enum"] = [*policies, None]
     fixed = [name for name, policy in policies.items() if policy.schedule_s is not None]
     absent = {"properties": {name: {"type": "null"} for name in _FORMULA}}
+    one_kind = {
+        "if": {"properties": {"schedule_s": {"type": "array"}}, "required": ["schedule_s"]},
+        "then": absent,
+    }
+    by_status = retry["properties"]["by_status"]
+    by_status["propertyNames"] = {"pattern": _STATUS}
+    by_status["additionalProperties"]["allOf"] = [one_kind]
     retry["allOf"] = [
-        {"if": {"properties": {"schedule_s": {"type": "array"}}, "required": ["schedule_s"]}, "then": absent},
+        one_kind,
         *(
             {"if": {"properties": {"policy": {"const": n}}, "required": ["policy"]}, "then": absent}
             for n in fixed
