@@ -250,14 +250,10 @@ class Daemon:
         except (ValueError, KeyError, TypeError):
             return
         if kind == "reset":
-            self._reset_breaker(str(message.get("subscription")))
+            meant = self._subscriptions.get(str(message.get("subscription")))
+            self._endpoints.reset(meant, self._clock.now())
         elif kind == "reload":
             self._spawn(self._follower.reload())
-
-    def _reset_breaker(self, subscription_id: str) -> None:
-        subscription = self._subscriptions.get(subscription_id)
-        if subscription is not None:
-            self._endpoints.reset(subscription, self._clock.now())
 
     def _unready(self) -> str | None:
         if self._draining:

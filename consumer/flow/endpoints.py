@@ -77,9 +77,9 @@ class Endpoints:
             for endpoint in self._known.values():
                 endpoint.share(workers)
 
-    def reset(self, subscription: Subscription, now: float) -> None:
-        """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
-        endpoint = self._known.get(subscription.id)
+    def reset(self, subscription: Subscription | None, now: float) -> None:
+        """Close a breaker and end every pause of its endpoint, if it was met, as an operator asks (S3-3)."""
+        endpoint = None if subscription is None else self._known.get(subscription.id)
         if endpoint is None:
             return
         before = endpoint.state

@@ -483,6 +483,7 @@ def test_an_operator_resets() -> None:
     """S3-3: a reset closes the breaker, ends pauses and slow starts, keeps the rate, and is reported."""
     endpoints, series, log = known()
     one = subscription(rate_per_s=50.0)
+    endpoints.reset(None, START)
     endpoints.reset(one, START)
     shop = endpoints.of(one)
     for _ in range(5):
