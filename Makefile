@@ -74,6 +74,11 @@ prove-core: broker-install ## Measure the core's promises; writes build/prove-co
 prove-newcomer: broker-install postgres-install ## Measure the first hour's promises; writes build/prove-newcomer.json
 	$(BIN)/python -m bench.prove_newcomer $(PROVE)
 
+.PHONY: prove-fairness
+prove-fairness: broker-install ## Measure how tenants share a worker; writes build/prove-fairness.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	$(BIN)/python -m bench.prove_fairness $(PROVE)
+
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
 	$(BIN)/python -m bench.match

@@ -82,7 +82,7 @@ async def publish(url: str, events: Sequence[EventSpec], exchange: str = EXCHANG
             while left:
                 batch = left[:BATCH]
                 results = await asyncio.gather(
-                    *(_publish(channel, event, exchange) for event in batch), return_exceptions=True
+                    *(publish_one(channel, event, exchange) for event in batch), return_exceptions=True
                 )
                 failed = [e for e, result in zip(batch, results, strict=True) if result is not None]
                 left = failed + left[BATCH:]
@@ -95,7 +95,14 @@ async def publish(url: str, events: Sequence[EventSpec], exchange: str = EXCHANG
                 await asyncio.wait_for(connection.close(), 2)
 
 
-async def _publish(channel: aiormq.abc.AbstractChannel, event: EventSpec, exchange: str) -> None:
+async def publish_one(
+    channel: aiormq.abc.AbstractChannel, event: EventSpec, exchange: str = EXCHANGE
+) -> None:
+    """Publish one event and return once it is confirmed.
+
+    Raises:
+        NotConfirmedError: the broker did not take it.
+    """
     confirmed = await channel.basic_publish(
         event.body,
         exchange=exchange,

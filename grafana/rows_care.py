@@ -142,8 +142,17 @@ TENANTS = RowSpec(
         ),
         PanelSpec(
             title="Rounds without service",
-            text="Turns that others had since the tenant's own last one, while it waits.",
+            text="Rounds since the tenant was last served, while it waits. In one, every tenant has its share.",
             queries=(Query("topk(10, max by (tenant) (leveret_tenant_rounds_waited{@}))", "{{tenant}}"),),
+            runbook="one-tenant-floods",
+        ),
+        PanelSpec(
+            title="Led around the lanes",
+            text="Noisy tenants whose events go to a spill queue, and messages moved out of hand.",
+            queries=(
+                Query("sum(leveret_noisy_tenants{@})", "noisy tenants"),
+                Query(rate("leveret_moved_messages_total"), "moved a second"),
+            ),
             runbook="one-tenant-floods",
         ),
         PanelSpec(
