@@ -142,7 +142,7 @@ TENANTS = RowSpec(
         ),
         PanelSpec(
             title="Rounds without service",
-            text="Rounds since the tenant was last served, while it waits. In one, every tenant has its share.",
+            text="Rounds since the tenant was last served, while it waits. In each, all have their share.",
             queries=(Query("topk(10, max by (tenant) (leveret_tenant_rounds_waited{@}))", "{{tenant}}"),),
             runbook="one-tenant-floods",
         ),

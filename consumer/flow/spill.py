@@ -90,8 +90,11 @@ class Spill:
                     self._move_old(now)
                     await self._release(now)
                     checked = now
-            except BrokerUnavailable as error:  # said by the edge; looked at again
+            except BrokerUnavailable as error:
                 self._world.observe.said("spill.waits", detail=str(error))
+                await asyncio.sleep(RECHECK_S)
+            except Exception as error:  # a bug: deliveries go on without it
+                self._world.observe.task_failed("spill", error)
                 await asyncio.sleep(RECHECK_S)
 
     async def _look(self, passed_s: float) -> None:

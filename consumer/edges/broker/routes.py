@@ -41,14 +41,13 @@ class BrokerRoutes:
             return False
 
         async def step(channel: Channel) -> bool:
-            await channel.queue_bind(queue, self._exchange, "", arguments=self._arguments(tenant))
-            return True
+            try:
+                await channel.queue_bind(queue, self._exchange, "", arguments=self._arguments(tenant))
+            except ChannelAccessRefused:
+                self._may_bind = False
+            return self._may_bind
 
-        try:
-            return await self._on_channel(step)
-        except ChannelAccessRefused:
-            self._may_bind = False
-            return False
+        return await self._on_channel(step)
 
     async def unbind(self, tenant: str, queue: str) -> None:
         """Send the events of *tenant* to its lane again; nothing happens where there is no binding."""
@@ -56,7 +55,10 @@ class BrokerRoutes:
             return
 
         async def step(channel: Channel) -> None:
-            await channel.queue_unbind(queue, self._exchange, "", arguments=self._arguments(tenant))
+            try:
+                await channel.queue_unbind(queue, self._exchange, "", arguments=self._arguments(tenant))
+            except ChannelAccessRefused:
+                self._may_bind = False
 
         await self._on_channel(step)
 
@@ -83,7 +85,5 @@ class BrokerRoutes:
             finally:
                 if not channel.is_closed:
                     await channel.close(timeout=5)
-        except ChannelAccessRefused:
-            raise
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"bindings cannot be changed now: {error}") from None
