@@ -148,11 +148,17 @@ TENANTS = RowSpec(
         ),
         PanelSpec(
             title="Led around the lanes",
-            text="Noisy tenants whose events go to a spill queue, and messages moved out of hand.",
-            queries=(
-                Query("sum(leveret_noisy_tenants{@})", "noisy tenants"),
-                Query(rate("leveret_moved_messages_total"), "moved a second"),
-            ),
+            text="Noisy tenants whose events go to a spill queue, one count for each worker.",
+            queries=(Query("sum(leveret_noisy_tenants{@})", "noisy tenants"),),
+            width=12,
+            runbook="one-tenant-floods",
+        ),
+        PanelSpec(
+            title="Moved out of hand",
+            text="Messages not started that went to a spill queue, or to the end of their own.",
+            queries=(Query(rate("leveret_moved_messages_total"), "moved"),),
+            unit="ops",
+            width=12,
             runbook="one-tenant-floods",
         ),
         PanelSpec(
