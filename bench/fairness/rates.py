@@ -24,7 +24,9 @@ SPARE = 1.4  #: so many times its share stands ready for each tenant: nobody run
 DELIVERIES = 20_000
 BLOCKS = 3
 SETTINGS = {"LEVERET_SENDING__CONCURRENCY": str(CONCURRENCY)}
-SLOTS = {"LEVERET_SENDING__CONCURRENCY": "64", "LEVERET_FAIRNESS__NOISY_AFTER_S": "3600"}
+SLOTS = {"LEVERET_SENDING__CONCURRENCY": "64", "LEVERET_FAIRNESS__NOISY_AFTER_S": "3600"} | {
+    "LEVERET_WINDOWS__LANE_PREFETCH": "1000"  # a slow broker must not be what shares out
+}
 ANSWER_S = 0.05
 CANDIDATES = [f"w{number:02d}" for number in range(40)]
 
