@@ -78,6 +78,11 @@ prove-newcomer: broker-install postgres-install ## Measure the first hour's prom
 prove-outage: broker-install ## Measure what sick endpoints cost, and whom; writes build/prove-outage.json
 	$(BIN)/python -m bench.prove_outage $(PROVE)
 
+.PHONY: prove-fairness
+prove-fairness: broker-install ## Measure how tenants share a worker; writes build/prove-fairness.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	$(BIN)/python -m bench.prove_fairness $(PROVE)
+
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
 	$(BIN)/python -m bench.match

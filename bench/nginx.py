@@ -114,14 +114,15 @@ class Nginx:
 
     async def _logged(self, mark: Mark, wanted: int) -> list[float]:
         """Return the time of each request since *mark* in Unix seconds, once the log holds *wanted*."""
+        return [float(line.split(b" ", 1)[0]) for line in await self._lines(mark, wanted)]
+
+    async def _lines(self, mark: Mark, wanted: int) -> list[bytes]:
         async with asyncio.timeout(10):
             while True:
                 with self._log.open("rb") as log:
                     log.seek(mark.log_bytes)
                     text = log.read()
-                times = [
-                    float(line.split(b" ", 1)[0]) for line in text.splitlines(True) if line.endswith(b"\n")
-                ]
-                if len(times) >= wanted:
-                    return times
+                lines = [line for line in text.splitlines(True) if line.endswith(b"\n")]
+                if len(lines) >= wanted:
+                    return lines
                 await asyncio.sleep(0.2)  # nginx writes its buffer every second

@@ -51,6 +51,7 @@ class Measured:
     name: str
     value: float
     n: int  #: cases that were really looked at
+    goal: str = ""  #: where the goal's limit is itself measured: that limit, such as ``≤ 41.5``
     valid: bool = True  #: False when a condition of the measurement itself did not hold
     at_most: float | None = None  #: the goal's limit where it follows from another measurement
 
@@ -118,6 +119,8 @@ def judge(goal: Goal, measured: Measured | None, seconds: float) -> Figure:
     value = None if measured is None else measured.value
     n = 0 if measured is None else measured.n
     valid = measured is not None and measured.valid
+    if measured is not None and measured.goal:
+        goal = replace(goal, text=measured.goal)
     ok = value is not None and valid and n >= goal.n and goal.met(value)
     return Figure(
         name=goal.name,

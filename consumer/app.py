@@ -10,7 +10,7 @@ import gc
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -23,7 +23,7 @@ from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
-from consumer.edges.broker.windows import Window
+from consumer.edges.broker.sizing import due_hold, lane_window, sized_queues, windows
 from consumer.edges.http import AiohttpSender, SenderOptions
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.edges.store import StoreRecorder, open_store
@@ -35,16 +35,15 @@ from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.flow.overflow import Overflow
 from consumer.flow.registry import Registry
+from consumer.flow.spill import Spill
 from consumer.flow.world import Bounds, World
 from consumer.ports import Incoming, Sender
 from consumer.settings import Settings
 from metrics.series import Series
-from topology.plan import TopologySpec, build_plan
+from topology.plan import build_plan
 
 GAUGES_EVERY_S = 1.0
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
-MIN_WINDOW = 16  #: messages; a window is never lowered below this
-SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +101,8 @@ class Daemon:
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
+        routes = self._edge.routes
+        self._spill = Spill(world, self._deliverer.intake, routes, self._subscriptions.tenants)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
         self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
         self._spawned: set[asyncio.Task[Any]] = set()
@@ -125,6 +126,7 @@ class Daemon:
             for name, step in (
                 ("broker", self._serve_broker()),
                 ("overflow", self._overflow.run()),
+                ("spill", self._spill.run()),
                 ("store", self._follower.run()),
                 ("record", self._record.run()),
                 ("gauges", self._gauges()),
@@ -152,10 +154,11 @@ class Daemon:
         options = EdgeOptions(
             amqp=amqp_options(settings.amqp, urls),
             plan=build_plan(spec),
-            windows=self._windows(),
+            windows=windows(settings, self.observe),
             control=spec.names.control if declare else None,
-            sized_queues=_sized_queues(spec),
+            sized_queues=sized_queues(spec),
             declare=declare,
+            tenant_header=spec.hash_header,
         )
         callbacks = Callbacks(deliver=self._take, reopened=self._reopened, control=self._control)
         edge = BrokerEdge(options, callbacks, self.observe, random.random, os.urandom(6).hex())
@@ -172,11 +175,18 @@ class Daemon:
             quick_latency_s=sending.quick_latency_s,
             quick_wait_s=sending.quick_wait_s,
             max_targets_per_message=sending.max_targets_per_message,
-            due_hold=_due_hold(settings),
+            due_hold=due_hold(settings),
             suspect_after=settings.retry.suspect_after,
             retry_budget=settings.retry.total_budget,
             user_agent=f"leveret/{version('leveret')}",
             parked_ttl_s=spec.parked_ttl_s,
+            spill_queues=spec.spill_queues,
+            lane_window=lane_window(settings),
+            in_hand_s=settings.windows.in_hand_s,
+            tenant_share=settings.fairness.tenant_share,
+            noisy_share=settings.fairness.noisy_share,
+            noisy_after_s=settings.fairness.noisy_after_s,
+            weight_of=settings.fairness.weight_of,
         )
         return World(
             publisher=self._edge.publisher,
@@ -193,39 +203,6 @@ class Daemon:
             record=self._record,
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
-
-    def _windows(self) -> tuple[Window, ...]:
-        settings, spec, names = self._settings, self._spec, self._spec.names
-        w = settings.windows
-
-        def window(source: Source, queues: tuple[str, ...], prefetch: int | None) -> Window:
-            return Window(source=source, queues=queues, prefetch=self._bounded(settings.window(prefetch)))
-
-        inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
-        windows = [
-            window(Source.LANE, tuple(map(names.lane, range(spec.lanes))), w.lane_prefetch),
-            window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), w.due_prefetch),
-            window(Source.REPLAY, (names.replay,), w.replay_prefetch),
-            window(Source.STRAY, (names.stray,), w.due_prefetch),
-            window(Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
-            window(Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
-            window(Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
-        ]
-        if spec.spill_queues:
-            spills = tuple(map(names.spill, range(spec.spill_queues)))
-            windows.append(window(Source.SPILL, spills, w.spill_prefetch))
-        if inboxes:
-            windows.append(window(Source.INBOX, inboxes, w.lane_prefetch))
-        return tuple(windows)
-
-    def _bounded(self, prefetch: int) -> int:
-        """Lower a window so that all of them, full of the largest events, stay within the memory limit."""
-        queues = self._spec.lanes + self._spec.due_queues + self._spec.spill_queues + len(self._spec.sources)
-        room = self._settings.limits.memory_bytes // (self._settings.events.max_event_bytes * (queues + 2))
-        if prefetch > max(room, MIN_WINDOW):
-            self.observe.warned("window.lowered", wanted=prefetch, prefetch=max(room, MIN_WINDOW))
-            return max(room, MIN_WINDOW)
-        return prefetch
 
     # what the edge tells
 
@@ -361,13 +338,6 @@ async def _flush_log() -> None:
         logs.flush()
 
 
-def _due_hold(settings: Settings) -> int:
-    windows = settings.windows
-    if windows.due_hold is not None:
-        return windows.due_hold
-    return max(1, settings.window(windows.due_prefetch) * settings.topology.due_queues // 2)
-
-
 def make_sender(settings: Settings) -> Sender:
     """Return what sends webhooks as the settings say, under the address guard."""
     options = SenderOptions(
@@ -376,16 +346,3 @@ def make_sender(settings: Settings) -> Sender:
         egress=settings.egress_rule(),
     )
     return AiohttpSender(options)
-
-
-def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
-    names = spec.names
-    named: list[tuple[Callable[[int], str], int, str]] = [
-        (names.lane, spec.lanes, "lane"),
-        (names.due_queue, spec.due_queues, "due"),
-        (names.spill, spec.spill_queues, "spill"),
-    ]
-    queues = [(name(i), label) for name, count, label in named for i in range(count)]
-    queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
-    single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
-    return tuple(queues + [(getattr(names, label), label) for label in single])

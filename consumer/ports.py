@@ -68,6 +68,22 @@ class Publisher(Protocol):
         """Say why no new attempt should start (blocked, slow confirms), or None."""
 
 
+class Routes(Protocol):
+    """Bindings of single tenants in front of the lanes.
+
+    Each method raises ``BrokerUnavailable`` where there is no connection now.
+    """
+
+    async def bind(self, tenant: str, queue: str) -> bool:
+        """Send the events of *tenant* to *queue* instead of its lane; False without the right to."""
+
+    async def unbind(self, tenant: str, queue: str) -> None:
+        """Send the events of *tenant* to its lane again; nothing happens where there is no binding."""
+
+    async def messages(self, queue: str) -> int:
+        """Return how many messages of *queue* are ready."""
+
+
 class Sender(Protocol):
     """Sends one webhook and says what came of it. Never raises but on cancellation."""
 

@@ -142,8 +142,23 @@ TENANTS = RowSpec(
         ),
         PanelSpec(
             title="Rounds without service",
-            text="Turns that others had since the tenant's own last one, while it waits.",
+            text="Rounds since the tenant was last served, while it waits. In each, all have their share.",
             queries=(Query("topk(10, max by (tenant) (leveret_tenant_rounds_waited{@}))", "{{tenant}}"),),
+            runbook="one-tenant-floods",
+        ),
+        PanelSpec(
+            title="Led around the lanes",
+            text="Noisy tenants whose events go to a spill queue, one count for each worker.",
+            queries=(Query("sum(leveret_noisy_tenants{@})", "noisy tenants"),),
+            width=12,
+            runbook="one-tenant-floods",
+        ),
+        PanelSpec(
+            title="Moved out of hand",
+            text="Messages not started that went to a spill queue, or to the end of their own.",
+            queries=(Query(rate("leveret_moved_messages_total"), "moved"),),
+            unit="ops",
+            width=12,
             runbook="one-tenant-floods",
         ),
         PanelSpec(

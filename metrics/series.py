@@ -81,6 +81,7 @@ class Series:
         self._add_deliveries()
         self._add_parked()
         self._add_tenants()
+        self._add_fairness()
         self._add_endpoints()
         self._add_broker()
         self._add_daemon()
@@ -130,11 +131,11 @@ class Series:
         self.tenant_last_job = self._gauge("tenant_last_job_timestamp_seconds", text, "tenant")
         text = "Messages in hand that wait for their tenant's turn."
         self.tenant_waiting = self._gauge("tenant_waiting_messages", text, "tenant")
-        text = "Turns of other tenants since the waiting tenant's own last turn."
+        text = "Rounds since the waiting tenant was last served, or began to wait."
         self.tenant_rounds = self._gauge("tenant_rounds_waited", text, "tenant")
         text = "Priority by the rounds waited, 5 (just served) to 1 (waits longest)."
         self.tenant_priority = self._gauge("tenant_priority", text, "tenant")
-        text = "Jobs in a row of the tenant's present turn; 0 while another has the turn."
+        text = "Jobs in a row that were the tenant's; 0 when the last one was another's."
         self.tenant_consecutive = self._gauge("tenant_consecutive_jobs", text, "tenant")
         self.tenant_parked = self._counter("tenant_parked", "Deliveries parked, by tenant.", "tenant")
         text = "Parked deliveries that were sent on their way again, by tenant."
@@ -142,6 +143,12 @@ class Series:
         # series: own | other
         text = "Tenants met since the start, by whether they have series of their own."
         self.tenants = self._gauge("tenants", text, "series")
+
+    def _add_fairness(self) -> None:
+        text = "Tenants whose events go around the lanes now."
+        self.noisy_tenants = self._gauge("noisy_tenants", text)
+        text = "Messages not started that were moved to a spill queue, or to the end of their own."
+        self.moved = self._counter("moved_messages", text)
 
     def _add_endpoints(self) -> None:
         # reason: breaker | locked | paced | saturated | slow

@@ -14,7 +14,7 @@ from consumer.core import schema
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.errors import ConfigError
 from consumer.core.retry import POLICIES, planned_delays_s
-from consumer.settings import Settings, load, load_settings, split_amqp_urls
+from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
 from topology.plan import TopologySpec
 
 
@@ -380,3 +380,12 @@ def test_sources_become_topology_and_decode_rules() -> None:
     assert list(rules.exchanges) == ["a"]
     assert list(rules.inboxes) == ["leveret.inbox.deep"]
     assert rules.default_tenant is None
+
+
+def test_a_tier_gives_its_weight() -> None:
+    """S1-16: by tier or by number; a tenant without one weighs 1; an unknown tier is refused by name."""
+    fairness = FairnessSettings(tiers={"gold": 4.0}, tenants={"acme": "gold", "shop": 0.5})
+
+    assert [fairness.weight_of(tenant) for tenant in ("acme", "shop", "other")] == [4.0, 0.5, 1.0]
+    [fault] = faults({"LEVERET_FAIRNESS__TENANTS": '{"acme":"silver"}'})
+    assert fault.endswith("tenants.acme: there is no tier 'silver'; add it to tiers or write a weight")

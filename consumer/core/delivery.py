@@ -148,6 +148,19 @@ def is_wrapped(raw: RawMessage) -> bool:
     return _RAW in raw.headers
 
 
+def is_moved(raw: RawMessage, due: str) -> bool:
+    """Whether a message in a spill queue is one that a worker moved there: only we publish to *due*.
+
+    What came by a binding is a producer's message, whatever its headers say.
+    """
+    return raw.exchange == due and is_wrapped(raw)
+
+
+def own_headers(raw: RawMessage) -> dict[str, object]:
+    """Return the headers of ours that a message on one of our own queues carries."""
+    return {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
+
+
 def unwrap_raw(raw: RawMessage) -> RawMessage:
     """Return the producer's message that :func:`wrap_raw` wrapped.
 

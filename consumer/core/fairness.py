@@ -1,23 +1,35 @@
 """Choose whose job is next, so that no tenant waits behind another's flood.
 
-Data flow: windows push what they took -> FairQueue -> the scheduler pops when a slot is free.
-Round robin over tenants, first come first served within one.
+Data flow: windows push what they took -> core.shares -> FairQueue -> popped when a slot is free.
 
-Source: REQUIREMENTS S1-8.
+Each tenant has a tag: the virtual time at which its next job should start. The smallest tag is served and
+moves on by the job's deliveries over the tenant's weight; virtual time is the tag served last. One round is
+virtual time 1: time for one delivery of each waiting tenant of weight 1. Who has not waited lately begins at
+the present time, so a quiet tenant goes before the backlog of others, and who was served ahead pays it back.
+
+Source: REQUIREMENTS S1-8, S1-16; start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-#: Jobs of one tenant in a row while another waits. Source: REQUIREMENTS S1-8.
+#: Jobs of one tenant in a row while another waits that was not served ahead. Source: REQUIREMENTS S1-8.
 MAX_CONSECUTIVE: Final = 3
 #: Priority of a tenant that was just served, and of one that waits longest. Source: REQUIREMENTS S1-8.
 LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
-
-T = TypeVar("T")
+#: Rounds without service after which a tenant over its cap is served like any other.
+FULLY_AGED: Final = LOWEST_PRIORITY - HIGHEST_PRIORITY
+#: How much of the capacity a tenant may hold, times its part of the weights, where that is over its cap:
+#: who is slower than the others needs more room for the same deliveries.
+EARNED: Final = 1.5
+#: Lines and accounts without work that are remembered before the settled ones are looked for.
+REMEMBERED: Final = 64
 
 
 def priority_after(rounds: int) -> int:
@@ -37,8 +49,8 @@ class Standing(NamedTuple):
     """Where a tenant with waiting jobs stands."""
 
     waiting: int  #: its jobs
-    rounds: int  #: turns of other tenants since its own last one, or since it began to wait
-    consecutive: int  #: jobs in a row of its present turn; 0 while another has the turn
+    rounds: int  #: rounds since it was last served, or since it began to wait
+    consecutive: int  #: jobs in a row that were its own, up to now; 0 when the last one was another's
 
     def beside(self, other: Standing) -> Standing:
         """Return what holds for both together: of two queues, or of two tenants that share a label."""
@@ -49,83 +61,308 @@ class Standing(NamedTuple):
         )
 
 
-class FairQueue(Generic[T]):
-    """A queue of jobs that takes turns between tenants; push and pop take constant time."""
+class Claim(Protocol):
+    """What the scheduler reads and writes of a job."""
 
-    __slots__ = ("_jobs", "_length", "_max_consecutive", "_round", "_served", "_since", "_turns")
+    tenant: str
+    cost: int  #: deliveries; set when it is popped, to what the tenant's job before it cost
 
-    def __init__(self, max_consecutive: int = MAX_CONSECUTIVE) -> None:
+
+C = TypeVar("C", bound=Claim)
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One tenant over all shares."""
+
+    weight: float
+    in_flight: int = 0  #: deliveries of the jobs that were popped and have not ended
+    lines: int = 0  #: that refer to it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """How much one tenant may hold while others wait.
+
+    Over its cap a tenant is passed over while another has work. What nobody else wants it may borrow,
+    but for the reserve, which only tenants under their cap are given.
+    """
+
+    capacity: int = 1_000_000  #: deliveries in flight, all tenants together
+    share: float = 0.25  #: of the capacity; a tenant may hold one and a half times what its weight earns
+    reserve: float = 0.1  #: of the capacity
+
+    @property
+    def floor(self) -> int:
+        """Deliveries in flight under which no tenant is over its cap."""
+        return max(1, int(self.capacity * self.share))
+
+    @property
+    def reserved(self) -> int:
+        """Slots that are kept for tenants under their cap: none where there are only a few."""
+        return int(self.capacity * self.reserve)
+
+
+def equal(_tenant: str) -> float:
+    """Weigh every tenant alike."""
+    return 1.0
+
+
+class Accounts:
+    """What is known of each tenant that has work."""
+
+    def __init__(self, caps: Caps, weight_of: Callable[[str], float] = equal) -> None:
+        self.floor = caps.floor
+        self._borrowed = caps.capacity - caps.reserved
+        self._earned = caps.capacity * EARNED
+        self._weight_of = weight_of
+        self._known: dict[str, Account] = {}
+        self._forget_at = REMEMBERED
+
+    def of(self, tenant: str) -> Account:
+        """Return the account of *tenant*; a new one when it has none."""
+        known = self._known.get(tenant)
+        if known is None:
+            if len(self._known) >= self._forget_at:
+                self._known = {name: a for name, a in self._known.items() if a.in_flight or a.lines}
+                self._forget_at = 2 * len(self._known) + REMEMBERED
+            known = self._known[tenant] = Account(self._weight_of(tenant))
+        return known
+
+    def ended(self, job: Claim) -> None:
+        """A popped job came to its end."""
+        self._known[job.tenant].in_flight -= job.cost
+
+    def is_over(self, account: Account, weights: float) -> bool:
+        """Whether the tenant holds more than its cap, where those of *weights* in all wait with it."""
+        held = account.in_flight
+        if held < self.floor:
+            return False
+        return held >= self._borrowed or held * weights >= self._earned * account.weight
+
+    def held(self) -> dict[str, int]:
+        """Return deliveries in flight by tenant, of those that have any."""
+        return {tenant: a.in_flight for tenant, a in self._known.items() if a.in_flight}
+
+
+@dataclass(slots=True, eq=False)
+class _Line(Generic[C]):
+    """The jobs of one tenant in one queue."""
+
+    account: Account
+    step: float  #: virtual time of one delivery: one over the weight
+    tag: float  #: virtual time at which its next job should start
+    since: float  #: virtual time when it was last served or began to wait
+    jobs: deque[C] = field(default_factory=deque)
+    cost: int = 1  #: deliveries of its last job: what the next one is taken to cost
+
+
+class FairQueue(Generic[C]):
+    """Jobs of one share; push and pop take time with the logarithm of the tenants that wait."""
+
+    def __init__(self, accounts: Accounts | None = None, max_consecutive: int = MAX_CONSECUTIVE) -> None:
         """Start empty.
 
         Args:
+            accounts: Shared by all queues of a scheduler.
             max_consecutive: Jobs of one tenant in a row while another waits, at least 1.
         """
         if max_consecutive < 1:
             raise ValueError(f"a turn has at least one job, got {max_consecutive}")
+        self.length = 0  #: jobs that wait
+        self._accounts = Accounts(Caps()) if accounts is None else accounts
         self._max_consecutive = max_consecutive
-        self._jobs: dict[str, deque[T]] = {}  # no tenant without jobs: nothing grows with tenants long gone
-        self._turns: deque[str] = deque()  # each tenant of _jobs once; its head has the turn
-        self._since: deque[int] = deque()  # beside _turns: the turns there had been when each began to wait
-        self._round = 0  # turns that ended
-        self._served = 0  # jobs of the head in this turn
-        self._length = 0
+        self._lines: dict[str, _Line[C]] = {}
+        self._heap: list[tuple[float, int, _Line[C]]] = []  # every line with jobs, once
+        self._weights = 0.0  # of the lines in the heap
+        self._order = 0  # breaks ties: who was served longest ago comes first
+        self._now = 0.0  # virtual time
+        self._last: _Line[C] | None = None
+        self._in_a_row = 0
+        self._forget_at = REMEMBERED
 
-    def push(self, tenant: str, job: T) -> None:
+    def push(self, job: C) -> None:
         """Add a job behind the other jobs of its tenant."""
-        jobs = self._jobs.get(tenant)
-        if jobs is None:
-            self._jobs[tenant] = deque((job,))
-            self._turns.append(tenant)
-            self._since.append(self._round)
-        else:
-            jobs.append(job)
-        self._length += 1
-
-    def pop(self) -> T:
-        """Take the next job.
-
-        Raises:
-            IndexError: there is none.
-        """
-        turns = self._turns
-        tenant = turns[0]
-        jobs = self._jobs[tenant]
-        job = jobs.popleft()
-        self._length -= 1
+        line = self._lines.get(job.tenant)
+        if line is None:
+            line = self._open(job.tenant)
+        jobs = line.jobs
         if not jobs:
-            del self._jobs[tenant]
-            turns.popleft()
-            self._since.popleft()
-            self._round += 1
-            self._served = 0
+            line.since = now = self._now
+            if line.tag < now:  # noqa: PLR1730 - max() costs more than all the rest of the line
+                line.tag = now
+            self._weights += line.account.weight
+            self._order += 1
+            heappush(self._heap, (line.tag, self._order, line))
+        jobs.append(job)
+        self.length += 1
+
+    def pop(self, *, scarce: bool = False) -> C | None:
+        """Take the next job, or None where nobody may start one.
+
+        Args:
+            scarce: Only tenants under their cap may start.
+        """
+        heap = self._heap
+        if not heap:
+            return None
+        tag, _, line = heap[0]
+        if len(heap) == 1:
+            at_the_top = True
+            if scarce and self._accounts.is_over(line.account, self._weights):
+                return None
         else:
-            self._served += 1
-            if self._served >= self._max_consecutive:
-                turns.rotate(-1)
-                self._since.popleft()
-                self._round += 1
-                self._since.append(self._round)
-                self._served = 0
+            at_the_top = (
+                tag >= line.tag
+                and line.account.in_flight < self._accounts.floor
+                and (line is not self._last or self._in_a_row < self._max_consecutive)
+            )
+        if not at_the_top:
+            found = self._seek(scarce=scarce)
+            if found is None:
+                return None
+            line = found
+        job = self._serve(line)
+        if line.jobs:
+            self._order += 1
+            entry = (line.tag, self._order, line)
+            heapreplace(heap, entry) if at_the_top else heappush(heap, entry)
+            return job
+        if at_the_top:
+            heappop(heap)
+        self._weights = self._weights - line.account.weight if heap else 0.0
+        if not heap and line.tag > self._now:  # idle: nobody waited meanwhile, and nobody owes anything
+            self._now = line.tag
         return job
 
-    def drain(self) -> list[T]:
-        """Take all that is left, in the order in which it would have been served."""
-        return [self.pop() for _ in range(self._length)]
+    def recost(self, job: C, cost: int) -> None:
+        """A popped job turned out to cost *cost* deliveries: charge the difference, expect as much next."""
+        cost = max(1, cost)
+        more, job.cost = cost - job.cost, cost
+        self._accounts.of(job.tenant).in_flight += more
+        line = self._lines.get(job.tenant)
+        if line is not None:
+            line.cost = cost
+            line.tag += more * line.step  # its place in the heap is set right when it comes to the top
 
-    def __len__(self) -> int:
-        """Return how many jobs wait."""
-        return self._length
+    def take_out(self, unwanted: Callable[[C], bool]) -> list[C]:
+        """Take out all jobs that are *unwanted*, as if they had never been pushed."""
+        taken: list[C] = []
+        for _, _, line in self._heap:
+            kept = deque[C]()
+            for job in line.jobs:
+                (taken if unwanted(job) else kept).append(job)
+            line.jobs = kept
+        self._heap = [entry for entry in self._heap if entry[2].jobs]
+        heapify(self._heap)
+        self._weights = sum(entry[2].account.weight for entry in self._heap)
+        self.length -= len(taken)
+        return taken
+
+    def take_last(self, tenant: str, keep: int, most: int) -> list[C]:
+        """Take out up to *most* of a tenant's newest jobs; *keep* of its jobs, at least 1, stay."""
+        line = self._lines.get(tenant)
+        count = 0 if line is None else min(most, len(line.jobs) - max(1, keep))
+        if line is None or count <= 0:
+            return []
+        self.length -= count
+        return [line.jobs.pop() for _ in range(count)]
 
     def waiting(self, tenant: str) -> int:
         """Return how many jobs of one tenant wait."""
-        return len(self._jobs.get(tenant, ()))
+        line = self._lines.get(tenant)
+        return 0 if line is None else len(line.jobs)
+
+    def waiting_by_tenant(self) -> dict[str, int]:
+        """Return how many jobs of each tenant wait, of those that have any."""
+        return {tenant: len(line.jobs) for tenant, line in self._lines.items() if line.jobs}
 
     def standings(self) -> dict[str, Standing]:
         """Return where every tenant with waiting jobs stands; takes time with their number."""
-        served = self._served
-        found: dict[str, Standing] = {}
-        for tenant, since in zip(self._turns, self._since, strict=True):
-            rounds = 0 if served else self._round - since
-            found[tenant] = Standing(len(self._jobs[tenant]), rounds, served)
-            served = 0  # only the first has the turn
+        return {
+            tenant: Standing(
+                len(line.jobs),
+                int(self._now - line.since),
+                self._in_a_row if line is self._last else 0,
+            )
+            for tenant, line in self._lines.items()
+            if line.jobs
+        }
+
+    def __len__(self) -> int:
+        """Return how many jobs wait."""
+        return self.length
+
+    def _open(self, tenant: str) -> _Line[C]:
+        if len(self._lines) >= self._forget_at:
+            self._forget()
+        account = self._accounts.of(tenant)
+        account.lines += 1
+        line = self._lines[tenant] = _Line[C](account, 1.0 / account.weight, self._now, self._now)
+        return line
+
+    def _forget(self) -> None:
+        """Forget the lines without jobs, but for those that were served ahead and have not paid back."""
+        now, lines = self._now, self._lines
+        self._lines = {name: line for name, line in lines.items() if line.jobs or line.tag > now}
+        for name in lines.keys() - self._lines.keys():
+            lines[name].account.lines -= 1
+        self._forget_at = 2 * len(self._lines) + REMEMBERED
+
+    def _serve(self, line: _Line[C]) -> C:
+        if line is self._last:
+            self._in_a_row += 1
+        else:
+            self._last, self._in_a_row = line, 1
+        job, cost = line.jobs.popleft(), line.cost
+        self.length -= 1
+        job.cost = cost
+        line.account.in_flight += cost
+        if line.tag > self._now:  # noqa: PLR1730 - as above
+            self._now = line.tag
+        line.since = self._now
+        line.tag += cost * line.step
+        return job
+
+    def _seek(self, *, scarce: bool) -> _Line[C] | None:
+        """Take the line out of the heap that is next by all the rules, or None where there is none."""
+        heap, passed = self._heap, list[_Line[C]]()
+        found: _Line[C] | None = None
+        second: _Line[C] | None = None  # over its cap, and served when nobody else waits
+        while heap and found is None:
+            _, order, line = heap[0]
+            if heap[0][0] < line.tag:  # charged since it was put there
+                heapreplace(heap, (line.tag, order, line))
+                continue
+            heappop(heap)
+            if self._may_start(line, scarce=scarce, others=bool(heap or passed)):
+                found = line
+                break
+            passed.append(line)
+            if second is None:
+                second = line
+        if found is None and not scarce:
+            found = second
+            passed = [line for line in passed if line is not found]
+        for line in passed:
+            if found is not None:  # no more credit for a tenant held up than one batch
+                line.tag = max(line.tag, found.tag - self._max_consecutive * max(line.step, found.step))
+            self._order += 1
+            heappush(heap, (line.tag, self._order, line))
         return found
+
+    def _may_start(self, line: _Line[C], *, scarce: bool, others: bool) -> bool:
+        if self._is_batch_full(line):
+            return False
+        if not self._accounts.is_over(line.account, self._weights):
+            return True
+        return not scarce and (not others or self._now - line.since >= FULLY_AGED)
+
+    def _is_batch_full(self, line: _Line[C]) -> bool:
+        """Whether the line, out of the heap, has to let the next one pass.
+
+        One that was served ahead by more than a batch is not the next: it pays back what it cost.
+        """
+        if line is not self._last or self._in_a_row < self._max_consecutive or not self._heap:
+            return False
+        return self._heap[0][0] <= line.tag + self._max_consecutive * line.step

@@ -14,7 +14,9 @@ from typing import Any
 from consumer.core.delivery import (
     DeliveryMessage,
     UnknownVersion,
+    is_moved,
     is_wrapped,
+    own_headers,
     read_delivery,
     short_text,
     unwrap_raw,
@@ -65,7 +67,8 @@ class Deliverer:
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
         """Take the way that its source asks for; park what cannot be read, as its producer sent it."""
         suspect = job.source is Source.SUSPECT
-        wrapped = suspect and is_wrapped(raw)
+        moved = job.source is Source.SPILL and is_moved(raw, self._world.names.due)
+        wrapped = moved or (suspect and is_wrapped(raw))
         try:
             raw = unwrap_raw(raw) if wrapped else raw
             _demand_readable(raw)
@@ -87,13 +90,13 @@ class Deliverer:
 
     async def _move_to_suspect(self, job: Job) -> None:
         raw = job.incoming.message
-        ours = job.source in OURS
+        ours = job.source in OURS or (job.source is Source.SPILL and is_moved(raw, self._world.names.due))
         await self._outbox.confirmed(
             Publication(
                 exchange=self._world.names.dlx,
                 routing_key=SUSPECT_KEY,
                 body=raw.body,
-                headers=_own_headers(raw) if ours else wrap_raw(raw),
+                headers=own_headers(raw) if ours else wrap_raw(raw),
                 content_type=short_text(raw.content_type or "application/octet-stream"),
             )
         )
@@ -164,7 +167,7 @@ class Deliverer:
                 exchange=names.wait,
                 routing_key=names.wait_key(rung_s, names.due_queue(0)),
                 body=raw.body,
-                headers=_own_headers(raw),
+                headers=own_headers(raw),
                 content_type=raw.content_type or "application/json",
             )
         )
@@ -174,10 +177,6 @@ class Deliverer:
 def _demand_readable(raw: RawMessage) -> None:
     if raw.fault is not None:
         raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
-
-
-def _own_headers(raw: RawMessage) -> dict[str, object]:
-    return {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
 
 
 async def _nothing() -> None:

@@ -44,6 +44,8 @@ class FanOut:
         world, now = self._world, self._world.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
+        if len(to) != job.cost:
+            self._intake.recost(job, len(to))
         sends, holds = self._admit(message, to, fresh=fresh, now=now)
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
             return

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
-from consumer.core.fairness import FairQueue, Standing
+from consumer.core.delivery import is_moved
+from consumer.core.fairness import Accounts, Caps, Standing
+from consumer.core.shares import Scheduler
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -35,14 +38,19 @@ class Source(StrEnum):
 #: Sources whose messages are deliveries of ours; the others hold a producer's words.
 OURS = frozenset({Source.DUE, Source.STRAY, Source.REPLAY})
 
-#: Sources that share one place in the rotation. Each group gets its turn while it has work.
-SHARES: tuple[frozenset[Source], ...] = (
-    frozenset({Source.LANE, Source.INBOX}),
-    frozenset({Source.DUE, Source.STRAY}),
-    frozenset({Source.REPLAY}),
-    frozenset({Source.SPILL}),
-    frozenset({Source.SUSPECT}),
+#: Sources that share one place in the rotation, and the part of the deliveries that each group has at least
+#: while it has work.
+SHARES: tuple[tuple[frozenset[Source], float], ...] = (
+    (frozenset({Source.LANE, Source.INBOX}), 0.45),
+    (frozenset({Source.DUE, Source.STRAY}), 0.25),
+    (frozenset({Source.REPLAY}), 0.1),
+    (frozenset({Source.SPILL}), 0.15),
+    (frozenset({Source.SUSPECT}), 0.05),
 )
+
+
+MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
+MOST_ASIDE = 256  #: jobs that are moved at once
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +60,8 @@ class Job:
     source: Source
     incoming: Incoming
     tenant: str
+    at: float = 0.0  #: monotonic seconds when it came
+    cost: int = 1  #: deliveries that it is charged for
     counted: bool = False  #: started, and its first request has no slot yet
     task: asyncio.Task[None] | None = None  #: that works on it
     reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
@@ -97,11 +107,19 @@ class Intake:
     def __init__(self, world: World, handle: Callable[[Job], Awaitable[None]]) -> None:
         self._world = world
         self._handle = handle
-        self._queues: tuple[FairQueue[Job], ...] = tuple(FairQueue() for _ in SHARES)
-        self._share_of = {source: i for i, sources in enumerate(SHARES) for source in sources}
-        self._turn = 0
-        self._queued = 0  #: jobs in all queues
+        caps = Caps(capacity=world.bounds.concurrency, share=world.bounds.tenant_share)
+        self._accounts = Accounts(caps, world.bounds.weight_of)
+        self._tenant_header = world.decode.tenant_header
+        self._reserved = caps.reserved
+        self._queued: Scheduler[Job] = Scheduler([part for _, part in SHARES], self._accounts)
+        self._share_of = {source: i for i, (sources, _) in enumerate(SHARES) for source in sources}
+        self.now = 0.0  #: monotonic seconds, as somebody last said
+        self.ended = 0  #: jobs, since the start
+        self._due_exchange = world.names.due
+        self._came_spilled: set[str] = set()
+        self._lanes: dict[str, str] = {}
         self._starting = 0
+        self._aside: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[Job, Callable[[], None]] = {}
         self._paused = False
@@ -110,9 +128,14 @@ class Intake:
 
     def offer(self, source: Source, incoming: Incoming) -> None:
         """Take one message from a window; called by the broker edge."""
-        tenant_header = "leveret-tenant" if source in OURS else self._world.decode.tenant_header
-        tenant = incoming.message.headers.get(tenant_header)
-        job = Job(source, incoming, tenant if isinstance(tenant, str) else "")
+        moved = source in OURS or (source is Source.SPILL and self._is_moved(incoming))
+        tenant = incoming.message.headers.get("leveret-tenant" if moved else self._tenant_header)
+        job = Job(source, incoming, tenant if isinstance(tenant, str) else "", self.now)
+        if source is Source.SPILL:
+            if not moved:
+                self._came_spilled.add(job.tenant)
+        elif source is Source.LANE and job.tenant not in self._lanes:
+            self._note_lane(job)
         self._push(job)
         self.pump()
 
@@ -123,26 +146,86 @@ class Intake:
 
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""
+        queued = self._queued
         while (
-            self._queued
+            queued.length
             and not self._paused
-            and self.slots.free - self._starting > 0
+            and (free := self.slots.free - self._starting) > 0
             and len(self._tasks) < self._most_jobs
             and self._world.publisher.pressed() is None
         ):
-            job = self._next()
+            job = queued.pop(scarce=free <= self._reserved)
             if job is None:
                 return
+            if not job.incoming.ticket.alive():
+                self._accounts.ended(job)
+                continue
             job.counted = True
             self._starting += 1
             job.task = self._loop.create_task(self._run(job))
             self._tasks.add(job.task)
+
+    # for the spill
+
+    def held(self) -> dict[str, int]:
+        """Return deliveries in flight by tenant."""
+        return self._accounts.held()
+
+    def lane_of(self, tenant: str) -> str:
+        """Return a lane that fresh events of a tenant came from; an empty text for none."""
+        return self._lanes.get(tenant, "")
+
+    def waiting_fresh(self) -> dict[str, int]:
+        """Return fresh jobs in hand by tenant."""
+        return self._waiting(Source.LANE)
+
+    def waiting_spill(self) -> dict[str, int]:
+        """Return jobs in hand from spill queues by tenant."""
+        return self._waiting(Source.SPILL)
+
+    def tenants_waiting(self) -> int:
+        """Return how many tenants have jobs in hand that were not started."""
+        return len(self._queued.standings())
+
+    def came_spilled(self) -> set[str]:
+        """Return the tenants of which an event came by a binding since the last call."""
+        came, self._came_spilled = self._came_spilled, set()
+        return came
+
+    def take_newest(self, tenant: str, keep: int, most: int) -> list[Job]:
+        """Take up to *most* of a tenant's newest fresh jobs out of hand; *keep* stay."""
+        room = max(0, MOST_ASIDE - len(self._aside))
+        return self._queued.take_last(self._share_of[Source.LANE], tenant, keep, min(most, room))
+
+    def take_old(self, before: float) -> list[Job]:
+        """Take jobs out of hand that came before *before* and were not started, some of them at a time."""
+        room = MOST_ASIDE - len(self._aside)
+
+        def is_old(job: Job) -> bool:
+            nonlocal room
+            old = job.at < before and job.source is not Source.SUSPECT and room > 0
+            room -= old
+            return old
+
+        return self._queued.take_out(is_old)
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* on a job that was taken out; the drain waits for it."""
+        task = self._loop.create_task(self._do_aside(work))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    # jobs
 
     def under_way(self, job: Job) -> None:
         """The job reached its requests or will make none: its place at the start is free."""
         if job.counted:
             job.counted = False
             self._starting -= 1
+
+    def recost(self, job: Job, deliveries: int) -> None:
+        """The job turned out to be of so many deliveries."""
+        self._queued.recost(self._share_of[job.source], job, deliveries)
 
     def hold(self, job: Job, delay_s: float) -> bool:
         """Look at *job* again after *delay_s* without giving it back; False when too many are held."""
@@ -153,20 +236,19 @@ class Intake:
 
     def unstarted(self) -> int:
         """Messages in hand that no job works on."""
-        return self._queued + len(self._held)
+        return self._queued.length + len(self._held)
 
     def by_source(self) -> dict[str, int]:
         """Unstarted messages by share, for the gauge."""
-        counts = {"/".join(sorted(s)): len(q) for s, q in zip(SHARES, self._queues, strict=True)}
-        return counts | {"held": len(self._held)}
+        shares = zip(SHARES, self._queued.queues, strict=True)
+        return {"/".join(sorted(s)): queue.length for (s, _), queue in shares} | {"held": len(self._held)}
 
     def standings(self) -> dict[str, Standing]:
         """Where every tenant stands that waits for its turn, over all shares."""
         found: dict[str, Standing] = {}
-        for queue in self._queues:
-            for tenant, standing in queue.standings().items():
-                name = tenant or self._world.decode.default_tenant or ""
-                found[name] = standing.beside(found[name]) if name in found else standing
+        for tenant, standing in self._queued.standings().items():
+            name = tenant or self._world.decode.default_tenant or ""
+            found[name] = standing.beside(found[name]) if name in found else standing
         return found
 
     def pause(self) -> None:
@@ -184,9 +266,7 @@ class Intake:
         for call_off in self._held.values():
             call_off()
         self._held.clear()
-        for queue in self._queues:
-            jobs += queue.drain()
-        self._queued = 0
+        jobs += self._queued.take_out(lambda _job: True)
         for job in jobs:
             await job.incoming.ticket.requeue()
         return len(jobs)
@@ -195,16 +275,12 @@ class Intake:
         """Drop what came by channels that died: the broker gives it out again."""
         for job in [job for job in self._held if not job.incoming.ticket.alive()]:
             self._held.pop(job)()
-        for queue in self._queues:
-            for job in queue.drain():
-                if job.incoming.ticket.alive():
-                    queue.push(job.tenant, job)
-        self._queued = sum(map(len, self._queues))
+        self._queued.take_out(lambda job: not job.incoming.ticket.alive())
 
     async def idle(self) -> None:
         """Return once no job runs."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks or self._aside:
+            await asyncio.wait(self._tasks | self._aside)
 
     def running(self) -> int:
         """Jobs that run now."""
@@ -217,24 +293,31 @@ class Intake:
             self._world.observe.task_failed("job", error)
         finally:
             self.under_way(job)
+            self._accounts.ended(job)
+            self.ended += 1
             if job.task is not None:
                 self._tasks.discard(job.task)
             self.pump()
 
-    def _push(self, job: Job) -> None:
-        self._queues[self._share_of[job.source]].push(job.tenant, job)
-        self._queued += 1
+    async def _do_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # a bug: the message stays unsettled and comes again
+            self._world.observe.task_failed("move", error)
 
-    def _next(self) -> Job | None:
-        for _ in self._queues:
-            queue = self._queues[self._turn]
-            self._turn = (self._turn + 1) % len(self._queues)
-            while queue:
-                job = queue.pop()
-                self._queued -= 1
-                if job.incoming.ticket.alive():
-                    return job
-        return None
+    def _note_lane(self, job: Job) -> None:
+        if len(self._lanes) >= MOST_LANES_KNOWN:
+            self._lanes.clear()
+        self._lanes[job.tenant] = job.incoming.message.queue
+
+    def _waiting(self, source: Source) -> dict[str, int]:
+        return self._queued.queues[self._share_of[source]].waiting_by_tenant()
+
+    def _is_moved(self, incoming: Incoming) -> bool:
+        return is_moved(incoming.message, self._due_exchange)
+
+    def _push(self, job: Job) -> None:
+        self._queued.push(self._share_of[job.source], job)
 
     def _unhold(self, job: Job) -> None:
         if self._held.pop(job, None) is not None:

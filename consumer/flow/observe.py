@@ -48,6 +48,7 @@ class Observer:
             name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
+        self._moved = series.tally(series.moved)
         self._deferrals: dict[str, Tally] = {}
         self._delivery = series.delivery
         self._tenants = Tenants(series)
@@ -209,6 +210,22 @@ class Observer:
         self.log.error(
             "endpoint.disabled", tenant=subscription.tenant, subscription_id=subscription.id, reason=reason
         )
+
+    # fairness
+
+    def tenant_spilled(self, tenant: str, queue: str, *, bound: bool) -> None:
+        """A noisy tenant's events go around the lanes; *bound* is False where only what is in hand moves."""
+        self.series.noisy_tenants.inc()
+        self.log.warning("tenant.spilled", tenant=tenant, queue=queue, bound=bound)
+
+    def tenant_returned(self, tenant: str, queue: str) -> None:
+        """Its spill queue is empty: its events come by the lanes again."""
+        self.series.noisy_tenants.dec()
+        self.log.info("tenant.returned", tenant=tenant, queue=queue)
+
+    def moved(self) -> None:
+        """A message that was not started went to the end of another queue, confirmed and acked."""
+        self._moved.inc()
 
     # the daemon
 

@@ -96,7 +96,7 @@ class Overflow:
         )
         queue = str(death.get("queue", ""))
         detail = f"{detail} (queue {queue})"
-        if is_wrapped(raw) and queue == self._world.names.suspect:
+        if is_wrapped(raw) and (queue == self._world.names.suspect or self._was_moved(queue, death)):
             await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
         elif is_ours(raw) and self._is_own_queue(queue):
             message = read_delivery(raw)
@@ -135,6 +135,11 @@ class Overflow:
         if entry_id is not None:
             self._world.record.unparked(entry_id)
         self._world.observe.entry_expired(shown, parked_for_s(raw, self._world.clock.now()))
+
+    def _was_moved(self, queue: str, death: Mapping[str, Any]) -> bool:
+        """Whether a worker put it into a spill queue; what came there by a binding is a producer's."""
+        names = self._world.names
+        return queue.startswith(names.spill(0)[:-2]) and death.get("exchange") == names.due
 
     def _is_own_queue(self, queue: str) -> bool:
         names = self._world.names

@@ -27,6 +27,7 @@ class Registry:
         self._record = Unrecorded() if record is None else record
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
+        self._tenants = 0
         self._loading = asyncio.Lock()
         self._wrong = False  #: the last load found something wrong in what is stored
         self.owing = asyncio.Event()
@@ -69,6 +70,10 @@ class Registry:
     def ids(self) -> Collection[str]:
         """Ids of all subscriptions, enabled or not."""
         return self._all.keys()
+
+    def tenants(self) -> int:
+        """Return how many tenants have subscriptions."""
+        return self._tenants
 
     def match(self, tenant: str, event_type: str) -> Sequence[Subscription]:
         """Return the enabled subscriptions of *tenant* that want *event_type*."""
@@ -118,6 +123,7 @@ class Registry:
             before, subscription = kept[loaded.id], self._with_owed(loaded)
             fresh[loaded.id] = before if before == subscription and before is not None else subscription
         self._all = fresh
+        self._tenants = len({s.tenant for s in fresh.values()})
         self._matcher = Matcher(fresh.values())
         locked = [s for s in fresh.values() if s.locked is not None]
         for subscription in locked:

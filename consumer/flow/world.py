@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from consumer.core.decode import DecodeRules
+from consumer.core.fairness import equal
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
@@ -28,6 +29,13 @@ class Bounds:
     due_hold: int = 500  #: delivery messages whose last second is waited out here, at most
     suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
     retry_budget: int | None = None  #: retries a minute, all endpoints together; None is no limit
+    spill_queues: int = 4
+    lane_window: int = 512  #: messages in hand of one lane, at most
+    in_hand_s: float = 60.0  #: a message that was not started for longer goes to the end of a queue
+    noisy_share: float = 0.1  #: of *concurrency*: who holds more while others wait is noisy
+    noisy_after_s: float = 10.0  #: and after so long its events go around the lanes
+    tenant_share: float = 0.25  #: of *concurrency* that one tenant may hold while others wait
+    weight_of: Callable[[str], float] = equal  #: what a tenant's deliveries weigh against those of others
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
 

@@ -25,6 +25,7 @@ from consumer.settings.sections import (
     BreakerSettings,
     EgressSettings,
     EventsSettings,
+    FairnessSettings,
     LimitsSettings,
     LogSettings,
     MetricsSettings,
@@ -98,6 +99,8 @@ class Settings(BaseSettings):
     """How webhooks are sent."""
     windows: WindowsSettings = Field(default_factory=WindowsSettings)
     """Prefetch per consumer."""
+    fairness: FairnessSettings = Field(default_factory=FairnessSettings)
+    """How tenants share a worker."""
     limits: LimitsSettings = Field(default_factory=LimitsSettings)
     """Bounds of what one worker and the broker hold for us."""
     retry: RetrySettings = Field(default_factory=RetrySettings)

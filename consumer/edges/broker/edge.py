@@ -20,6 +20,7 @@ from consumer.edges.broker.connect import (
     underlay,
 )
 from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
@@ -27,6 +28,7 @@ from consumer.flow.observe import Observer
 from consumer.ports import Incoming
 from topology.check import Finding
 from topology.declare import TopologyError, declare
+from topology.names import Names
 from topology.plan import Plan
 from topology.probe import missing_parts
 
@@ -42,6 +44,7 @@ class EdgeOptions:
     plan: Plan
     windows: Sequence[Window]
     control: str | None  #: fanout exchange of control messages; None without the right to bind
+    tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
 
@@ -72,6 +75,9 @@ class BrokerEdge:
         self._consuming = KeepAlive(options.amqp, "consume", observe, sample)
         self.publisher = ConfirmingPublisher(
             options.amqp, KeepAlive(options.amqp, "publish", observe, sample), instance
+        )
+        self.routes = BrokerRoutes(
+            Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
         self.publisher.on_unroutable = self._ask_repair
         self._readers = [
@@ -135,6 +141,7 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
+        self.routes.connection = connection
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._options.sized_queues, self._observe),
@@ -146,6 +153,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
+            self.routes.connection = None
             await end(tasks)
             self._callbacks.reopened()
 

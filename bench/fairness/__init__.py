@@ -1,0 +1,1 @@
+"""The proofs of fairness; see :mod:`bench.prove_fairness`."""

@@ -1,0 +1,139 @@
+"""A flood of one tenant: 100,000 events wait before the worker starts. A quiet one publishes 5 a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.broker import Broker
+from bench.core.legs import LEG_S, Track, race
+from bench.daemon import Daemon, subscription
+from bench.fairness.field import Trickle, Wait, events_of, lanes_of, no_routes, quantile
+from bench.load import EventSpec
+from bench.nginx import Nginx
+from bench.prove import Bench, Goal, Measured, Proof
+from bench.sink import Sink
+
+FLOOD = 100_000
+EVERY_S = 0.2
+COUNTED_FROM_S = 10.0  #: what the quiet tenant publishes before that is not counted
+SETTLED_S = 1.0
+RETURN_S = 60.0  #: the bindings have to be gone by then
+CANDIDATES = [f"q{number:03d}" for number in range(160)]
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+WITHOUT = SETTINGS | {"LEVERET_FAIRNESS__NOISY_AFTER_S": "3600"}
+
+GOALS = (
+    Goal(name="flood_other_lane_p95_ms", text="≤ 250", unit="ms", n=20),
+    Goal(name="flood_same_lane_settled_s", text="≤ 30", unit="s", n=20),
+    Goal(name="flood_same_lane_p95_ms", text="≤ 500", unit="ms", n=20),
+    Goal(name="flood_same_lane_worst_s", text="≤ 60", unit="s", n=20),
+    Goal(name="flood_cost_ratio", text="≥ 0.9", unit="ratio", n=FLOOD),
+)
+
+
+@dataclass(slots=True)
+class Floods:
+    """Runs floods, and keeps what the quiet tenant went through."""
+
+    bench: Bench
+    sink: Sink
+    flood: Sequence[EventSpec]
+    number: int = 0
+
+    async def leg(self, track: Track, quiet: str) -> tuple[float, list[Wait]]:
+        """Drain one flood; return its requests a second and the waits of the quiet tenant."""
+        self.number += 1
+        await track.load(self.flood)
+        mark = track.nginx.mark()
+        await track.daemon.start()
+        own = events_of(quiet, int(LEG_S / EVERY_S), f"leg{self.number}", size=200)
+        trickle = Trickle(track.broker.url, own, EVERY_S)
+        running = asyncio.ensure_future(trickle.run())
+        rate = await track.nginx.wait_for(mark, len(self.flood), LEG_S)
+        trickle.stop()
+        await running
+        waits = await trickle.waits(self.sink, "quiet")
+        await no_routes(track.broker, RETURN_S)
+        rerouted = list(track.daemon.lines("tenant.spilled"))
+        self.bench.say(
+            f"leg {self.number}: {rate:.0f} per s, {len(waits)} quiet events, "
+            f"p95 {quantile([w.took_s for w in waits], 0.95):.3f} s, {len(rerouted)} times re-routed"
+        )
+        await track.halt()
+        return rate, waits
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """One flood beside a quiet tenant in another lane; four in its own lane, two without re-routing."""
+    flood = events_of("flood", bench.count(FLOOD, 500), "flood")
+    async with (
+        Broker(bench) as broker,
+        Nginx(bench.folder) as nginx,
+        Sink(bench.folder, {"quiet": "/ok/quiet"}) as sink,
+        Daemon(bench.folder, broker.url, SETTINGS) as daemon,
+        Daemon(bench.folder, broker.url, WITHOUT, name="without") as plain,
+    ):
+        track, without = Track(bench, broker, nginx, daemon), Track(bench, broker, nginx, plain)
+        await daemon.subscribe([subscription("any", nginx.url("any"))])
+        await track.lay_out()
+        lanes = await lanes_of(broker, ["flood", *CANDIDATES])
+        same = next(t for t in CANDIDATES if lanes[t] == lanes["flood"])
+        other = next(t for t in CANDIDATES if lanes[t] != lanes["flood"])
+        subscriptions = [
+            subscription("flood", nginx.url("flood"), concurrency=256) | {"tenant": "flood"},
+            *(subscription(t, sink.url("quiet")) | {"tenant": t} for t in (same, other)),
+        ]
+        for one in (daemon, plain):
+            await one.subscribe(subscriptions)
+        floods = Floods(bench, sink, flood)
+        _, beside = await floods.leg(track, other)
+        mine: list[list[Wait]] = []
+
+        async def ours() -> float:
+            rate, waits = await floods.leg(track, same)
+            mine.append(waits)
+            return rate
+
+        async def theirs() -> float:
+            return (await floods.leg(without, same))[0]
+
+        ratio = await race(bench, "flood", ours, theirs, bench.count(1))
+    cost = Measured(name="flood_cost_ratio", value=round(ratio, 3), n=len(flood))
+    return [other_lane(beside), *same_lane(bench, mine), cost]
+
+
+def other_lane(waits: Sequence[Wait]) -> Measured:
+    """Judge the quiet tenant of another lane."""
+    counted = [w.took_s for w in waits if w.at >= COUNTED_FROM_S]
+    value = round(quantile(counted, 0.95) * 1000, 1)
+    return Measured(name="flood_other_lane_p95_ms", value=value, n=len(counted))
+
+
+def settled_at(waits: Sequence[Wait]) -> float:
+    """Return from when on, in seconds from the start, every event takes less than a second."""
+    late = [w for w in waits if w.took_s >= SETTLED_S]
+    last = max((w.at for w in late), default=-1.0)
+    return min((w.at for w in waits if w.at > last), default=float("inf"))
+
+
+def same_lane(bench: Bench, legs: Sequence[Sequence[Wait]]) -> list[Measured]:
+    """Judge the quiet tenant in the flood's lane: the worst of the legs."""
+    settled = [settled_at(waits) for waits in legs]
+    after = [
+        [w.took_s for w in waits if w.at >= max(at, COUNTED_FROM_S)]
+        for waits, at in zip(legs, settled, strict=True)
+    ]
+    bench.note("flood_same_lane_settled_s", [round(at, 1) for at in settled])
+    n = min(map(len, after))
+    p95 = max(quantile(took, 0.95) for took in after)
+    worst = max(w.took_s for waits in legs for w in waits)
+    return [
+        Measured(name="flood_same_lane_settled_s", value=round(max(settled), 1), n=n),
+        Measured(name="flood_same_lane_p95_ms", value=round(p95 * 1000, 1), n=n),
+        Measured(name="flood_same_lane_worst_s", value=round(worst, 1), n=n),
+    ]
+
+
+PROOF = Proof("flood", GOALS, prove)

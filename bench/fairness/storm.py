@@ -1,0 +1,100 @@
+"""5,000 retries of one tenant come due at once; a quiet tenant keeps publishing.
+
+The worker is stopped (SIGSTOP) while they fall due, so that all of them wait when it goes on, warm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+from bench.broker import Broker
+from bench.daemon import NO_BREAKER, Daemon, retry, subscription
+from bench.fairness.field import Trickle, events_of, quantile
+from bench.load import publish, ready_counts
+from bench.prove import Bench, Goal, Measured, Proof
+from bench.sink import Sink
+
+RETRIES = 5_000
+ROUNDS = 3
+EVERY_S = 0.02
+ALONE_EVENTS = 300
+STORM_EVENTS = 250
+WAIT_S = 12.0  #: of the retries: longer than the first attempts take
+FALL_DUE_S = 16.0  #: less than the broker's two heartbeats
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+DUE = [f"leveret.due.{index:02d}" for index in range(4)]
+
+FACTOR, MARGIN_MS = 1.5, 30.0
+GOALS = (Goal(name="storm_p95_ms", text="≤ max(1.5 x alone, alone + 30 ms)", unit="ms", n=ALONE_EVENTS),)
+
+
+async def quiet(broker: Broker, sink: Sink, count: int, prefix: str) -> list[float]:
+    """Publish *count* events of the quiet tenant on time; return their waits in milliseconds."""
+    trickle = Trickle(broker.url, events_of("quiet", count, prefix, size=200), EVERY_S)
+    await trickle.run()
+    return [wait.took_s * 1000 for wait in await trickle.waits(sink, "quiet")]
+
+
+async def storm(bench: Bench, broker: Broker, sink: Sink, daemon: Daemon, number: int) -> list[float]:
+    """Let the retries fall due while the worker stands still; return the quiet tenant's waits after that."""
+    count = bench.count(RETRIES, 100)
+    before = await sink.answered()
+    await publish(broker.url, events_of("storm", count, f"storm{number}"))
+    if not await sink.until_answered(before + count, 60):
+        raise TimeoutError("the first attempts were not made")
+    assert daemon.process is not None
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + FALL_DUE_S
+        while sum((await ready_counts(broker.url, DUE)).values()) < count * 0.5:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the retries did not fall due in time")
+            await asyncio.sleep(0.2)
+        ready = sum((await ready_counts(broker.url, DUE)).values())
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+    waits = await quiet(broker, sink, bench.count(STORM_EVENTS, 20), f"beside{number}")
+    done = await sink.until_answered(before + 2 * count + len(waits), 60)
+    bench.say(f"storm {number}: {ready} due, p95 {quantile(waits, 0.95):.1f} ms, all retried: {done}")
+    return waits
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Measure the quiet tenant alone, then in storms."""
+    targets = {"storm": "/retry-after/storm?s=0&status=503&times=1", "quiet": "/ok/quiet"}
+    async with (
+        Broker(bench) as broker,
+        Sink(bench.folder, targets) as sink,
+        Daemon(bench.folder, broker.url, SETTINGS) as daemon,
+    ):
+        await daemon.subscribe(
+            [
+                subscription(
+                    "storm",
+                    sink.url("storm"),
+                    concurrency=256,
+                    retry=retry(base_s=WAIT_S, jitter=0),
+                    breaker=NO_BREAKER,
+                )
+                | {"tenant": "storm"},
+                subscription("quiet", sink.url("quiet")) | {"tenant": "quiet"},
+            ]
+        )
+        await daemon.start()
+        await quiet(broker, sink, bench.count(100, 20), "warm")
+        alone = await quiet(broker, sink, bench.count(ALONE_EVENTS, 20), "alone")
+        beside: list[float] = []
+        for number in range(bench.count(ROUNDS)):
+            beside += await storm(bench, broker, sink, daemon, number)
+    base, p95 = quantile(alone, 0.95), quantile(beside, 0.95)
+    bound = max(FACTOR * base, base + MARGIN_MS)
+    bench.note("storm_alone_p95_ms", round(base, 1))
+    n = min(len(alone), len(beside))
+    return [Measured(name="storm_p95_ms", value=round(p95, 1), n=n, goal=f"≤ {bound:.1f}")]
+
+
+PROOF = Proof("storm", GOALS, prove)

@@ -1,0 +1,89 @@
+"""Bind single tenants to spill queues and unbind them: the Routes port over AMQP.
+
+A channel per call: it happens a few times an hour, and a refusal closes the channel that it comes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aio_pika.abc import AbstractConnection
+from aiormq.channel import Channel
+from aiormq.exceptions import ChannelAccessRefused
+from pamqp.common import FieldValue
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+
+T = TypeVar("T")
+
+
+class BrokerRoutes:
+    """The bindings of single tenants on one headers exchange."""
+
+    def __init__(self, exchange: str, header: str, *, may_bind: bool) -> None:
+        """Prepare; without :attr:`connection` every call is ``BrokerUnavailable``.
+
+        Args:
+            exchange: Headers exchange in front of the lanes.
+            header: Of the message, that names the tenant.
+            may_bind: False for a worker that declares nothing.
+        """
+        self.connection: AbstractConnection | None = None
+        self._exchange = exchange
+        self._header = header
+        self._may_bind = may_bind
+
+    async def bind(self, tenant: str, queue: str) -> bool:
+        """Send the events of *tenant* to *queue* instead of its lane; False without the right to."""
+        if not self._may_bind:
+            return False
+
+        async def step(channel: Channel) -> bool:
+            try:
+                await channel.queue_bind(queue, self._exchange, "", arguments=self._arguments(tenant))
+            except ChannelAccessRefused:
+                self._may_bind = False
+            return self._may_bind
+
+        return await self._on_channel(step)
+
+    async def unbind(self, tenant: str, queue: str) -> None:
+        """Send the events of *tenant* to its lane again; nothing happens where there is no binding."""
+        if not self._may_bind:
+            return
+
+        async def step(channel: Channel) -> None:
+            try:
+                await channel.queue_unbind(queue, self._exchange, "", arguments=self._arguments(tenant))
+            except ChannelAccessRefused:
+                self._may_bind = False
+
+        await self._on_channel(step)
+
+    async def messages(self, queue: str) -> int:
+        """Return how many messages of *queue* are ready."""
+
+        async def step(channel: Channel) -> int:
+            found = await channel.queue_declare(queue, passive=True)
+            return int(found.message_count or 0)
+
+        return await self._on_channel(step)
+
+    def _arguments(self, tenant: str) -> dict[str, FieldValue]:
+        return {"x-match": "all", self._header: tenant}
+
+    async def _on_channel(self, step: Callable[[Channel], Awaitable[T]]) -> T:
+        connection = self.connection
+        if connection is None:
+            raise BrokerUnavailable("no connection to the broker")
+        try:
+            channel = await open_channel(connection, confirms=False)
+            try:
+                return await step(channel)
+            finally:
+                if not channel.is_closed:
+                    await channel.close(timeout=5)
+        except CONNECTION_ERRORS as error:
+            raise BrokerUnavailable(f"bindings cannot be changed now: {error}") from None

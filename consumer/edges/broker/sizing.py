@@ -1,0 +1,80 @@
+"""How many messages of which queues are taken at once: settings -> windows.
+
+One lane's window alone can fill the worker; all of them, full of the largest events, stay within the memory
+limit. Due, replay and spill have windows of their own, so that no backlog takes room of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consumer.edges.broker.windows import Window
+from consumer.flow.intake import Source
+from consumer.flow.observe import Observer
+from consumer.settings import Settings
+from topology.plan import TopologySpec
+
+MIN_WINDOW = 16  #: messages; a window is never lowered below this
+SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
+
+
+def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
+    """Return every window of a worker; says where one is lowered."""
+    spec, w = settings.topology_spec(), settings.windows
+    names, room = spec.names, _room(settings, spec)
+
+    def window(source: Source, queues: tuple[str, ...], prefetch: int | None) -> Window:
+        wanted = settings.window(prefetch)
+        if wanted > room:
+            observe.warned("window.lowered", source=source.value, wanted=wanted, prefetch=room)
+        return Window(source=source, queues=queues, prefetch=min(wanted, room))
+
+    inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
+    found = [
+        window(Source.LANE, tuple(map(names.lane, range(spec.lanes))), w.lane_prefetch),
+        window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), w.due_prefetch),
+        window(Source.REPLAY, (names.replay,), w.replay_prefetch),
+        window(Source.STRAY, (names.stray,), w.due_prefetch),
+        window(Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
+        window(Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
+        window(Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
+    ]
+    if spec.spill_queues:
+        spills = tuple(map(names.spill, range(spec.spill_queues)))
+        found.append(window(Source.SPILL, spills, w.spill_prefetch))
+    if inboxes:
+        found.append(window(Source.INBOX, inboxes, w.lane_prefetch))
+    return tuple(found)
+
+
+def lane_window(settings: Settings) -> int:
+    """Return how many messages of one lane are in hand at most."""
+    return min(settings.window(settings.windows.lane_prefetch), _room(settings, settings.topology_spec()))
+
+
+def due_hold(settings: Settings) -> int:
+    """Return how many delivery messages may be held until their time, at most half of the due windows."""
+    w = settings.windows
+    if w.due_hold is not None:
+        return w.due_hold
+    return max(1, settings.window(w.due_prefetch) * settings.topology.due_queues // 2)
+
+
+def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
+    """Return each queue whose size is shown, and the label that it is counted under."""
+    names = spec.names
+    named: list[tuple[Callable[[int], str], int, str]] = [
+        (names.lane, spec.lanes, "lane"),
+        (names.due_queue, spec.due_queues, "due"),
+        (names.spill, spec.spill_queues, "spill"),
+    ]
+    queues = [(name(i), label) for name, count, label in named for i in range(count)]
+    queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
+    single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
+    return tuple(queues + [(getattr(names, label), label) for label in single])
+
+
+def _room(settings: Settings, spec: TopologySpec) -> int:
+    """Return the largest window with which all of them, full of the largest events, fit into the memory."""
+    queues = spec.lanes + spec.due_queues + spec.spill_queues + len(spec.sources) + 2
+    return max(MIN_WINDOW, settings.limits.memory_bytes // (settings.events.max_event_bytes * queues))

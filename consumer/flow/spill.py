@@ -1,0 +1,208 @@
+"""Send a noisy tenant's events around the lanes, and move what stands in the windows for too long.
+
+Data flow: Intake (who holds what) -> NoiseMeter -> a binding on leveret.route -> the tenant's spill queue;
+its jobs in hand -> published there, confirmed, acked. When the spill queue is empty the binding goes.
+
+A binding that a dead worker left is found by what it brings: an event in a spill queue came by a binding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from consumer.core.delivery import is_moved, own_headers, short_text, wrap_raw
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.model import RawMessage
+from consumer.core.noise import Look, NoiseMeter, NoiseRule, spill_index
+from consumer.flow.intake import OURS, Intake, Job, Source
+from consumer.flow.outbox import Outbox
+from consumer.flow.world import World
+from consumer.ports import Publication, Routes
+
+LOOK_S = 0.5
+MOVE_S = 0.05
+KEPT_IN_LINE = 1 / 16  #: of a lane's window stays in hand, so that deliveries never run dry
+LEAST_MOVED = 4  #: jobs moved at a time even when no delivery ends
+IDLE_S = 3.0  #: a spill queue has to be empty for this long before its bindings go
+RECHECK_S = 1.0
+
+
+@dataclass(slots=True)
+class Spilled:
+    """A tenant whose events take the way around the lanes."""
+
+    queue: str
+    bound: bool  #: False without the right to bind: then only what is in hand is moved
+    quiet_since: float | None = None  #: monotonic seconds since which nothing of it was seen
+
+
+class Spill:
+    """Watches the tenants of one worker."""
+
+    def __init__(
+        self, world: World, intake: Intake, routes: Routes, tenants_known: Callable[[], int]
+    ) -> None:
+        """Wire.
+
+        Args:
+            world: The ports.
+            intake: What is in hand.
+            routes: Bindings.
+            tenants_known: How many tenants have subscriptions: one alone crowds nobody.
+        """
+        bounds = world.bounds
+        self._world = world
+        self._intake = intake
+        self._routes = routes
+        self._tenants_known = tenants_known
+        self._outbox = Outbox(world)
+        self._meter = NoiseMeter(
+            NoiseRule(
+                held=bounds.concurrency * bounds.noisy_share,
+                after_s=bounds.noisy_after_s,
+            )
+        )
+        self._kept = max(1, int(bounds.lane_window * KEPT_IN_LINE))
+        self._spilled: dict[str, Spilled] = {}
+        self._ended = 0
+
+    def spilled(self) -> dict[str, str]:
+        """Return the spill queue of each tenant that is re-routed now."""
+        return {tenant: spilled.queue for tenant, spilled in self._spilled.items()}
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        if not self._world.bounds.spill_queues:
+            await asyncio.Event().wait()
+        clock = self._world.clock
+        looked = checked = self._intake.now = clock.monotonic()
+        while True:
+            await asyncio.sleep(MOVE_S)
+            self._intake.now = now = clock.monotonic()
+            try:
+                if now - looked >= LOOK_S:
+                    await self._look(now - looked)
+                    looked = now
+                self._move()
+                if now - checked >= RECHECK_S:
+                    self._move_old(now)
+                    await self._release(now)
+                    checked = now
+            except BrokerUnavailable as error:
+                self._world.observe.said("spill.waits", detail=str(error))
+                await asyncio.sleep(RECHECK_S)
+            except Exception as error:  # a bug: deliveries go on without it
+                self._world.observe.task_failed("spill", error)
+                await asyncio.sleep(RECHECK_S)
+
+    async def _look(self, passed_s: float) -> None:
+        """Re-route who has become noisy; take over what another worker bound."""
+        intake, default = self._intake, self._world.decode.default_tenant or ""
+        for tenant in intake.came_spilled():
+            self._adopt(tenant)
+        if self._tenants_known() < 2:
+            return
+        held = intake.held()
+        look = Look(
+            held=held,
+            backlogged=await self._backlogged(held),
+            others_wait=intake.tenants_waiting() > 1,
+        )
+        nameless = {"", default}  # no header to bind by
+        for tenant in self._meter.look(look, passed_s, self._spilled.keys() | nameless):
+            await self._reroute(tenant)
+
+    async def _backlogged(self, held: Mapping[str, int]) -> set[str]:
+        """Return which tenants that hold much have more in their lane than its window."""
+        limit, window = self._meter.rule.held, self._world.bounds.lane_window
+        lanes = {
+            tenant: self._intake.lane_of(tenant)
+            for tenant, count in held.items()
+            if count > limit and tenant not in self._spilled
+        }
+        ready = {lane: await self._routes.messages(lane) for lane in set(lanes.values()) if lane}
+        return {tenant for tenant, lane in lanes.items() if ready.get(lane, 0) >= window}
+
+    async def _reroute(self, tenant: str) -> None:
+        queue = self._queue_of(tenant)
+        bound = await self._routes.bind(tenant, queue)
+        self._spilled[tenant] = Spilled(queue, bound)
+        self._world.observe.tenant_spilled(tenant, queue, bound=bound)
+
+    def _adopt(self, tenant: str) -> None:
+        if tenant and tenant not in self._spilled:
+            self._spilled[tenant] = Spilled(self._queue_of(tenant), bound=True)
+            self._world.observe.tenant_spilled(tenant, self._queue_of(tenant), bound=True)
+
+    def _queue_of(self, tenant: str) -> str:
+        return self._world.names.spill(spill_index(tenant, self._world.bounds.spill_queues))
+
+    def _move(self) -> None:
+        """Move newest jobs of re-routed tenants, as many as deliveries ended: a quarter of the work.
+
+        A publish costs about a third of a delivery.
+        """
+        intake = self._intake
+        ended, self._ended = intake.ended - self._ended, intake.ended
+        if not self._spilled or self._world.publisher.pressed() is not None:
+            return
+        most = max(LEAST_MOVED, ended)
+        for tenant, spilled in self._spilled.items():
+            jobs = intake.take_newest(tenant, self._kept, most)
+            for job in jobs:
+                intake.aside(self._move_one(job, spilled.queue))
+
+    def _move_old(self, now: float) -> None:
+        """Nothing that was not started stays in hand over its time: it goes to the end of a queue."""
+        if self._world.publisher.pressed() is not None:
+            return
+        for job in self._intake.take_old(now - self._world.bounds.in_hand_s):
+            raw = job.incoming.message
+            ours = job.source in OURS
+            self._intake.aside(self._move_one(job, raw.queue if ours else self._queue_of(job.tenant)))
+
+    async def _move_one(self, job: Job, queue: str) -> None:
+        """Confirm, then ack."""
+        raw, world = job.incoming.message, self._world
+        names = world.names
+        if job.source is Source.STRAY:
+            queue = names.due_queue(0)
+        await self._outbox.confirmed(
+            Publication(
+                exchange=names.due,
+                routing_key=names.direct_key(queue),
+                body=raw.body,
+                headers=moved_headers(raw, job, names.due),
+                content_type=short_text(raw.content_type or "application/octet-stream"),
+            )
+        )
+        await job.incoming.ticket.ack()
+        world.observe.moved()
+
+    async def _release(self, now: float) -> None:
+        """Send a tenant back to the lanes once its spill queue has been empty for a while."""
+        held, waiting = self._intake.held(), self._intake.waiting_spill()
+        fresh = self._intake.waiting_fresh()
+        for tenant, spilled in list(self._spilled.items()):
+            quiet = not waiting.get(tenant) and fresh.get(tenant, 0) <= self._kept
+            quiet = quiet and held.get(tenant, 0) <= self._world.bounds.concurrency * (
+                self._world.bounds.noisy_share
+            )
+            if not quiet or await self._routes.messages(spilled.queue):
+                spilled.quiet_since = None
+            elif spilled.quiet_since is None:
+                spilled.quiet_since = now
+            elif now - spilled.quiet_since >= IDLE_S:
+                if spilled.bound:
+                    await self._routes.unbind(tenant, spilled.queue)
+                del self._spilled[tenant]
+                self._world.observe.tenant_returned(tenant, spilled.queue)
+
+
+def moved_headers(raw: RawMessage, job: Job, due: str) -> dict[str, object]:
+    """Return what a moved message carries: ours as it is, a producer's wrapped, with its tenant."""
+    if job.source in OURS or is_moved(raw, due):
+        return own_headers(raw)
+    return wrap_raw(raw) | {"leveret-tenant": job.tenant}

@@ -1,0 +1,99 @@
+"""A flood in a lane, against a real broker: led around the lane, and back when it is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aio_pika
+import httpx2
+
+from consumer.edges.broker.routes import BrokerRoutes
+from tests.receiver import Receiver
+from tests.system.daemon import EventPublisher, all_delivered, deliveries, running, to, until
+from topology.names import Names
+
+FLOOD = 700
+NAMES = Names()
+SETTINGS = {
+    "LEVERET_TOPOLOGY__LANES": "1",
+    "LEVERET_SENDING__CONCURRENCY": "20",
+    "LEVERET_FAIRNESS__NOISY_AFTER_S": "1",
+}
+AWAY = "/slow/flood?s=0.15"
+
+
+def bindings(management: httpx2.Client, vhost: str) -> list[str]:
+    """Return the queues that tenants are bound to around the lanes."""
+    name = urlsplit(vhost).path.strip("/")
+    found = management.get(f"/api/exchanges/{name}/{NAMES.route}/bindings/source")
+    return [row["destination"] for row in found.raise_for_status().json()]
+
+
+async def test_a_flood_in_its_own_lane_is_led_around_it(
+    vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
+) -> None:
+    """FAULTS 71: the tenant behind it is served long before its end; each event comes once."""
+    async with running(tmp_path, vhost, SETTINGS) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(to(receiver, AWAY, "flood", concurrency=100), to(receiver, "/ok/quiet", "quiet"))
+        flood = await publisher.publish_many("flood", FLOOD)
+        quiet = await publisher.publish("quiet")
+
+        await all_delivered(receiver, "/ok/quiet", [quiet])
+        before = len(deliveries(receiver, AWAY))
+        assert bindings(management, vhost) == [NAMES.spill(0)]
+        late = await publisher.publish("flood")
+        counts = await all_delivered(receiver, AWAY, [*flood, late])
+        await daemon.logged("tenant.returned", tenant="flood")
+
+        assert before < FLOOD - 100
+        assert set(counts.values()) == {1}
+        assert bindings(management, vhost) == []
+        assert daemon.metric("leveret_moved_messages_total") > 50
+        assert daemon.count("task.failed") == 0
+
+
+async def test_a_binding_that_was_left_is_removed(
+    vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
+) -> None:
+    """Issue: a worker that dies leaves nothing that another does not clean up; binding twice is once."""
+    async with running(tmp_path, vhost, SETTINGS) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(to(receiver, "/ok/left", "left"))
+        connection = await aio_pika.connect(vhost)
+        async with connection:
+            routes = BrokerRoutes(NAMES.route, "tenant", may_bind=True)
+            routes.connection = connection
+            assert await routes.bind("left", NAMES.spill(0))
+            assert await routes.bind("left", NAMES.spill(0))
+            await routes.unbind("never-bound", NAMES.spill(0))
+
+        event = await publisher.publish("left")
+
+        assert await all_delivered(receiver, "/ok/left", [event]) == {event: 1}
+        await until(lambda: bindings(management, vhost) == [], "the binding is gone")
+        again = await publisher.publish("left")
+        assert (await all_delivered(receiver, "/ok/left", [again]))[again] == 1
+
+
+async def test_without_the_right_to_bind_nothing_is_bound(vhost: str, management: httpx2.Client) -> None:
+    """Issue: a refusal is told, not raised, and is not asked for again."""
+    name, user = urlsplit(vhost).path.strip("/"), "reader"
+    management.put(f"/api/users/{user}", json={"password": "reader", "tags": ""}).raise_for_status()
+    rights = {"configure": "^$", "write": "^$", "read": ".*"}
+    management.put(f"/api/permissions/{name}/{user}", json=rights).raise_for_status()
+    admin = await aio_pika.connect(vhost)
+    async with admin:
+        channel = await admin.channel()
+        await channel.declare_exchange(NAMES.route, "headers", durable=True)
+        await channel.declare_queue(NAMES.spill(0), durable=True)
+        parts = urlsplit(vhost)
+        plain = await aio_pika.connect(f"amqp://{user}:reader@{parts.hostname}:{parts.port}/{name}")
+        async with plain:
+            routes = BrokerRoutes(NAMES.route, "tenant", may_bind=True)
+            routes.connection = plain
+
+            assert not await routes.bind("acme", NAMES.spill(0))
+            assert not await routes.bind("acme", NAMES.spill(0))
+            await routes.unbind("acme", NAMES.spill(0))
+            assert await routes.messages(NAMES.spill(0)) == 0
+    assert bindings(management, vhost) == []

@@ -1,0 +1,59 @@
+"""The proofs of fairness: what they promise, and their own arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.fairness.field import Wait, quantile
+from bench.fairness.flood import other_lane, settled_at
+from bench.prove import Goal, Measured, judge
+from bench.prove_fairness import PROOFS
+
+ISSUE_TABLE = {
+    "flood_other_lane_p95_ms": "≤ 250",
+    "flood_same_lane_settled_s": "≤ 30",
+    "flood_same_lane_p95_ms": "≤ 500",
+    "flood_same_lane_worst_s": "≤ 60",
+    "flood_cost_ratio": "≥ 0.9",
+    "weights_error": "≤ 0.05",
+    "storm_p95_ms": "≤ max(1.5 x alone, alone + 30 ms)",
+    "one_tenant_ratio": "≥ 0.9",
+    "schedule_us": "≤ 50",
+}
+
+
+def test_the_proofs_have_the_promised_names_and_goals() -> None:
+    """Every figure of the issue's table is measured but ``jain``, against its goal."""
+    assert {goal.name: goal.text for proof in PROOFS for goal in proof.goals} == ISSUE_TABLE
+
+
+def test_settled_is_when_the_last_slow_event_is_over() -> None:
+    """One slow event among quick ones puts it off; a leg that ends slowly never settles."""
+    quick, slow = 0.1, 1.0
+
+    assert settled_at([Wait(0, slow), Wait(1, quick), Wait(2, slow), Wait(3, quick), Wait(4, quick)]) == 3
+    assert settled_at([Wait(0, quick)]) == 0
+    assert settled_at([Wait(0, quick), Wait(1, slow)]) == float("inf")
+
+
+def test_only_what_came_after_ten_seconds_counts() -> None:
+    """The first ten seconds are the rule's own time."""
+    waits = [Wait(9.9, 5.0), *(Wait(10 + n, 0.1) for n in range(20))]
+
+    assert (other_lane(waits).value, other_lane(waits).n) == (100.0, 20)
+
+
+def test_nothing_measured_is_no_figure() -> None:
+    """The 95th percentile of nothing meets no goal."""
+    assert quantile([], 0.95) == float("inf")
+    assert quantile([1.0, 2.0, 3.0], 0.95) == 3.0
+
+
+@pytest.mark.parametrize(("value", "ok"), [(41.5, True), (41.6, False)])
+def test_a_limit_that_is_measured_is_judged_and_shown(value: float, ok: bool) -> None:
+    """Where the goal's limit depends on the run, that limit counts."""
+    goal = Goal(name="x", text="≤ max(1.5 x alone, alone + 30 ms)", unit="ms", n=1)
+
+    figure = judge(goal, Measured(name="x", value=value, n=1, goal="≤ 41.5"), 0.0)
+
+    assert (figure.ok, figure.goal) == (ok, "≤ 41.5")
