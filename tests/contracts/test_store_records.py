@@ -125,6 +125,18 @@ async def test_the_index_is_bounded(place: Place) -> None:
     assert row(20).id not in {r.id for r in await none.parked_index()}
 
 
+async def test_what_left_the_queue_leaves_the_index(place: Place) -> None:
+    """S1-5: by replay or purge; what was parked again meanwhile stays, and no store is made for it."""
+    await place.open().forget_parked({row(1).id: NOW})
+    assert not place.home.exists()
+    store = place.open()
+    await store.records.write(batch(row(1), row(2), row(3)))
+
+    await store.forget_parked({row(1).id: NOW + 0.9995, row(2).id: NOW + 1, "prk_gone": NOW})
+
+    assert [r.id for r in await store.parked_index()] == [row(3).id, row(2).id]
+
+
 class Desk:
     """A recorder on a real store that can be away, with what it counts and logs."""
 

@@ -213,3 +213,8 @@ async def test_what_happens_is_written_down(
         (entry["id"], event_id, "exhausted", "503")
     ]
     assert [(s.state, s.subscription_id) for s in states] == [("open", entry["subscription_id"])]
+
+    await shared.cli("parked", "purge", "--older-than", "0s", "--tenant", "noted", "--yes")
+    store = shared.store()
+    assert list(await store.parked_index(tenant="noted")) == []
+    await store.close()

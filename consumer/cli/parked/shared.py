@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, TypeVar
 
 import typer
@@ -13,11 +14,13 @@ from consumer.cli.complete import subscription_ids, tenant_names
 from consumer.cli.link import find_broker
 from consumer.cli.output import warn
 from consumer.core.durations import parse_moment
+from consumer.core.errors import LeveretError
 from consumer.core.model import ParkReason
 from consumer.core.parked import ParkedEntry
 from consumer.core.parked_filter import Filter
 from consumer.edges.broker.connect import close_quietly, connect
 from consumer.edges.parked import Unreadable, browse
+from consumer.edges.store import open_store
 from consumer.settings import Settings
 from topology.names import Names
 
@@ -75,15 +78,27 @@ def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]
 def drain(settings: Settings, step: Callable[..., AsyncIterator[_T]], take: Callable[[_T], None]) -> None:
     """Run *step* over a connection of its own and hand what it yields to *take* as it goes.
 
-    So what was done is known when the broker fails in the middle.
+    So what was done is known when the broker fails in the middle. What left the queue leaves the index too.
     """
+    gone: dict[str, float] = {}
 
     async def run() -> None:
         connection = await connect(find_broker(settings).options, "parked")
         try:
             async for one in step(connection, Names(settings.topology.prefix)):
                 take(one)
+                if isinstance(one, ParkedEntry):
+                    gone[one.id] = one.parked_at
         finally:
             await close_quietly(connection)
+            await _forget(settings, gone)
 
     asyncio.run(run())
+
+
+async def _forget(settings: Settings, gone: Mapping[str, float]) -> None:
+    """Keep the index of parked entries up to date; a store that is away forgets them in time by itself."""
+    store = open_store(settings)
+    with suppress(LeveretError):
+        await store.forget_parked(gone)
+    await store.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Row, Table, delete, insert, select
+from sqlalchemy import Row, Table, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.records import EndpointState, ParkedRow
@@ -18,6 +18,7 @@ from consumer.core.subscription import endpoint_id
 from consumer.edges.store.database import Database
 from consumer.edges.store.tables import ENDPOINT_STATES, PARKED_INDEX, SUBSCRIPTIONS
 
+ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
 IDS_AT_ONCE = 500  #: in one statement
 
 
@@ -83,6 +84,23 @@ class Records:
         async with self._database.reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
         return tuple(map(_parked_row, rows))
+
+    async def forget_parked(self, entries: Mapping[str, float]) -> None:
+        """Take entries that have left the parked queue out of the index, where there is one.
+
+        Args:
+            entries: When each was parked, by its id; one that was parked again since stays.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        async with self._database.reading() as connection:
+            if connection is None or not entries:
+                return
+        columns = PARKED_INDEX.c
+        one = delete(PARKED_INDEX).where(columns.id == bindparam("of"), columns.parked_at <= bindparam("at"))
+        async with self._database.writing() as connection:
+            await connection.execute(one, [{"of": of, "at": at + ROUNDED_S} for of, at in entries.items()])
 
     async def write(self, batch: Batch) -> None:
         """Write *batch*, all or nothing; a state that is older than the one there is left out.

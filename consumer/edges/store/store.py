@@ -240,6 +240,10 @@ class SqlStore:
         """Return the index of parked entries, newest first; see :meth:`Records.parked_index`."""
         return await self.records.parked_index(tenant, limit)
 
+    async def forget_parked(self, entries: Mapping[str, float]) -> None:
+        """Take entries out of the index of parked entries; see :meth:`Records.forget_parked`."""
+        await self.records.forget_parked(entries)
+
     async def close(self) -> None:
         """Close every connection."""
         await self._database.close()
