@@ -5,26 +5,23 @@ Data flow: URL, tenant, event types -> checked as a file would be -> store; remo
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import orjson
 
+from consumer.cli.secrets import fresh_secret
 from consumer.core.errors import ConfigError
-from consumer.core.signing import SigningKey, format_secret, parse_secret
+from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import subscription_id
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import refuse_endpoint
 from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.subscription_steps import remove
 from consumer.core.urls import parse_url
-from consumer.edges.store import open_store
+from consumer.edges.store import Step, open_store
 from consumer.settings import Settings
 
-Step: TypeAlias = Callable[[Sequence[StoredEntry]], Merge]
-
 ALLOW = """set LEVERET_EGRESS__ALLOW='["127.0.0.0/8"]', for the daemon and for this command"""
-SECRET_BYTES = 32  #: Source: SW-09 (24 to 64 bytes)
 
 
 class Guest:
@@ -52,7 +49,7 @@ class Guest:
         rules = self._settings.subscription_rules()
         if refuse_endpoint(parse_url(self._url), rules.egress) is not None:
             raise ConfigError(f"--subscribe: webhooks may not go to this machine; {ALLOW}")
-        secret = format_secret(secrets.token_bytes(SECRET_BYTES))
+        secret = fresh_secret()
         entry = {"tenant": self.tenant, "name": self.label, "url": self._url, "events": self._events}
         text = orjson.dumps({"subscriptions": [entry | {"secrets": [secret]}]}).decode()
         parsed = parse_subscriptions(text, "--subscribe", rules)
@@ -66,12 +63,7 @@ class Guest:
     async def remove(self) -> None:
         """Remove it; deliveries that wait for it end as cancelled."""
         own = subscription_id(self.tenant, self.label)
-
-        def step(kept: Sequence[StoredEntry]) -> Merge:
-            removed = [entry for entry in kept if entry.id == own]
-            return Merge(entries=[entry for entry in kept if entry.id != own], removed=removed)
-
-        await self._change(step)
+        await self._change(lambda kept: remove(kept, {own}))
 
     async def _change(self, step: Step) -> None:
         store = open_store(self._settings)

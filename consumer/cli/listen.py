@@ -17,6 +17,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from consumer.cli.complete import tenant_names
 from consumer.cli.guest import Guest
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, warn
@@ -46,7 +47,9 @@ class ListenOptions:
     subscribe: Annotated[
         list[str] | None, typer.Option(help="Subscribe to these event types while it listens; repeatable.")
     ] = None
-    tenant: Annotated[str | None, typer.Option(help="Tenant of --subscribe.")] = None
+    tenant: Annotated[
+        str | None, typer.Option(help="Tenant of --subscribe.", autocompletion=tenant_names)
+    ] = None
     status: Annotated[int, typer.Option(help="Answer with this status.")] = 200
     delay: Annotated[float, typer.Option(help="Wait so many seconds before each answer.")] = 0.0
     fail_ratio: Annotated[

@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from consumer.cli.complete import tenant_names
 from consumer.cli.link import Link, find_broker
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_json, warn
@@ -46,7 +47,9 @@ class PublishOptions:
 
     type: Annotated[str, typer.Argument(metavar="TYPE", help="Event type, such as order.created.")]
     data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None
-    tenant: Annotated[str | None, typer.Option(help="Tenant; absent: the default tenant.")] = None
+    tenant: Annotated[
+        str | None, typer.Option(help="Tenant; absent: the default tenant.", autocompletion=tenant_names)
+    ] = None
     file: Annotated[Path | None, typer.Option(help="Read the data from this file.")] = None
     content_type: Annotated[str, typer.Option(help="What the data is.")] = "application/json"
     cloudevents: Annotated[
