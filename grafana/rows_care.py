@@ -228,13 +228,23 @@ WORKERS = RowSpec(
             queries=(Query("max by (enabled) (leveret_subscriptions{@})", "enabled {{enabled}}"),),
         ),
         PanelSpec(
+            title="Store",
+            text="1 while it can be read and written; locked subscriptions; index lines that were given up.",
+            queries=(
+                Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
+                Query("max by (instance) (leveret_subscriptions_locked{@})", "locked, {{instance}}"),
+                Query(f"60 * {rate('leveret_records_dropped_total')}", "given up/min"),
+            ),
+            runbook="the-store-is-away-or-damaged",
+        ),
+        PanelSpec(
             title="Reloads and tenants",
             text="Reloads of the subscriptions per minute, and tenants without a series of their own.",
             queries=(
                 Query(f"60 * {rate('leveret_reloads_total', by='result')}", "reloads {{result}}/min"),
                 Query("max by (series) (leveret_tenants{@})", "tenants, {{series}} series"),
             ),
-            runbook="the-subscriptions-file-is-damaged",
+            runbook="the-store-is-away-or-damaged",
         ),
     ),
 )

@@ -51,9 +51,11 @@ QUIET = frozenset(
         "leveret_connect_failures_total",
         "leveret_reconnects_total",
         "leveret_stale_settles_total",
+        "leveret_subscriptions_locked",
+        "leveret_records_dropped_total",
     )
 )
-"""Trouble with the broker, which the load does not make: 0 is what their panels shall show."""
+"""Trouble with the broker or the store, which the load does not make: 0 is what their panels shall show."""
 
 SETTINGS: Mapping[str, str] = {
     "LEVERET_SENDING__CONCURRENCY": "6",  # so few that messages wait in hand for their turn

@@ -3,6 +3,7 @@
 Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads the environment.
 """
 
+from consumer.settings.fairness import FairnessSettings
 from consumer.settings.load import Loaded, load, load_settings, variable
 from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
@@ -10,7 +11,6 @@ from consumer.settings.sections import (
     BreakerSettings,
     EgressSettings,
     EventsSettings,
-    FairnessSettings,
     LimitsSettings,
     LogSettings,
     MetricsSettings,

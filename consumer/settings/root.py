@@ -20,12 +20,12 @@ from consumer.core.egress import EgressRule
 from consumer.core.errors import ConfigError
 from consumer.core.retry import POLICIES, RetryPolicy
 from consumer.core.subscription_model import SubscriptionRules
+from consumer.settings.fairness import FairnessSettings
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
     EgressSettings,
     EventsSettings,
-    FairnessSettings,
     LimitsSettings,
     LogSettings,
     MetricsSettings,
