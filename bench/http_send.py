@@ -22,7 +22,7 @@ import uvloop
 
 from consumer.core.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import SenderOptions, WebhookSender
 
 BODY = b'{"type":"order.created","timestamp":"2026-01-01T00:00:00Z","data":{"text":"' + b"x" * 900 + b'"}}'
 HEADERS = (
@@ -59,7 +59,7 @@ async def run_leg(post: Post, requests: int, concurrency: int) -> Leg:
 
 async def compare(url: str, requests: int, concurrency: int, pairs: int) -> None:
     """Run ABBA pairs and print one line."""
-    sender = AiohttpSender(SenderOptions(egress=parse_rule(["127.0.0.0/8"])))
+    sender = WebhookSender("aiohttp", SenderOptions(egress=parse_rule(["127.0.0.0/8"])))
     signed = SignedRequest(url=url, headers=HEADERS, body=BODY, timeout_s=15.0)
 
     async def by_sender() -> None:

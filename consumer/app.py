@@ -24,7 +24,7 @@ from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.edges.store import FileStore
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
@@ -71,14 +71,18 @@ def _tune_collector() -> None:
 
 
 async def _serve(settings: Settings, how: Run) -> int:
-    urls = settings.amqp_urls() or (await asyncio.to_thread(_private_broker_url, settings),)
-    return await Daemon(settings, how, urls).run()
+    urls = settings.amqp_urls() or await asyncio.to_thread(_private_broker_urls, settings)
+    daemon = Daemon(settings, how, tuple(url for url in urls if url.startswith("amqp")))
+    for url in urls:
+        daemon.sender.guard.protect_url(url)
+    return await daemon.run()
 
 
-def _private_broker_url(settings: Settings) -> str:
-    """Start the private broker, or find it running."""
+def _private_broker_urls(settings: Settings) -> tuple[str, ...]:
+    """Start the private broker, or find it running; return where it speaks AMQP, and its management API."""
     server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
-    return PrivateBroker(settings.home, server=server).start().amqp_url
+    node = PrivateBroker(settings.home, server=server).start()
+    return node.amqp_url, node.management_url
 
 
 class Daemon:
@@ -94,7 +98,7 @@ class Daemon:
         self._store = FileStore(settings.home, settings.subscription_rules())
         self._subscriptions = Registry(self._store, self.observe)
         self._edge = self._build_edge(urls, how)
-        self._sender = AiohttpSender(_sender_options(settings))
+        self.sender = open_sender(settings)
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample)
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
@@ -111,6 +115,7 @@ class Daemon:
         _tune_collector()
         await self._reload()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
+        self.sender.guard.protect(self._settings.listen_host, port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
         if self._settings.egress.allow or self._settings.egress.allow_http:
             self.observe.warned(
@@ -135,7 +140,7 @@ class Daemon:
         if code == 0:
             await self._drain()
         await end([*serving, stopping])
-        await self._sender.close()
+        await self.sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
         return code
@@ -175,7 +180,7 @@ class Daemon:
         )
         return World(
             publisher=self._edge.publisher,
-            sender=self._sender,
+            sender=self.sender,
             clock=self._clock,
             observe=self.observe,
             sample=random.random,
@@ -365,14 +370,6 @@ def _due_hold(settings: Settings) -> int:
     if windows.due_hold is not None:
         return windows.due_hold
     return max(1, settings.window(windows.due_prefetch) * settings.topology.due_queues // 2)
-
-
-def _sender_options(settings: Settings) -> SenderOptions:
-    return SenderOptions(
-        connect_timeout_s=settings.sending.connect_timeout_s,
-        max_response_bytes=settings.sending.max_response_bytes,
-        egress=settings.egress_rule(),
-    )
 
 
 def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:

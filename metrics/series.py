@@ -89,7 +89,7 @@ class Series:
         self.tenant_jobs = self._counter("tenant_jobs", text, "tenant")
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | paced | saturated | slow
+        # reason: breaker | paced | proxy | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing

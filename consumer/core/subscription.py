@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from consumer.core.access import Access
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.retry import RetryPolicy, StatusRule
 from consumer.core.signing import SigningKey
@@ -29,7 +30,8 @@ class Subscription:
     on_status: Mapping[str, StatusRule] = field(default_factory=dict)  #: "404" or "5xx" -> rule
     concurrency: int = 16  #: requests in flight to this endpoint, per worker
     timeout_s: float = 15.0  #: total deadline of one attempt
-    headers: Sequence[tuple[str, str]] = ()  #: sent with every webhook
+    headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
+    access: Access | None = None  #: its own TLS and OAuth2; None: nothing beyond the headers
     enabled: bool = True
 
 

@@ -13,6 +13,8 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
+from consumer.core.access import Access
+from consumer.core.access_model import AuthFields, TlsFields
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.classify import StatusRule, parse_status_rules
 from consumer.core.decode import TENANT_PATTERN
@@ -191,6 +193,10 @@ class SubscriptionEntry(Section):
     """Total deadline of one attempt."""
     headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
     """Headers to send with every webhook."""
+    auth: AuthFields | None = None
+    """What the header Authorization carries; absent: nothing."""
+    tls: TlsFields = Field(default_factory=TlsFields)
+    """Authorities and client certificate of this endpoint."""
     enabled: bool = True
     """Whether anything is sent."""
 
@@ -230,6 +236,14 @@ class SubscriptionEntry(Section):
             _check_header(name, text)
         return value
 
+    @model_validator(mode="after")
+    def _check_access(self) -> SubscriptionEntry:
+        if self.auth is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError("auth sets the header authorization; remove it from headers")
+        if self.tls.build() is not None and self.url.startswith("http:"):
+            raise ValueError("tls does nothing for an http:// URL; remove it or use https://")
+        return self
+
     @property
     def label(self) -> str:
         """The name; made from host and endpoint id where none was given."""
@@ -247,7 +261,10 @@ class SubscriptionEntry(Section):
         return tuple(parse_secret(secret.get_secret_value()) for secret in self.secrets)
 
     def record(self) -> dict[str, object]:
-        """Return what differs from the defaults as JSON values, without secrets; the name is always there."""
+        """Return what differs from the defaults as JSON values; the name is always there.
+
+        Signing secrets are left out, other secrets masked.
+        """
         dump = self.model_dump(mode="json", exclude_defaults=True, exclude={"secrets"})
         return {"tenant": self.tenant, "name": self.label, **dump}
 
@@ -269,9 +286,18 @@ class SubscriptionEntry(Section):
             on_status=MappingProxyType(self.on_status),
             concurrency=rules.concurrency if self.concurrency is None else self.concurrency,
             timeout_s=rules.timeout_s if self.timeout_s is None else self.timeout_s,
-            headers=tuple(self.headers.items()),
+            headers=(*self.headers.items(), *(() if self.auth is None else self.auth.headers())),
+            access=self.access(),
             enabled=self.enabled,
         )
+
+    def access(self) -> Access | None:
+        """Return what the endpoint wants beyond headers, or None."""
+        oauth2 = self.auth.oauth2 if self.auth is not None else None
+        tls = self.tls.build()
+        if oauth2 is None and tls is None:
+            return None
+        return Access(tls=tls, oauth2=None if oauth2 is None else oauth2.build())
 
 
 def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
@@ -284,7 +310,7 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
     """
     reason = refuse_url(url.scheme, url.host, rule)
     if reason is None and (":" in url.host or url.host.replace(".", "").isdigit()):
-        reason = refuse_address(url.host, rule, tls=url.scheme == "https")
+        reason = refuse_address(url.host, rule, tls=url.scheme == "https", port=url.port)
     return reason
 
 

@@ -5,8 +5,9 @@ Data flow: kept entries + entries of a file -> merge -> Merge (the next set, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -28,7 +29,19 @@ class StoredEntry(SubscriptionEntry):
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""
-        return {**self.record(), "secrets": [secret.get_secret_value() for secret in self.secrets]}
+        dump = self.model_dump(exclude_defaults=True)
+        return {"tenant": self.tenant, "name": self.label, **{key: _plain(dump[key]) for key in dump}}
+
+
+def _plain(value: object) -> object:
+    """Return a dumped value as JSON has it, secrets in clear."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    return value.value if isinstance(value, Enum) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

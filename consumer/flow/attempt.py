@@ -16,11 +16,8 @@ from consumer.core.model import (
     Attempt,
     Defer,
     Delivered,
-    Drop,
     Event,
     Outcome,
-    Park,
-    Retry,
     SignedRequest,
     Verdict,
 )
@@ -47,7 +44,7 @@ class Result(NamedTuple):
     """What one target came to."""
 
     subscription: Subscription
-    attempt: Attempt | None  #: None when it was cut off at the end of the grace, or called off before
+    attempt: Attempt | None  #: None when none is spent: cut off, called off before, or our proxy failed
     verdict: Verdict
     at: float  #: Unix seconds of the verdict; waits count from here
 
@@ -129,7 +126,7 @@ class Attempts:
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
         verdict = self._decide(message, subscription, outcome, now)
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict))
-        return Result(subscription, attempt, verdict, now)
+        return Result(subscription, None if isinstance(verdict, Defer) else attempt, verdict, now)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         world, subscription = self._world, endpoint.subscription
@@ -145,6 +142,7 @@ class Attempts:
             ),
             body=body,
             timeout_s=subscription.timeout_s,
+            access=subscription.access,
         )
         task = asyncio.current_task(self._loop)
         if self._cutting or task is None:
@@ -161,10 +159,10 @@ class Attempts:
 
     def _decide(
         self, message: DeliveryMessage, subscription: Subscription, outcome: Outcome, now: float
-    ) -> Delivered | Retry | Park | Drop:
-        if is_success(outcome):
+    ) -> Verdict:
+        if outcome.control is None and is_success(outcome):
             return DELIVERED
-        verdict = decide(
+        return decide(
             outcome,
             Situation(
                 attempt=message.attempts_made + 1,
@@ -176,6 +174,3 @@ class Attempts:
                 expires_at=message.event.expires_at,
             ),
         )
-        if isinstance(verdict, Defer):
-            raise TypeError("an outcome never defers")
-        return verdict

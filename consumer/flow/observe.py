@@ -9,7 +9,19 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from consumer.core.model import Attempt, Defer, Delivered, Drop, Event, Kind, Outcome, Park, ParkReason, Retry
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Drop,
+    Event,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+    Verdict,
+)
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from metrics.series import Series, Tally, attempt_label
@@ -22,7 +34,7 @@ class Attempted(NamedTuple):
     subscription: Subscription
     attempt: Attempt
     outcome: Outcome
-    verdict: Delivered | Retry | Park | Drop
+    verdict: Verdict
 
 
 class Observer:
@@ -38,7 +50,8 @@ class Observer:
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
-            name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
+            name: series.attempt_duration.labels(name)
+            for name in ("delivered", "retry", "defer", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
         self._tenant_jobs: dict[str, Tally] = {}
@@ -105,13 +118,16 @@ class Observer:
             self.log.info("delivery.attempted", **fields)
             return
         label = attempt_label(attempt.number)
-        self.series.attempts_by_number.labels(label, "failed").inc()
+        if isinstance(done.verdict, Defer):  # our own proxy failed: no attempt of the endpoint's
+            self.series.deferrals.labels("proxy").inc()
+        else:
+            self.series.attempts_by_number.labels(label, "failed").inc()
         if isinstance(done.verdict, Retry):
             self.series.retries.labels(label).inc()
             self.series.retry_wait.observe(wait_s)
         fields |= {
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
-            "retryable": isinstance(done.verdict, Retry),
+            "retryable": isinstance(done.verdict, Retry | Defer),
             "wait_s": round(wait_s, 3),
             "error": outcome.detail,
         }
@@ -223,10 +239,12 @@ class Observer:
         self.log.warning(event, **fields)
 
 
-def _verdict_name(verdict: Delivered | Retry | Park | Drop) -> tuple[str, float]:
+def _verdict_name(verdict: Verdict) -> tuple[str, float]:
     match verdict:
         case Delivered():
             return "delivered", 0.0
+        case Defer():
+            return "defer", 0.0
         case Retry(wait_s=wait_s):
             return "retry", wait_s
         case Park():

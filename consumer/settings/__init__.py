@@ -8,17 +8,16 @@ from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
-    EgressSettings,
     EventsSettings,
     LimitsSettings,
     LogSettings,
     Network,
     RetrySettings,
-    SendingSettings,
     SourceSettings,
     TopologySettings,
     WindowsSettings,
 )
+from consumer.settings.sending import EgressSettings, SendingSettings
 
 __all__ = [
     "AmqpSettings",

@@ -23,16 +23,15 @@ from consumer.core.subscription_model import SubscriptionRules
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
-    EgressSettings,
     EventsSettings,
     LimitsSettings,
     LogSettings,
     RetrySettings,
-    SendingSettings,
     SourceSettings,
     TopologySettings,
     WindowsSettings,
 )
+from consumer.settings.sending import EgressSettings, SendingSettings
 from topology.names import Names
 from topology.plan import TopologySpec
 
@@ -232,7 +231,7 @@ class Settings(BaseSettings):
 
     def egress_rule(self) -> EgressRule:
         """Return where webhooks may go."""
-        return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http)
+        return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http, deny=self.egress.deny)
 
     def window(self, prefetch: int | None) -> int:
         """Return *prefetch*, or where it is None the derived window in messages."""

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from consumer.edges.http import AiohttpSender
-from tests.contracts.loopback import OPTIONS
+from consumer.edges.http import WebhookSender
+from tests.contracts.loopback import OPTIONS, SENDERS, BuildSender
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -22,9 +22,15 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
     return {"asyncio": asyncio.new_event_loop}
 
 
+@pytest.fixture(params=list(SENDERS))
+def build(request: pytest.FixtureRequest) -> BuildSender:
+    """Makes a sender: on aiohttp, and on httpx2."""
+    return SENDERS[request.param]
+
+
 @pytest_asyncio.fixture
-async def sender() -> AsyncIterator[AiohttpSender]:
+async def sender(build: BuildSender) -> AsyncIterator[WebhookSender]:
     """A real sender that may go to loopback."""
-    built = AiohttpSender(OPTIONS)
+    built = build(OPTIONS)
     yield built
     await built.close()

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pytest
 
 from consumer.core.model import Kind
-from consumer.edges.http import AiohttpSender, SenderOptions
-from tests.contracts.loopback import LOOPBACK, OPTIONS, to
+from consumer.edges.http import SenderOptions, WebhookSender
+from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, to
 from tests.raw_server import RawServer, ok, says
 
 pytestmark = pytest.mark.timeout(30)
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "host", ["169.254.169.254", "10.0.0.1", "[fd00:ec2::254]", "[::ffff:10.0.0.1]", "127.1"]
 )
-async def test_a_forbidden_literal_is_blocked(sender: AiohttpSender, host: str) -> None:
+async def test_a_forbidden_literal_is_blocked(sender: WebhookSender, host: str) -> None:
     """FAULTS 20, 21, 22: no connection is tried."""
     assert (await sender.send(to(f"https://{host}/"))).kind is Kind.BLOCKED
 
 
-async def test_loopback_is_blocked_unless_allowed() -> None:
+async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
     """FAULTS 21: judged on the address that is dialled; the server sees no connection."""
-    sender = AiohttpSender(SenderOptions())
+    sender = build(SenderOptions())
     async with RawServer(says(ok())) as server:
         plain = await sender.send(to(server.url()))
         secure = await sender.send(to(server.url().replace("http:", "https:")))
@@ -37,13 +37,13 @@ async def test_loopback_is_blocked_unless_allowed() -> None:
     await sender.close()
 
 
-async def test_any_forbidden_address_blocks_a_name() -> None:
+async def test_any_forbidden_address_blocks_a_name(build: BuildSender) -> None:
     """FAULTS 23: one good address beside a bad one does not help."""
 
     async def both(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1", "10.0.0.1"]
 
-    sender = AiohttpSender(OPTIONS, both)
+    sender = build(OPTIONS, both)
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="hook.example")))
 
@@ -52,14 +52,14 @@ async def test_any_forbidden_address_blocks_a_name() -> None:
     await sender.close()
 
 
-async def test_a_name_that_moves_is_judged_again() -> None:
+async def test_a_name_that_moves_is_judged_again(build: BuildSender) -> None:
     """FAULTS 24: the first answer is allowed, the second is not: no connection to it."""
     answers = [["127.0.0.1"], ["192.168.1.1"]]
 
     async def moving(host: str, port: int) -> Sequence[str]:
         return answers.pop(0)
 
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_cache_s=0), moving)
+    sender = build(SenderOptions(egress=LOOPBACK), moving)
     async with RawServer(says(ok(headers=b"Connection: close\r\n"))) as server:
         outcomes = [await sender.send(to(server.url(host="hook.example"))) for _ in range(2)]
 
@@ -67,13 +67,13 @@ async def test_a_name_that_moves_is_judged_again() -> None:
     await sender.close()
 
 
-async def test_the_system_finds_names_in_its_own_threads(sender: AiohttpSender) -> None:
-    """FAULTS 42: ``localhost`` works without an injected resolver, and not on the loop's default threads."""
+async def test_names_are_found_without_the_loops_threads(sender: WebhookSender) -> None:
+    """FAULTS 42: ``localhost`` works without an injected resolver, and the loop's own threads stay free."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="localhost")))
 
         assert outcome.kind is Kind.OK
-    assert any(thread.name.startswith("leveret-lookup") for thread in threading.enumerate())
+    assert not any(thread.name.startswith("asyncio_") for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_the_system_finds_names_in_its_own_threads(sender: AiohttpSender) 
     ],
     ids=["nxdomain", "servfail", "empty"],
 )
-async def test_a_name_that_is_not_found_is_dns(fault: OSError | None) -> None:
+async def test_a_name_that_is_not_found_is_dns(fault: OSError | None, build: BuildSender) -> None:
     """FAULTS 42: NXDOMAIN, SERVFAIL, and an answer without addresses."""
 
     async def failing(host: str, port: int) -> Sequence[str]:
@@ -93,21 +93,21 @@ async def test_a_name_that_is_not_found_is_dns(fault: OSError | None) -> None:
             raise fault
         return []
 
-    sender = AiohttpSender(OPTIONS, failing)
+    sender = build(OPTIONS, failing)
     outcome = await sender.send(to("https://name.invalid/"))
     await sender.close()
 
     assert (outcome.kind, outcome.status) == (Kind.DNS, None)
 
 
-async def test_a_name_server_that_is_silent_is_dns_in_its_own_time() -> None:
+async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildSender) -> None:
     """FAULTS 42: the look-up has a bound of its own, below the connect bound."""
 
     async def silent(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return []
 
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_timeout_s=0.2), silent)
+    sender = build(SenderOptions(egress=LOOPBACK, resolve_timeout_s=0.2), silent)
     outcome = await sender.send(to("https://hook.example/", timeout_s=10))
     await sender.close()
 
@@ -115,7 +115,7 @@ async def test_a_name_server_that_is_silent_is_dns_in_its_own_time() -> None:
     assert outcome.duration_s < 2
 
 
-async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
+async def test_a_name_with_two_hundred_addresses_is_bounded(build: BuildSender) -> None:
     """FAULTS 42: dead addresses are tried within the connect bound, and no longer."""
 
     async def many(host: str, port: int) -> Sequence[str]:
@@ -124,7 +124,7 @@ async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, connect_timeout_s=1), many)
+    sender = build(SenderOptions(egress=LOOPBACK, connect_timeout_s=1), many)
     outcome = await sender.send(to(f"http://hook.example:{port}/"))
     await sender.close()
 
@@ -132,13 +132,13 @@ async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
     assert outcome.duration_s < 2
 
 
-async def test_a_fault_that_nobody_foresaw_is_an_outcome() -> None:
+async def test_a_fault_that_nobody_foresaw_is_an_outcome(build: BuildSender) -> None:
     """STYLE 7: it names its type, and the worker lives."""
 
     async def broken(host: str, port: int) -> Sequence[str]:
         raise KeyError("surprise")
 
-    sender = AiohttpSender(OPTIONS, broken)
+    sender = build(OPTIONS, broken)
     outcome = await sender.send(to("https://hook.example/"))
     await sender.close()
 

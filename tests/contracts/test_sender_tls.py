@@ -20,7 +20,8 @@ from cryptography.x509.oid import NameOID
 from consumer.core.egress import parse_rule
 from consumer.core.errors import ConfigError
 from consumer.core.model import Kind, SignedRequest
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import SenderOptions, WebhookSender
+from tests.contracts.loopback import BuildSender
 from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
 
 pytestmark = pytest.mark.timeout(30)
@@ -104,10 +105,10 @@ async def loopback(host: str, port: int) -> Sequence[str]:
 
 
 @pytest_asyncio.fixture
-async def sender(authority: Authority) -> AsyncIterator[AiohttpSender]:
+async def sender(authority: Authority, build: BuildSender) -> AsyncIterator[WebhookSender]:
     """A sender that trusts the authority and finds every name on loopback."""
     options = SenderOptions(egress=LOOPBACK, ca_file=authority.file, connect_timeout_s=1)
-    built = AiohttpSender(options, loopback)
+    built = build(options, loopback)
     yield built
     await built.close()
 
@@ -119,7 +120,7 @@ def to(server: RawServer, *, scheme: str = "https") -> SignedRequest:
 
 
 async def test_a_good_certificate_is_accepted_and_the_connection_kept(
-    sender: AiohttpSender, authority: Authority
+    sender: WebhookSender, authority: Authority
 ) -> None:
     """FAULTS 44: name, dates and chain are right; ten requests share one handshake."""
     async with RawServer(says(ok(body=b"fine")), tls=authority.server()) as server:
@@ -131,7 +132,7 @@ async def test_a_good_certificate_is_accepted_and_the_connection_kept(
 
 @pytest.mark.parametrize("fault", ["self-signed", "wrong host", "expired"])
 async def test_a_bad_certificate_is_a_tls_failure(
-    sender: AiohttpSender, authority: Authority, fault: str
+    sender: WebhookSender, authority: Authority, fault: str
 ) -> None:
     """FAULTS 44: the request is not sent, and never over less than TLS."""
     contexts = {
@@ -147,15 +148,17 @@ async def test_a_bad_certificate_is_a_tls_failure(
         assert server.requests == []
 
 
-async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(authority: Authority) -> None:
+async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(
+    authority: Authority, build: BuildSender
+) -> None:
     """FAULTS 44: without the CA file the same server is refused."""
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK), loopback)
+    sender = build(SenderOptions(egress=LOOPBACK), loopback)
     async with RawServer(says(ok()), tls=authority.server()) as server:
         assert (await sender.send(to(server))).kind is Kind.TLS
     await sender.close()
 
 
-async def test_old_tls_is_refused(sender: AiohttpSender, authority: Authority) -> None:
+async def test_old_tls_is_refused(sender: WebhookSender, authority: Authority) -> None:
     """FAULTS 44: a server that speaks at most TLS 1.1 is a failure, not a downgrade."""
     context = authority.server()
     with warnings.catch_warnings():
@@ -169,7 +172,7 @@ async def test_old_tls_is_refused(sender: AiohttpSender, authority: Authority) -
         assert server.requests == []
 
 
-async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: AiohttpSender) -> None:
+async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: WebhookSender) -> None:
     """FAULTS 44: the request is never sent in clear."""
 
     async def talk(call: Call) -> None:
@@ -183,7 +186,7 @@ async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: Aioht
         assert server.requests == []
 
 
-async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: AiohttpSender) -> None:
+async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: WebhookSender) -> None:
     """FAULTS 44: the socket is given back at once, not after the loop's own handshake timeout."""
     async with RawServer(lambda call: call.gone()) as server:
         files = open_files()
@@ -194,7 +197,7 @@ async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: Aiohttp
     assert outcome.duration_s < 3
 
 
-async def test_a_reset_in_the_handshake_is_an_outcome(sender: AiohttpSender) -> None:
+async def test_a_reset_in_the_handshake_is_an_outcome(sender: WebhookSender) -> None:
     """FAULTS 43, 44: the server hangs up on the hello."""
 
     async def talk(call: Call) -> None:
@@ -204,19 +207,19 @@ async def test_a_reset_in_the_handshake_is_an_outcome(sender: AiohttpSender) -> 
         assert (await sender.send(to(server))).kind is Kind.TLS
 
 
-async def test_closing_with_idle_tls_connections_is_quick(authority: Authority) -> None:
+async def test_closing_with_idle_tls_connections_is_quick(authority: Authority, build: BuildSender) -> None:
     """FAULTS 58: a close waits for no server's goodbye, and leaves nothing open."""
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, ca_file=authority.file), loopback)
+    sender = build(SenderOptions(egress=LOOPBACK, ca_file=authority.file), loopback)
     async with RawServer(says(ok()), tls=authority.server()) as server:
         await asyncio.gather(*(sender.send(to(server)) for _ in range(5)))
         await asyncio.wait_for(sender.close(), 2)
         await eventually(lambda: server.open == 0)
 
 
-def test_a_ca_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+def test_a_ca_file_that_cannot_be_read_is_a_config_error(tmp_path: Path, build: BuildSender) -> None:
     """S2-1: the error names the setting and the file."""
     bad = tmp_path / "bad.pem"
     bad.write_text("nonsense")
     for path in (bad, tmp_path / "missing.pem"):
         with pytest.raises(ConfigError, match=r"ca_file.*\.pem"):
-            AiohttpSender(SenderOptions(ca_file=str(path)))
+            build(SenderOptions(ca_file=str(path)))

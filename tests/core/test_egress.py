@@ -21,7 +21,7 @@ def test_only_public_addresses_may_be_reached(case: dict[str, object]) -> None:
 
 
 def test_a_zone_does_not_hide_a_link_local_address() -> None:
-    """FAULTS 22: ``fe80::1%eth0`` is judged as ``fe80::1``."""
+    """FAULTS 22: an address with a zone is refused, whatever it is."""
     assert refuse_address("fe80::1%eth0", STRICT, tls=True) is not None
 
 
