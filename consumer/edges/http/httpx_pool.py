@@ -6,7 +6,6 @@ The pool, HTTP/1.1 and the types are httpx2's; addresses, proxy and TLS are ours
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator
 
 import httpcore2
@@ -15,6 +14,7 @@ import httpx2
 from consumer.edges.http.dial import Dialer
 from consumer.edges.http.guard import Goal
 from consumer.edges.http.pipe import Pipe, PipeStream
+from consumer.edges.http.tls import ResumingContext
 
 ON_OPEN = "leveret.on_open"  #: extension of a request: called without arguments once there is a connection
 
@@ -22,7 +22,7 @@ ON_OPEN = "leveret.on_open"  #: extension of a request: called without arguments
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests as they are: no redirects, cookies or environment. Faults are httpcore2's or ours."""
 
-    def __init__(self, dialer: Dialer, context: ssl.SSLContext, keepalive_s: float) -> None:
+    def __init__(self, dialer: Dialer, context: ResumingContext, keepalive_s: float) -> None:
         self._pool = _Pool(dialer, context, keepalive_s)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -81,7 +81,7 @@ class _Body(httpx2.AsyncByteStream):
 class _Pool(httpcore2.AsyncConnectionPool):
     """httpcore2's pool with our connections."""
 
-    def __init__(self, dialer: Dialer, context: ssl.SSLContext, keepalive_s: float) -> None:
+    def __init__(self, dialer: Dialer, context: ResumingContext, keepalive_s: float) -> None:
         super().__init__(max_connections=None, keepalive_expiry=keepalive_s)
         self._dialer = dialer
         self._context = context
@@ -96,7 +96,7 @@ class _Connection(httpcore2.AsyncConnectionInterface):
     """One connection: not there yet, open, or failed."""
 
     def __init__(
-        self, origin: httpcore2.Origin, dialer: Dialer, context: ssl.SSLContext, keepalive_s: float
+        self, origin: httpcore2.Origin, dialer: Dialer, context: ResumingContext, keepalive_s: float
     ) -> None:
         self._origin = origin
         self._dialer = dialer
@@ -104,6 +104,7 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         self._keepalive_s = keepalive_s
         self._http: _Http11 | None = None
         self._failed = False
+        self._resumable = False  #: True once its TLS session is kept
         self._closed = False  #: the pool closed it before it was open
 
     async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
@@ -117,7 +118,16 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         told = request.extensions.get(ON_OPEN)
         if told is not None:
             told()
-        return await self._http.handle_async_request(request)
+        response = await self._http.handle_async_request(request)
+        if not self._resumable:
+            self._resumable = True
+            self._keep_session(response)
+        return response
+
+    def _keep_session(self, response: httpcore2.Response) -> None:
+        tls = response.extensions["network_stream"].get_extra_info("ssl_object")
+        if tls is not None:
+            self._context.keep(tls)
 
     async def _open(self) -> _Http11:
         tls = self._origin.scheme == b"https"

@@ -16,7 +16,7 @@ from consumer.core.model import Kind
 from consumer.edges.http.outcomes import AttemptFailed
 
 _PAUSE_BYTES = 65_536  #: unread bytes from which the transport stops reading
-_JOIN_BYTES = 65_536  #: what is written in a row up to this size leaves in one piece
+_JOIN_BYTES = 65_536  #: a piece up to this size waits for what is written behind it
 
 _BEGINNING = b"HTTP/1."
 
@@ -152,5 +152,5 @@ class PipeStream(httpcore2.AsyncNetworkStream):
     def _flush(self) -> None:
         if self._unwritten:
             self._answering = True
-            self._transport.writelines(self._unwritten)
+            self._transport.write(b"".join(self._unwritten))  # one record of TLS, where it fits into one
             self._unwritten = []

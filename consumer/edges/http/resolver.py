@@ -84,6 +84,8 @@ class Lookup:
     async def _ask(self, host: str) -> _Answer:
         try:
             answer = await self._find(host)
+        except asyncio.CancelledError:  # by close: who waits gets an answer all the same
+            return _Answer((), socket.gaierror(socket.EAI_AGAIN, "the sender is closed"), 0.0)
         finally:
             self._running.pop(host, None)
         self._kept.pop(host, None)

@@ -95,6 +95,8 @@ class Tokens:
         try:
             async with asyncio.timeout(_FETCH_S):
                 token = await self._fetch(client)
+        except asyncio.CancelledError:  # by close: who waits gets an answer all the same
+            return _failed(AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed"))
         except TimeoutError:
             token = _failed(AttemptFailed(Kind.TIMEOUT_TOTAL, "the token endpoint did not answer in time"))
         except AttemptFailed as fault:
