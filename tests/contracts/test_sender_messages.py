@@ -7,13 +7,14 @@ import gzip
 import json
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import Control, Kind, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.contracts.loopback import BuildSender, outcome_of, to
+from tests.contracts.loopback import OPTIONS, BuildSender, outcome_of, to
 from tests.raw_server import Call, RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(30)
@@ -102,7 +103,7 @@ async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, 
         await call.gone()
 
     async with RawServer(talk) as server:
-        outcomes = [await sender.send(to(server.url(), timeout_s=1)) for _ in range(2)]
+        outcomes = [await sender.send(to(server.url(), timeout_s=0.5)) for _ in range(2)]
 
         assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(Kind.OK, 200)] * 2
         assert all(outcome.detail and outcome.duration_s < 2 for outcome in outcomes)
@@ -256,3 +257,37 @@ async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -
     assert outcome.kind in {Kind.PROTOCOL, Kind.TOO_LARGE}
     assert outcome.detail.isprintable()
     assert len(outcome.detail) <= 200
+
+
+@pytest.mark.parametrize(
+    ("value", "control"),
+    [
+        (b"disable", Control.DISABLE),
+        (b"Abort-Message", Control.ABORT_MESSAGE),
+        (b"  disable ", Control.DISABLE),
+        (b"disable, abort-message", None),
+        (b"disable\r\nwebhook-delivery: disable", None),
+        (b"enable", None),
+        (b"", None),
+    ],
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
+async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
+    build: BuildSender, value: bytes, control: Control | None, status: bytes
+) -> None:
+    """FAULTS 52: ``webhook-delivery`` is one of two words, once; without the setting it is not looked at."""
+    answer = ok(status=status, headers=b"Webhook-Delivery: " + value + b"\r\n")
+    async with RawServer(says(answer)) as server:
+        for obey in (True, False):
+            sender = build(replace(OPTIONS, obey_control=obey))
+            outcome = await sender.send(to(server.url()))
+            await sender.close()
+
+            assert (outcome.status, outcome.control) == (int(status[:3]), control if obey else None)
+
+
+async def test_two_retry_after_headers_are_both_handed_on(sender: WebhookSender) -> None:
+    """FAULTS 39: joined by a comma, so that the longest counts."""
+    answer = ok(status=b"503 Busy", headers=b"Retry-After: 5\r\nX: y\r\nretry-after: 120\r\n")
+
+    assert (await outcome_of(sender, says(answer))).retry_after == "5, 120"

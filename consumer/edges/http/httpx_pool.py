@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 import httpcore2
 import httpx2
 
-from consumer.edges.http.dial import Dialer
+from consumer.core.access import TlsPolicy
 from consumer.edges.http.guard import Goal
+from consumer.edges.http.parts import Parts
 from consumer.edges.http.pipe import Pipe, PipeStream
 from consumer.edges.http.tls import ResumingContext
 
@@ -22,8 +23,8 @@ ON_OPEN = "leveret.on_open"  #: extension of a request: called without arguments
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests as they are: no redirects, cookies or environment. Faults are httpcore2's or ours."""
 
-    def __init__(self, dialer: Dialer, context: ResumingContext, keepalive_s: float) -> None:
-        self._pool = _Pool(dialer, context, keepalive_s)
+    def __init__(self, parts: Parts, policy: TlsPolicy | None = None) -> None:
+        self._pool = _Pool(parts, policy)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request* and return the response with its body unread.
@@ -81,27 +82,24 @@ class _Body(httpx2.AsyncByteStream):
 class _Pool(httpcore2.AsyncConnectionPool):
     """httpcore2's pool with our connections."""
 
-    def __init__(self, dialer: Dialer, context: ResumingContext, keepalive_s: float) -> None:
-        super().__init__(max_connections=None, keepalive_expiry=keepalive_s)
-        self._dialer = dialer
-        self._context = context
-        self._keepalive_s = keepalive_s
+    def __init__(self, parts: Parts, policy: TlsPolicy | None) -> None:
+        super().__init__(max_connections=None, keepalive_expiry=parts.options.keepalive_s)
+        self._parts = parts
+        self._policy = policy
 
     def create_connection(self, origin: httpcore2.Origin) -> httpcore2.AsyncConnectionInterface:
         """Called by the pool when no kept connection is free."""
-        return _Connection(origin, self._dialer, self._context, self._keepalive_s)
+        return _Connection(origin, self._parts, self._policy)
 
 
 class _Connection(httpcore2.AsyncConnectionInterface):
     """One connection: not there yet, open, or failed."""
 
-    def __init__(
-        self, origin: httpcore2.Origin, dialer: Dialer, context: ResumingContext, keepalive_s: float
-    ) -> None:
+    def __init__(self, origin: httpcore2.Origin, parts: Parts, policy: TlsPolicy | None) -> None:
         self._origin = origin
-        self._dialer = dialer
-        self._context = context
-        self._keepalive_s = keepalive_s
+        self._parts = parts
+        self._policy = policy
+        self._context: ResumingContext | None = None  #: of TLS
         self._http: _Http11 | None = None
         self._failed = False
         self._resumable = False  #: True once its TLS session is kept
@@ -126,17 +124,18 @@ class _Connection(httpcore2.AsyncConnectionInterface):
 
     def _keep_session(self, response: httpcore2.Response) -> None:
         tls = response.extensions["network_stream"].get_extra_info("ssl_object")
-        if tls is not None:
+        if tls is not None and self._context is not None:
             self._context.keep(tls)
 
     async def _open(self) -> _Http11:
         tls = self._origin.scheme == b"https"
         goal = Goal(self._origin.host.decode("ascii"), self._origin.port, tls)
-        transport, pipe = await self._dialer.open(goal, self._context if tls else None, Pipe)
+        self._context = await self._parts.tls.of(self._policy) if tls else None
+        transport, pipe = await self._parts.dialer.open(goal, self._context, Pipe)
         if self._closed:
             transport.abort()
             raise httpcore2.ConnectError("the sender was closed")
-        return _Http11(self._origin, PipeStream(transport, pipe), self._keepalive_s)
+        return _Http11(self._origin, PipeStream(transport, pipe), self._parts.options.keepalive_s)
 
     async def aclose(self) -> None:
         """Cut it."""

@@ -93,7 +93,7 @@ class HttpxSender:
     async def _run(self, request: SignedRequest, attempt: _Attempt) -> None:
         url = read_url(request.url, self._options.egress)
         write_head("\r\n\r\n", request)  # refuses what would break out of its line
-        transport = await self._transport(url, None if request.access is None else request.access.tls)
+        transport = self._transport(url, None if request.access is None else request.access.tls)
         response = await transport.handle_async_request(_request(url, request, attempt))
         try:
             _check_head(response)
@@ -107,18 +107,16 @@ class HttpxSender:
         finally:
             await response.aclose()
 
-    async def _transport(self, url: URL, policy: TlsPolicy | None) -> GuardedTransport:
+    def _transport(self, url: URL, policy: TlsPolicy | None) -> GuardedTransport:
         """Return the transport of an endpoint: one each, as the pool looks through all of its connections."""
+        if self._closed:
+            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
         key = (f"{url.scheme}://{url.raw_authority}", policy)
         transport = self._transports.get(key)
         if transport is None:
-            context = await self._parts.tls.of(policy)
-            if self._closed:
-                raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
             if self._sweeper is None:
                 self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-            made = GuardedTransport(self._parts.dialer, context, self._options.keepalive_s)
-            transport = self._transports.setdefault(key, made)
+            transport = self._transports[key] = GuardedTransport(self._parts, policy)
         return transport
 
     async def _sweep(self) -> None:

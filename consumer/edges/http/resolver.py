@@ -22,6 +22,7 @@ from aiodns.error import DNSError
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
+_LAST_WORDS_S = 1.0  #: c-ares answers at once when it is told to end
 _TRIES = 2  #: questions to one server before the next one, or the end
 
 #: c-ares' codes for "there is no such name" and "it has no address". Source: ares.h.
@@ -73,13 +74,16 @@ class Lookup:
         return answer.addresses
 
     async def close(self) -> None:
-        """End every look-up, and the thread."""
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        """End every look-up, and the thread: it tells each of the end, and must find the loop still running."""
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None
+        running = list(self._running.values())
+        if running:
+            await asyncio.wait(running, timeout=_LAST_WORDS_S)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _ask(self, host: str) -> _Answer:
         try:

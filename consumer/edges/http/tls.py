@@ -58,30 +58,41 @@ class TlsContexts:
     """The contexts of one sender."""
 
     def __init__(self, ca_file: str | None) -> None:
-        """Make the context that endpoints without a policy share.
+        """Read *ca_file*, if there is one; every other context is made when it is needed.
 
         Raises:
             ConfigError: *ca_file* cannot be read as PEM.
         """
         self._ca_file = ca_file
-        self.shared = _trusting_system(ca_file)
-        self._own: dict[TlsPolicy, ResumingContext] = {}
+        self._making = asyncio.Lock()  #: those who need a context at once make it once
+        self._made: dict[TlsPolicy, ResumingContext] = {}
+        self._shared = None if ca_file is None else _trusting_system(ca_file)
 
     async def of(self, policy: TlsPolicy | None) -> ResumingContext:
-        """Return the context for *policy*; it is made in a thread, as reading certificates takes a while.
+        """Return the context for *policy*, or the one that endpoints without a policy share.
+
+        It is made in a thread, as reading the system's certificates takes a while.
 
         Raises:
             ssl.SSLError, ValueError, OSError: the policy holds something that OpenSSL does not take.
         """
-        if policy is None:
-            return self.shared
-        context = self._own.get(policy)
+        context = self._shared if policy is None else self._made.get(policy)
         if context is None:
-            context = await asyncio.to_thread(_context_of, policy, self._ca_file)
-            if len(self._own) >= _KEPT_CONTEXTS:
-                del self._own[next(iter(self._own))]
-            context = self._own.setdefault(policy, context)
+            async with self._making:
+                context = await self._make(policy)
         return context
+
+    async def _make(self, policy: TlsPolicy | None) -> ResumingContext:
+        if policy is None:
+            if self._shared is None:
+                self._shared = await asyncio.to_thread(_trusting_system, None)
+            return self._shared
+        if policy not in self._made:
+            made = await asyncio.to_thread(_context_of, policy, self._ca_file)
+            if len(self._made) >= _KEPT_CONTEXTS:
+                del self._made[next(iter(self._made))]
+            self._made[policy] = made
+        return self._made[policy]
 
 
 def _trusting_system(ca_file: str | None) -> ResumingContext:

@@ -12,6 +12,7 @@ import asyncio
 import re
 import time
 from collections.abc import Coroutine
+from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 
@@ -115,9 +116,11 @@ class Tokens:
     async def _fetch(self, client: OAuth2Client) -> _Token:
         read_url(client.token_url, self._rule)
         if self._client is None:
-            options = self._parts.options
-            transport = GuardedTransport(self._parts.dialer, self._parts.tls.shared, options.keepalive_s)
-            self._client = httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None)
+            transport = GuardedTransport(self._parts)
+            agent = {"user-agent": f"leveret/{version('leveret')}", "accept-encoding": "identity"}
+            self._client = httpx2.AsyncClient(
+                transport=transport, trust_env=False, timeout=None, headers=agent
+            )
         form = {"grant_type": "client_credentials"}
         form |= {"scope": client.scope} if client.scope else {}
         form |= {"audience": client.audience} if client.audience else {}
@@ -129,7 +132,6 @@ class Tokens:
         request = self._client.build_request(
             "POST", client.token_url, data=form, headers={"accept": "application/json"}
         )
-        request.headers["accept-encoding"] = "identity"
         response = await self._client.send(request, auth=auth, stream=True, follow_redirects=False)
         try:
             return _read_token(response.status_code, await _bounded(response))
