@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 
 from consumer.core.model import Kind
-from consumer.edges.http import SenderOptions, WebhookSender
+from consumer.edges.http import SenderOptions, WebhookSender, own
+from consumer.edges.http.guard import Goal
+from consumer.edges.http.parts import Parts
 from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, to
-from tests.raw_server import RawServer, ok, says
+from tests.raw_server import RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -143,3 +151,143 @@ async def test_a_fault_that_nobody_foresaw_is_an_outcome(build: BuildSender) -> 
     await sender.close()
 
     assert (outcome.kind, outcome.detail) == (Kind.CLIENT_ERROR, "KeyError: 'surprise'")
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    """``self.example`` has an address of this machine, ``broker.example`` one that is only allowed."""
+    return {"self.example": ["127.0.0.2"], "broker.example": ["127.0.0.7"]}[host]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::1]", "self.example", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("ours", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to judge
+async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours: str) -> None:
+    """FAULTS 27: by whatever address of this machine, even where that is allowed; other ports are."""
+    sender = build(OPTIONS, resolved)
+    async with RawServer(says(ok())) as admin, RawServer(says(ok())) as other:
+        sender.guard.protect(ours, admin.port)
+        own = await sender.send(to(admin.url(host=host)))
+        free = await sender.send(to(other.url()))
+
+        assert own.kind is Kind.BLOCKED
+        assert f"port {admin.port} of this machine" in own.detail
+        assert (free.kind, admin.connections) == (Kind.OK, 0)
+    await sender.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("amqp://user:secret@broker.example/", 5672),
+        ("amqps://user:secret@broker.example/", 5671),
+        ("amqp://broker.example:5699/v", 5699),
+        ("amqp://broker.example:5699/v", 15672),
+        ("http://broker.example:15699", 15699),
+        ("postgresql+asyncpg://user:secret@broker.example/db", 5432),
+    ],
+)
+async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: int) -> None:
+    """FAULTS 27: broker, management and database, by name or by address, though both are allowed."""
+    sender = build(OPTIONS, resolved)
+    sender.guard.protect_url(url)
+
+    by_name = await sender.send(to(f"http://broker.example:{port}/"))
+    by_address = await sender.send(to(f"http://127.0.0.7:{port}/"))
+    elsewhere = await sender.send(to("http://127.0.0.7:1/"))
+    await sender.close()
+
+    assert [o.kind for o in (by_name, by_address, elsewhere)] == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+    assert "secret" not in by_name.detail
+
+
+OWN_ADDRESS = """
+import asyncio, fcntl, socket, struct
+from consumer.core.egress import parse_rule
+from consumer.core.model import SignedRequest
+from consumer.edges.http import SenderOptions, WebhookSender
+
+PUBLIC = "93.184.216.34"
+
+def give_address():  # to the loopback interface, and switch that on
+    with socket.socket() as s:
+        where = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(PUBLIC))
+        fcntl.ioctl(s, 0x8916, where)
+        fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x8 | 0x40))
+
+async def main():
+    give_address()
+    seen = []
+    server = await asyncio.start_server(lambda r, w: (seen.append(1), w.close()), PUBLIC, 0)
+    port = server.sockets[0].getsockname()[1]
+    url = f"https://{PUBLIC}:{port}/"
+    for client in ("aiohttp", "httpx"):
+        for allow in ([], [PUBLIC + "/32"]):
+            sender = WebhookSender(client, SenderOptions(egress=parse_rule(allow)))
+            outcome = await sender.send(SignedRequest(url, [], b"{}", 5.0))
+            await sender.close()
+            print(outcome.kind.value, len(seen), outcome.detail if not allow else "")
+    server.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_public_address_of_this_machine_is_its_own() -> None:
+    """FAULTS 27: connections to oneself by a public address are refused, unless that address is allowed."""
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", OWN_ADDRESS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    blocked = "blocked {} address 93.184.216.34 is this machine's own"
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [blocked.format(0), "tls 1 ", blocked.format(1), "tls 2 "]
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "127.8.8.8", "::1", "8.8.8.8", "2606:4700::1"])
+def test_both_ways_of_asking_the_kernel_agree(text: str) -> None:
+    """FAULTS 27: without netlink, the address that the system would send from tells the same."""
+    address = ip_address(text)
+    expected = address.is_loopback
+
+    assert own.is_own(address) is expected
+    if text != "127.8.8.8":  # the second way knows addresses, not whole networks
+        assert own._is_its_own_source(address) is expected
+
+
+async def test_connections_do_not_wait_to_send(build: BuildSender) -> None:
+    """Issue 4, item 1: small writes leave at once (TCP_NODELAY)."""
+    parts = Parts(OPTIONS)
+    async with RawServer(says(ok())) as server:
+        transport, _ = await parts.dialer.open(
+            Goal("127.0.0.1", server.port, tls=False), None, asyncio.Protocol
+        )
+        sock = transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        transport.abort()
+    await parts.close()
+
+
+async def test_idle_connections_are_closed(build: BuildSender) -> None:
+    """Issue 4, item 1: after ``keepalive_s``, without any further request."""
+    sender = build(replace(OPTIONS, keepalive_s=0.2))
+    async with RawServer(says(ok())) as server:
+        assert (await sender.send(to(server.url()))).kind is Kind.OK
+        await eventually(lambda: server.open == 0)
+    await sender.close()
+
+
+async def test_a_machine_without_sockets_says_so(sender: WebhookSender) -> None:
+    """STYLE 7: out of file descriptors is our own fault: ``client_error``, and it passes."""
+    request = to("http://127.0.0.1:1/")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)  # the next descriptor that would be given out
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        starved = await sender.send(request)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert (starved.kind, (await sender.send(request)).kind) == (Kind.CLIENT_ERROR, Kind.REFUSED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -52,10 +51,9 @@ def by_way_of(
 @SCHEMES
 @pytest.mark.parametrize("names", [False, True])
 async def test_everything_goes_through_the_proxy(
-    build: BuildSender, tmp_path: Path, scheme: str, names: bool
+    build: BuildSender, authority: Authority, scheme: str, names: bool
 ) -> None:
     """Issue 4, item 6: http and https are tunnelled, connections kept; the proxy sees what it should."""
-    authority = Authority(tmp_path)
     hosts = {HOST: "127.0.0.1"}
     async with (
         ProxyServer(hosts=hosts) as proxy,

@@ -36,12 +36,6 @@ HOST = "hook.example"
 LOOPBACK = parse_rule(["127.0.0.0/8"])
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority whose file the sender trusts."""
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
 async def loopback(host: str, port: int) -> Sequence[str]:
     """Every name is here."""
     return ["127.0.0.1"]

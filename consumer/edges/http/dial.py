@@ -113,7 +113,8 @@ class Dialer:
         except BlockedAddress as fault:
             raise _unconnected(fault) from None
         except OSError as fault:
-            raise AttemptFailed(Kind.DNS, fault.strerror or str(fault)) from None
+            kind = Kind.CLIENT_ERROR if fault.errno in _OUR_FAULT else Kind.DNS
+            raise AttemptFailed(kind, fault.strerror or str(fault)) from None
 
 
 async def _connect(

@@ -37,6 +37,9 @@ class _Answer(NamedTuple):
     until: float  #: monotonic seconds
 
 
+_CLOSED = _Answer((), socket.gaierror(socket.EAI_AGAIN, "the sender is closed"), 0.0)
+
+
 class Lookup:
     """Looks names up. Lives in the loop of its first call."""
 
@@ -56,6 +59,7 @@ class Lookup:
         self._resolver: aiodns.DNSResolver | None = None
         self._kept: dict[str, _Answer] = {}
         self._running: dict[str, asyncio.Task[_Answer]] = {}
+        self._closed = False
 
     async def __call__(self, host: str, _port: int) -> Sequence[str]:
         """Return the addresses of *host* in the order in which they should be tried.
@@ -74,7 +78,8 @@ class Lookup:
         return answer.addresses
 
     async def close(self) -> None:
-        """End every look-up, and the thread: it tells each of the end, and must find the loop still running."""
+        """End every look-up, and the thread: it tells each of the end, and must find the loop running."""
+        self._closed = True
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None
@@ -89,7 +94,7 @@ class Lookup:
         try:
             answer = await self._find(host)
         except asyncio.CancelledError:  # by close: who waits gets an answer all the same
-            return _Answer((), socket.gaierror(socket.EAI_AGAIN, "the sender is closed"), 0.0)
+            return _CLOSED
         finally:
             self._running.pop(host, None)
         self._kept.pop(host, None)
@@ -99,6 +104,8 @@ class Lookup:
         return answer
 
     async def _find(self, host: str) -> _Answer:
+        if self._closed:
+            return _CLOSED
         if self._resolver is None:
             servers = list(self._servers) or None
             self._resolver = aiodns.DNSResolver(servers, timeout=self._timeout_s / _TRIES, tries=_TRIES)
