@@ -73,7 +73,9 @@ class SendingSettings(Section):
         for text in value:
             match = _NAME_SERVER.fullmatch(text)
             try:
-                good = match is not None and ipaddress.ip_address(match[1] or match[3]) is not None
+                good = (
+                    match is not None and ipaddress.ip_address(match[1] or match[3] or match[4]) is not None
+                )
             except ValueError:
                 good = False
             if not good:

@@ -34,6 +34,7 @@ class WebhookSender(AuthorizingSender):
             ConfigError: the CA file cannot be read.
         """
         self.client = client
+        self.options = options
         self._parts = Parts(options, resolve)
         build = AiohttpSender if client == "aiohttp" else HttpxSender
         super().__init__(build(self._parts), Tokens(self._parts))
