@@ -5,10 +5,13 @@ Data flow: a proof measures -> Measured -> judge(goal) -> Figure -> build/prove-
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +20,8 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from bench.load import quiet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,3 +189,64 @@ def show(figures: Sequence[Figure]) -> None:
             figure.name, value, figure.goal, figure.unit, str(figure.n), f"{figure.seconds:g}", verdict
         )
     Console(width=110).print(table)
+
+
+def chosen(proofs: Sequence[Proof], names: Sequence[str]) -> list[Proof]:
+    """Return those of *proofs* that *names* name, by their own name or by a figure's; all for none.
+
+    Raises:
+        SystemExit: a name is unknown (exit code 2).
+    """
+    if not names:
+        return list(proofs)
+    picked = {
+        name: [p for p in proofs if name == p.name or name in {g.name for g in p.goals}] for name in names
+    }
+    unknown = [name for name, found in picked.items() if not found]
+    if unknown:
+        print(
+            f"no such proof: {', '.join(unknown)}; take {', '.join(p.name for p in proofs)}", file=sys.stderr
+        )
+        raise SystemExit(2)
+    return [proof for proof in proofs if any(proof in found for found in picked.values())]
+
+
+def interrupted(*_: object) -> None:
+    """Turn SIGTERM into an exception, so that everything that was started is freed."""
+    raise KeyboardInterrupt
+
+
+def command(
+    proofs: Sequence[Proof], output: Path, text: str | None, arguments: Sequence[str] | None = None
+) -> int:
+    """Run the proofs that a command line asks for; 0 only when every figure is ok.
+
+    Args:
+        proofs: All that there are, in the order of running.
+        output: Where the figures go unless ``--output`` says otherwise.
+        text: What the command does, for ``--help``.
+        arguments: Of the command line; None is those of the process.
+    """
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--only", default="", help="proofs or figures, separated by commas")
+    parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
+    parser.add_argument("--output", type=Path, default=output, help="file for the figures")
+    parser.add_argument("--broker-version", default="", help="what the server's version must begin with")
+    parser.add_argument("--keep", action="store_true", help="keep the logs")
+    options = parser.parse_args(arguments)
+    wanted = chosen(proofs, [name for name in options.only.split(",") if name])
+    signal.signal(signal.SIGTERM, interrupted)
+    quiet()
+    root = Path(tempfile.mkdtemp(prefix="leveret-prove-"))
+    try:
+        return run(
+            wanted,
+            bench=Bench(folder=root / "run", scale=options.scale, broker_version=options.broker_version),
+            output=options.output,
+            complete=not options.only and options.scale >= 1,
+        )
+    finally:
+        if options.keep:
+            print(f"logs: {root}", file=sys.stderr)
+        else:
+            shutil.rmtree(root, ignore_errors=True)

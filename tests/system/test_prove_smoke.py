@@ -14,8 +14,8 @@ from bench.core.kills import LAG_S, WINDOW_S, explained
 from bench.core.ledger import Books, Parked
 from bench.core.timing import distance_to_uniform
 from bench.load import secret_of
-from bench.prove import Bench, Figure, Goal, Measured, judge, run_proof
-from bench.prove_core import PROOFS, chosen
+from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, run_proof
+from bench.prove_core import PROOFS
 from bench.sink import Seen, Sink, flaky_attempts
 from tests.receiver import flaky_fails
 
@@ -70,9 +70,9 @@ def test_a_short_broken_or_invalid_figure_is_not_ok(measured: Measured | None) -
 
 def test_an_unknown_proof_is_wrong_usage() -> None:
     """`--only` takes a proof or one of its figures and refuses anything else with exit code 2."""
-    assert [proof.name for proof in chosen(["retry_early", "ledger"])] == ["ledger", "timing"]
+    assert [proof.name for proof in chosen(PROOFS, ["retry_early", "ledger"])] == ["ledger", "timing"]
     with pytest.raises(SystemExit) as refused:
-        chosen(["nonsense"])
+        chosen(PROOFS, ["nonsense"])
     assert refused.value.code == 2
 
 

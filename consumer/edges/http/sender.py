@@ -5,7 +5,7 @@ one -> request written in one piece -> response head, bounded body -> Outcome ->
 
 The sender drives aiohttp's connector and response parser itself instead of a ``ClientSession``. Pool, TLS,
 happy eyeballs and the C parser are what we want of it; the session around them (cookies, redirects, objects
-for URL, headers and response, a task for each body) costs as much again: ``bench/http_send.py`` measures
+for URL, headers and response, a task for each body) costs as much again: ``bench/http_clients.py`` measures
 it.
 
 **What is sent twice.** A server may act on a POST as soon as a byte of it has left, so after that a request
