@@ -38,7 +38,7 @@ class ProxyServer:
         self.tunnels = 0
         self.port = 0
         self._login = login
-        self._hosts = hosts or {}
+        self.hosts = {} if hosts is None else hosts
         self._says = says
         self._reply = reply
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +133,7 @@ class ProxyServer:
 
     async def _open(self, host: str, port: int) -> Streams | None:
         try:
-            return await asyncio.open_connection(self._hosts.get(host, host), port)
+            return await asyncio.open_connection(self.hosts.get(host, host), port)
         except OSError:
             return None
 
