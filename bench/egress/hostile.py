@@ -31,6 +31,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 _counted = 0
+_held: list[asyncio.StreamWriter] = []
 
 
 async def read_request(reader: asyncio.StreamReader) -> None:
@@ -88,6 +89,7 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 async def deaf(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Let the window fill up."""
     writer.transport.pause_reading()  # type: ignore[attr-defined]  # both loops' transports read too
+    _held.append(writer)  # the loop itself lets go of a transport that does not read
     await asyncio.Event().wait()
 
 

@@ -166,7 +166,7 @@ async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer
 async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: NameServer) -> None:
     """FAULTS 42: two hundred look-ups hang; others go on, no thread is added, and all end in their time."""
     dns.on("first.example", Answer((HERE,)))
-    sender = make(resolve_timeout_s=0.8)
+    sender = make(resolve_timeout_s=1.5)
     async with RawServer(says(ok())) as server:
         assert (await sender.send(to(server.url(host="first.example")))).kind is Kind.OK
         threads = threading.active_count()
@@ -176,14 +176,15 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
             asyncio.create_task(sender.send(to(f"http://silent{number}.example/", timeout_s=10)))
             for number in range(200)
         ]
+        first = await sender.send(to(server.url()))
+        assert not any(task.done() for task in hung)
         meanwhile = [await sender.send(to(server.url())) for _ in range(50)]
 
-        assert [outcome.kind for outcome in meanwhile] == [Kind.OK] * 50
+        assert {outcome.kind for outcome in (first, *meanwhile)} == {Kind.OK}
         assert threading.active_count() <= threads
-        assert not any(task.done() for task in hung)
         outcomes = await asyncio.gather(*hung)
     assert {outcome.kind for outcome in outcomes} == {Kind.DNS}
-    assert max(outcome.duration_s for outcome in outcomes) < 3
+    assert max(outcome.duration_s for outcome in outcomes) < 5
 
 
 async def test_a_name_with_two_hundred_addresses(make: MakeSender, dns: NameServer) -> None:
