@@ -25,8 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
 from aiohttp import BaseConnector, ClientPayloadError, ClientRequest, ClientTimeout, StreamReader
 from aiohttp.client_proto import ResponseHandler
@@ -67,7 +66,7 @@ class _Connector(BaseConnector):
         url, context = req.url, req.ssl
         goal = Goal(url.raw_host or "", url.port or 0, tls=url.scheme == "https")
         own = context if goal.tls and isinstance(context, ssl.SSLContext) else None
-        _, protocol = await self._dialer.open(goal, own, self._factory)
+        _, protocol = await self._dialer.open(goal, own, lambda: _Handler(self._loop))
         return protocol
 
 
@@ -97,12 +96,17 @@ class _Peer:
         return self._poll is not None and bool(self._poll.poll(0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Handler(ResponseHandler):
+    """aiohttp's protocol, with what we know of the other end."""
+
+    peer: _Peer | None = None  #: None until its first use
+
+
+class _Line(NamedTuple):
     """A connection that is ours until it is released or cut."""
 
     connection: Connection
-    protocol: ResponseHandler
+    protocol: _Handler
     transport: asyncio.Transport
     peer: _Peer
 
@@ -153,8 +157,7 @@ class AiohttpSender:
         self._parts = parts
         self._connector: _Connector | None = None
         self._targets: dict[str | tuple[str, TlsPolicy], _Target] = {}
-        self._in_flight: set[ResponseHandler] = set()
-        self._peers: WeakKeyDictionary[ResponseHandler, _Peer] = WeakKeyDictionary()
+        self._in_flight: set[_Handler] = set()
         self._closed = False
 
     async def send(self, request: SignedRequest) -> Outcome:
@@ -259,12 +262,14 @@ class AiohttpSender:
         Not when it is closed, when the server's close waits unread, or when it spoke out of turn.
         """
         protocol = connection.protocol
-        transport = connection.transport
-        if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
+        if not isinstance(protocol, _Handler) or protocol.should_close:
             return None
-        peer = self._peers.get(protocol)
+        transport = protocol.transport
+        if transport is None or transport.is_closing():
+            return None
+        peer = protocol.peer
         if peer is None:
-            peer = self._peers[protocol] = _Peer(transport)
+            peer = protocol.peer = _Peer(transport)
         if peer.gone():
             return None
         return _Line(connection, protocol, transport, peer)
