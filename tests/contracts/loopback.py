@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
+
+import pytest
 
 from consumer.core.egress import parse_rule
 from consumer.core.model import Outcome, SignedRequest
@@ -38,3 +42,11 @@ async def outcome_of(sender: WebhookSender, talk: Talk, *, timeout_s: float = 5.
     """Send one request to a server that talks so."""
     async with RawServer(talk) as server:
         return await sender.send(to(server.url(), timeout_s=timeout_s))
+
+
+def in_namespaces(*kinds: str) -> list[str]:
+    """Return how a command is begun that runs in namespaces of its own, such as ``--net``; skips without."""
+    begin = ["unshare", "--user", "--map-root-user", *kinds]
+    if shutil.which("unshare") is None or subprocess.run([*begin, "true"], check=False).returncode != 0:
+        pytest.skip("this system lets nobody but root have namespaces (unshare --user)")
+    return begin

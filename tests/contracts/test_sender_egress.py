@@ -19,7 +19,7 @@ from consumer.core.model import Kind
 from consumer.edges.http import SenderOptions, WebhookSender, own
 from consumer.edges.http.guard import Goal
 from consumer.edges.http.parts import Parts
-from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, to
+from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, in_namespaces, to
 from tests.raw_server import RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(30)
@@ -234,7 +234,7 @@ asyncio.run(main())
 def test_a_public_address_of_this_machine_is_its_own() -> None:
     """FAULTS 27: connections to oneself by a public address are refused, unless that address is allowed."""
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", OWN_ADDRESS],
+        [*in_namespaces("--net"), sys.executable, "-c", OWN_ADDRESS],
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from consumer.core.model import Kind
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.contracts.loopback import LOOPBACK, BuildSender, to
+from tests.contracts.loopback import LOOPBACK, BuildSender, in_namespaces, to
 from tests.name_server import Answer, NameServer
 from tests.raw_server import Call, RawServer, eventually, ok, says
 
@@ -234,7 +234,7 @@ def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
     script = f'mount --bind {hosts} /etc/hosts && exec "$0" -c "$1"'
 
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, PROBE],
+        [*in_namespaces("--mount"), "sh", "-c", script, sys.executable, PROBE],
         capture_output=True,
         text=True,
         check=False,
