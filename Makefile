@@ -8,6 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST ?=
 PROVE ?=
+DEMO ?=
 TRIXIE := build/brokers/trixie
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links
@@ -26,10 +27,22 @@ $(READY): requirements-dev.lock pyproject.toml scripts/make-venv.sh
 broker-install: $(READY) ## Install a RabbitMQ server with apt when there is none; starts no system broker
 	@sh scripts/broker-install.sh
 
+.PHONY: postgres-install
+postgres-install: $(READY) ## Install a PostgreSQL server with apt when there is none; starts no system database
+	@sh scripts/postgres-install.sh
+
+.PHONY: prometheus-install
+prometheus-install: ## Install Prometheus and promtool with apt when there are none; starts no system service
+	@sh scripts/prometheus-install.sh
+
 .PHONY: test
-test: lint broker-install ## Everything that CI checks: style, types, layers, tests with coverage
+test: lint broker-install postgres-install prometheus-install ## Everything that CI checks: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/pytest --no-skips --cov --cov-report=term:skip-covered $(PYTEST)
+
+.PHONY: dashboard
+dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py
+	$(BIN)/python -m grafana.generate
 
 .PHONY: lint
 lint: $(READY) ## Style, types and layers
@@ -48,6 +61,10 @@ run: $(READY) ## Run the daemon (on the private broker unless LEVERET_AMQP_URL o
 	@if [ -z "$${LEVERET_AMQP_URL:-}$${LEVERET_AMQP_URL_FILE:-}" ]; then sh scripts/broker-install.sh; fi
 	$(BIN)/leveret run
 
+.PHONY: demo
+demo: broker-install ## See it work: a private broker, six endpoints, five tenants; Ctrl-C ends all of it
+	@$(BIN)/python -m demo $(DEMO)
+
 .PHONY: prove-core
 prove-core: broker-install ## Measure the core's promises; writes build/prove-core.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
@@ -58,6 +75,10 @@ prove-egress: $(READY) ## Measure what sending promises; needs root for its netw
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
 	$(BIN)/python -m bench.prove_egress $(PROVE)
+
+.PHONY: prove-newcomer
+prove-newcomer: broker-install postgres-install ## Measure the first hour's promises; writes build/prove-newcomer.json
+	$(BIN)/python -m bench.prove_newcomer $(PROVE)
 
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions

@@ -24,12 +24,13 @@ from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window
-from consumer.edges.http import open_sender
+from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server
-from consumer.edges.store import FileStore
+from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.deliver import Deliverer
 from consumer.flow.endpoints import Endpoints
+from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.flow.overflow import Overflow
@@ -40,7 +41,6 @@ from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import TopologySpec, build_plan
 
-POLL_STORE_S = 0.5  #: an apply takes effect within a second
 GAUGES_EVERY_S = 1.0
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
@@ -92,19 +92,22 @@ class Daemon:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
-        self.observe = Observer(Series(self._registry_of_series))
+        self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
         self._clock = SystemClock()
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
-        self._store = FileStore(settings.home, settings.subscription_rules())
-        self._subscriptions = Registry(self._store, self.observe)
+        self._store = open_store(settings)
+        self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
+        self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
-        self.sender = open_sender(settings)
+        self.sender = make_sender(settings)
         world = self._build_world()
-        self._endpoints = Endpoints(world.bounds, self.observe, world.sample)
+        self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
+        self._follower = Follower(
+            self._store, self._subscriptions, self._endpoints, self._record, self.observe
+        )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        self._health = HealthServer(self._registry_of_series, self._unready)
-        self._loaded = asyncio.Event()
+        self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
@@ -113,7 +116,6 @@ class Daemon:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
         self._watch_signals()
         _tune_collector()
-        await self._reload()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.sender.guard.protect(self._settings.listen_host, port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
@@ -128,7 +130,8 @@ class Daemon:
             for name, step in (
                 ("broker", self._serve_broker()),
                 ("overflow", self._overflow.run()),
-                ("store", self._follow_store()),
+                ("store", self._follower.run()),
+                ("record", self._record.run()),
                 ("gauges", self._gauges()),
                 ("log", _flush_log()),
                 ("pressure", self._give_back_under_pressure()),
@@ -140,6 +143,7 @@ class Daemon:
         if code == 0:
             await self._drain()
         await end([*serving, stopping])
+        await self._follower.finish()
         await self.sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
@@ -190,6 +194,7 @@ class Daemon:
             due_queues=spec.due_queues,
             decode=settings.decode_rules(),
             bounds=bounds,
+            record=self._record,
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
 
@@ -248,12 +253,12 @@ class Daemon:
         except (ValueError, KeyError, TypeError):
             return
         if kind == "reload":
-            self._spawn(self._reload())
+            self._spawn(self._follower.reload())
 
     def _unready(self) -> str | None:
         if self._draining:
             return "draining"
-        if not self._loaded.is_set():
+        if not self._follower.loaded.is_set():
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
@@ -261,25 +266,16 @@ class Daemon:
 
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
-        await self._loaded.wait()
+        await self._follower.loaded.wait()
         await self._edge.run()
-
-    async def _follow_store(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_STORE_S)
-            if self._store.changed() or not self._loaded.is_set():
-                await self._reload()
-
-    async def _reload(self) -> None:
-        if await self._subscriptions.reload():
-            self._endpoints.keep(self._subscriptions.ids())
-            self._loaded.set()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()
         while True:
             due = loop.time() + GAUGES_EVERY_S
             await asyncio.sleep(GAUGES_EVERY_S)
+            standings = self._deliverer.intake.standings()
+            self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
             series.loop_lag.set(max(0.0, loop.time() - due))
             for source, count in self._deliverer.intake.by_source().items():
@@ -302,7 +298,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._reload()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._follower.reload()))
 
     def _signalled(self) -> None:
         if self._stop.is_set():
@@ -370,6 +366,11 @@ def _due_hold(settings: Settings) -> int:
     if windows.due_hold is not None:
         return windows.due_hold
     return max(1, settings.window(windows.due_prefetch) * settings.topology.due_queues // 2)
+
+
+def make_sender(settings: Settings) -> WebhookSender:
+    """Return what sends webhooks as the settings say, under the address guard."""
+    return open_sender(settings)
 
 
 def _sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:

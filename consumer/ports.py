@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core.model import Outcome, RawMessage, SignedRequest
+from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Publication:
-    """One message for the broker to take: persistent, mandatory, confirmed."""
+    """One message for the broker to take: persistent, mandatory, confirmed.
+
+    It is never assigned to, and not frozen for its cost: there is one for every delivery that is put off.
+    """
 
     exchange: str
     routing_key: str
@@ -78,14 +82,45 @@ class Store(Protocol):
     """Where subscriptions live."""
 
     async def load(self) -> Sequence[Subscription]:
-        """Return every subscription, enabled or not.
+        """Return every subscription, enabled or not; one whose secrets cannot be decrypted is locked.
 
         Raises:
-            ConfigError: the stored text is wrong; names the line and the field.
+            StoreUnavailable: it cannot be read.
+            ConfigError: what is stored is wrong; names subscription and field.
+        """
+
+    async def changed(self) -> bool:
+        """Say whether there is something else than at the last :meth:`load`; cheap.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
         """
 
     async def disable(self, subscription_id: str, reason: str) -> None:
-        """Set ``enabled: false`` and remember why. Unknown ids are ignored."""
+        """Set ``enabled: false`` and remember why. Unknown ids are ignored.
+
+        Raises:
+            StoreUnavailable: it cannot be written; it is as it was.
+        """
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class Recorder(Protocol):
+    """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Note the state of an endpoint: closed, open, probing or disabled."""
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Note what was parked."""
+
+    def unparked(self, entry_id: str) -> None:
+        """Note that an entry is parked no more."""
+
+    async def finish(self) -> None:
+        """Write what is left, if the store takes it."""
 
 
 class Archive(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import typer
+import yaml
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -24,9 +26,11 @@ from consumer.core import schema
 from consumer.core.access_model import AuthFields, BasicFields, OAuth2Fields, TlsFields
 from consumer.core.breaker import BREAKERS
 from consumer.core.classify import classification_table, kind_table
+from consumer.core.durations import format_duration
 from consumer.core.model import Kind, ParkReason
 from consumer.core.retry import POLICIES, max_age_s, planned_delays_s, total_delay_s
 from consumer.core.subscription_model import BreakerFields, RetryChoice, SubscriptionEntry
+from consumer.core.subscription_schema import subscriptions_schema
 from consumer.settings import Settings, SourceSettings
 from metrics.series import Series
 from topology.export import mermaid
@@ -35,6 +39,7 @@ from topology.permissions import permissions
 from topology.plan import TopologySpec, build_plan
 
 ROOT = Path(__file__).parents[1]
+SCHEMA = ROOT / "docs" / "subscriptions.schema.json"
 FILES = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
@@ -154,6 +159,23 @@ def metrics_table() -> str:
     return table(("name", "type", "labels", "meaning"), rows)
 
 
+# alerts
+
+
+def alerts_table() -> str:
+    """Every alert rule: when it fires, how bad it is, where to look."""
+    rows = []
+    for group in yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]:
+        for rule in group["rules"]:
+            notes = rule["annotations"]
+            link = f"[{notes['runbook_url'].partition('#')[2]}]({notes['runbook_url'].removeprefix('docs/')})"
+            when = f"`{_ONE_PARAGRAPH.sub(' ', rule['expr'].strip())}`"
+            rows.append(
+                (f"`{rule['alert']}`", rule["labels"]["severity"], when, rule.get("for", "at once"), link)
+            )
+    return table(("alert", "severity", "fires when", "for", "runbook"), rows)
+
+
 # log
 
 
@@ -227,11 +249,18 @@ def policies() -> str:
     """Every named retry policy with its waits."""
     rows = []
     for name, policy in POLICIES.items():
-        waits = ", ".join(duration(wait) for wait in planned_delays_s(policy))
+        waits = ", ".join(format_duration(wait) for wait in planned_delays_s(policy))
         jitter = f"±{policy.jitter_ratio:.0%}" if policy.jitter_ratio else "none"
-        age = duration(max_age_s(policy))
+        age = format_duration(max_age_s(policy))
         rows.append(
-            (f"`{name}`", str(policy.max_attempts), waits, duration(total_delay_s(policy)), jitter, age)
+            (
+                f"`{name}`",
+                str(policy.max_attempts),
+                waits,
+                format_duration(total_delay_s(policy)),
+                jitter,
+                age,
+            )
         )
     return table(("policy", "attempts", "waits between them", "sum", "jitter", "`max_age_s`"), rows)
 
@@ -239,20 +268,15 @@ def policies() -> str:
 def breakers() -> str:
     """Every named breaker."""
     rows = [
-        (f"`{name}`", str(b.failures), duration(b.cooldown_s), duration(max(b.cooldown_s, b.cooldown_max_s)))
+        (
+            f"`{name}`",
+            str(b.failures),
+            format_duration(b.cooldown_s),
+            format_duration(max(b.cooldown_s, b.cooldown_max_s)),
+        )
         for name, b in BREAKERS.items()
     ]
     return table(("breaker", "failures in a row", "cooldown", "longest cooldown"), rows)
-
-
-def duration(seconds: float) -> str:
-    """Write *seconds* as people do: 0.25 s, 1 min 30 s, 2 h, 75 h 35 min 5 s."""
-    if seconds < 60:
-        return f"{seconds:g} s"
-    hours, rest = divmod(seconds, 3600)
-    minutes, left = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "min"), (left, "s"))
-    return " ".join(f"{value:g} {unit}" for value, unit in parts if value)
 
 
 # broker
@@ -260,7 +284,7 @@ def duration(seconds: float) -> str:
 
 def rungs() -> str:
     """The default ladder in one line."""
-    return ", ".join(duration(rung) for rung in RUNGS_S) + "\n"
+    return ", ".join(format_duration(rung) for rung in RUNGS_S) + "\n"
 
 
 def graph() -> str:
@@ -288,6 +312,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "settings": settings_tables,
     "subscription": subscription_tables,
     "metrics": metrics_table,
+    "alerts": alerts_table,
     "log": log_table,
     "commands": cli_tables,
     "classification": classification,
@@ -311,13 +336,19 @@ def generated(text: str) -> str:
     return _BLOCK.sub(lambda found: f"{found[1]}{block(found['name'])}{found[3]}", text)
 
 
+def schema_text() -> str:
+    """Return the JSON Schema of a subscriptions file, as ``leveret subscriptions schema`` prints it."""
+    return json.dumps(subscriptions_schema(POLICIES), indent=2) + "\n"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write what is stale, or with ``--check`` only name it; 1 if ``--check`` found something."""
-    stale = [path for path in FILES if generated(path.read_text()) != path.read_text()]
+    texts = {path: generated(path.read_text()) for path in FILES} | {SCHEMA: schema_text()}
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
         if "--check" not in arguments:
-            path.write_text(generated(path.read_text()))
+            path.write_text(texts[path])
     return 1 if stale and "--check" in arguments else 0
 
 

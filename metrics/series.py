@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from metrics.spread import Spread
+
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one series more per label set, and nobody asks for it
 
-MAX_TENANTS = 100  #: tenants with a series of their own; the rest share ``other``
+MAX_TENANTS = 100  #: tenants with series of their own unless the settings say otherwise
+MAX_OTHERS = 10_000  #: tenants without, as far as they are told apart to count them
 MAX_ATTEMPT_LABEL = 10  #: attempts from here on share the label ``10+``
 OTHER = "other"
 
 WAITS_S = (0.25, 0.5, 1, 2, 4, 8, 16, 30, 60, 300, 900, 3600, 14400, 43200, 86400)
 ATTEMPT_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 CONFIRM_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
+DELIVERY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
+PARKED_S = (60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400)
+
+CODES = frozenset(int(status) for status in HTTPStatus if status >= 300)
+"""Statuses that are label values; others are told by their class."""
 
 
 class Tally:
     """A counter on the path of every request: adds in memory, and to its series when somebody looks."""
 
-    __slots__ = ("_child", "_pending")
+    __slots__ = ("_child", "_settled", "count")
 
     def __init__(self, child: Counter) -> None:
         self._child = child
-        self._pending = 0
+        self._settled = 0
+        self.count = 0  #: since the start
 
     def inc(self) -> None:
         """Count one."""
-        self._pending += 1
+        self.count += 1
 
     def settle(self) -> None:
         """Bring the series up to date."""
-        if self._pending:
-            pending, self._pending = self._pending, 0
-            self._child.inc(pending)
+        if self.count != self._settled:
+            self._child.inc(self.count - self._settled)
+            self._settled = self.count
 
 
 class _Settler(Collector):
@@ -55,12 +65,22 @@ class _Settler(Collector):
 class Series:
     """The series, by what they count. Label values come from closed sets; tenants are bounded."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, tenants: int = MAX_TENANTS) -> None:
+        """Register every series.
+
+        Args:
+            registry: Nothing is global: each test and each daemon counts from zero.
+            tenants: How many tenants have series of their own; the rest share ``other``.
+        """
         self.registry = registry
         self._settler = _Settler()
         registry.register(self._settler)
-        self._tenants: set[str] = set()
+        self._max_tenants = tenants
+        self._own_tenants: set[str] = set()
+        self._other_tenants: set[str] = set()
         self._add_deliveries()
+        self._add_parked()
+        self._add_tenants()
         self._add_endpoints()
         self._add_broker()
         self._add_daemon()
@@ -70,26 +90,61 @@ class Series:
         self.events = self._counter("events", "Events taken from a lane, by what became of them.", "outcome")
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by how.", "verdict")
+        text = "From an event's arrival to the end of the attempt that delivered it."
+        self.delivery = self._spread("delivery_seconds", text, DELIVERY_S).labels()
         # kind: consumer.core.model.Kind
         self.attempts = self._counter("attempts", "HTTP requests, by what came of them.", "kind")
+        # code: a known status, 3xx, 4xx or 5xx for another one, a kind where no status came
+        self.failures = self._counter("failures", "Failed HTTP requests, by status or kind of error.", "code")
         # result: delivered | failed
         self.attempts_by_number = self._counter(
             "attempts_by_number", "HTTP requests by attempt number (1-based) and result.", "attempt", "result"
         )
-        self.attempt_duration = self._histogram(
+        # verdict: delivered | retry | park | drop
+        self.attempt_duration = self._spread(
             "attempt_duration_seconds", "Wall time of one webhook request.", ATTEMPT_S, "verdict"
         )
         self.retries = self._counter(
             "retries", "Retries planned, by number of the failed attempt.", "attempt"
         )
-        self.retry_wait = self._histogram("retry_wait_seconds", "Waits planned before a retry.", WAITS_S)
+        text = "Waits planned before a retry."
+        self.retry_wait = self._spread("retry_wait_seconds", text, WAITS_S).labels()
+        text = "From the end of a failed attempt to the start of the next one."
+        self.attempt_gap = self._spread("attempt_gap_seconds", text, WAITS_S).labels()
+
+    def _add_parked(self) -> None:
         # reason: consumer.core.model.ParkReason
         self.parked = self._counter("parked", "Entries parked, by reason.", "reason")
-        text = "Jobs started, by tenant (the first 100, then other)."
-        self.tenant_jobs = self._counter("tenant_jobs", text, "tenant")
+        # code: as in failures, or none: there was no attempt
+        text = "Deliveries parked, by what their last attempt came to."
+        self.parked_by_code = self._counter("parked_by_code", text, "code")
+        # way: replayed | archived
+        text = "How long a delivery stood in the parked queue, when it left."
+        self.parked_age = self._spread("parked_age_seconds", text, PARKED_S, "way")
+        text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
+        self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
+
+    def _add_tenants(self) -> None:
+        self.tenant_jobs = self._counter("tenant_jobs", "Jobs started, by tenant.", "tenant")
+        text = "When a job was last started for the tenant, to the second (Unix time)."
+        self.tenant_last_job = self._gauge("tenant_last_job_timestamp_seconds", text, "tenant")
+        text = "Messages in hand that wait for their tenant's turn."
+        self.tenant_waiting = self._gauge("tenant_waiting_messages", text, "tenant")
+        text = "Turns of other tenants since the waiting tenant's own last turn."
+        self.tenant_rounds = self._gauge("tenant_rounds_waited", text, "tenant")
+        text = "Priority by the rounds waited, 5 (just served) to 1 (waits longest)."
+        self.tenant_priority = self._gauge("tenant_priority", text, "tenant")
+        text = "Jobs in a row of the tenant's present turn; 0 while another has the turn."
+        self.tenant_consecutive = self._gauge("tenant_consecutive_jobs", text, "tenant")
+        self.tenant_parked = self._counter("tenant_parked", "Deliveries parked, by tenant.", "tenant")
+        text = "Parked deliveries that were sent on their way again, by tenant."
+        self.tenant_replayed = self._counter("tenant_replayed", text, "tenant")
+        # series: own | other
+        text = "Tenants met since the start, by whether they have series of their own."
+        self.tenants = self._gauge("tenants", text, "series")
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | paced | proxy | saturated | slow
+        # reason: breaker | locked | paced | proxy | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -98,11 +153,13 @@ class Series:
         self.in_flight = self._gauge("requests_in_flight", "HTTP requests in flight.")
 
     def _add_broker(self) -> None:
+        # queue: lane | due | spill | wait | replay | suspect | overflow | parked | expired | stray
         self.queue_messages = self._gauge(
             "queue_messages", "Messages ready in a queue, by its kind.", "queue"
         )
         self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
-        self.confirm = self._histogram("confirm_seconds", "Publish to broker confirm.", CONFIRM_S)
+        text = "Publish to broker confirm."
+        self.confirm = self._spread("confirm_seconds", text, CONFIRM_S).labels()
         text = "1 while no new attempt starts because the broker is slow or blocked."
         self.pressed = self._gauge("pressed", text)
         # error: unroutable | refused | unavailable
@@ -110,11 +167,24 @@ class Series:
         self.publish_failures = self._counter("publish_failures", text, "error")
         text = "Acks that met a dead channel; the message comes again."
         self.stale_settles = self._counter("stale_settles", text)
+        # connection: consume | publish
         text = "Connections to the broker that were made again."
         self.reconnects = self._counter("reconnects", text, "connection")
+        # connection: consume | publish
+        text = "Connection attempts that no broker took: refused, wrong password, silent."
+        self.connect_failures = self._counter("connect_failures", text, "connection")
 
     def _add_daemon(self) -> None:
+        self.ready = self._gauge("ready", "1 while /readyz is green.")
+        # enabled: true | false
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
+        text = "Subscriptions whose secrets cannot be decrypted: what comes for them is parked."
+        self.locked = self._gauge("subscriptions_locked", text)
+        text = "1 while the store can be read and written; delivery goes on without it."
+        self.store_up = self._gauge("store_up", text)
+        text = "Lines of the index of parked entries that were given up while the store was away."
+        self.records_dropped = self._counter("records_dropped", text)
+        # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
 
@@ -124,8 +194,10 @@ class Series:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"leveret_{name}", text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"leveret_{name}", text, labels, buckets=buckets, registry=self.registry)
+    def _spread(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Spread:
+        spread = Spread(f"leveret_{name}", text, bounds, labels)
+        self.registry.register(spread)
+        return spread
 
     def tally(self, child: Counter) -> Tally:
         """Return a cheap way to count on *child*, one of our labelled series."""
@@ -134,15 +206,34 @@ class Series:
         return tally
 
     def tenant_label(self, tenant: str) -> str:
-        """Return *tenant*, or ``other`` once 100 tenants have a series of their own."""
-        if tenant in self._tenants:
+        """Return *tenant*, or ``other`` once as many as the settings allow have series of their own.
+
+        The set only fills: a tenant's label never changes while the daemon runs.
+        """
+        if tenant in self._own_tenants:
             return tenant
-        if len(self._tenants) < MAX_TENANTS:
-            self._tenants.add(tenant)
+        if len(self._own_tenants) < self._max_tenants:
+            self._own_tenants.add(tenant)
+            self.tenants.labels("own").set(len(self._own_tenants))
             return tenant
+        if len(self._other_tenants) < MAX_OTHERS:
+            self._other_tenants.add(tenant)
+            self.tenants.labels("other").set(len(self._other_tenants))
         return OTHER
 
 
 def attempt_label(number: int) -> str:
     """Return an attempt number as a label value of a closed set."""
     return str(number) if number < MAX_ATTEMPT_LABEL else f"{MAX_ATTEMPT_LABEL}+"
+
+
+def code_label(kind: str, status: int | None) -> str:
+    """Return what a failed attempt came to as a label value of a closed set.
+
+    Args:
+        kind: Value of ``consumer.core.model.Kind``.
+        status: HTTP status, where one came.
+    """
+    if status is None or not kind.startswith("http_"):
+        return kind
+    return str(status) if status in CODES else kind.removeprefix("http_")

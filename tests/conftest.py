@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import FrameType
 
 import httpx2
 import pytest
 
+from bench.postgres import Postgres
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from tests.certificates import Authority
 
@@ -72,6 +74,30 @@ def private_broker(
         yield broker
     finally:
         end(broker)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL that all tests share; do not stop it, ask for ``own_postgres`` instead."""
+    node = Postgres()
+    node.create()
+    try:
+        asyncio.run(node.start())
+        yield node
+    finally:
+        asyncio.run(node.remove())
+
+
+@pytest.fixture
+async def own_postgres() -> AsyncIterator[Postgres]:
+    """A PostgreSQL for one test alone, started; its test may stop and start it (under 1 s each)."""
+    node = Postgres()
+    node.create()
+    try:
+        await node.start()
+        yield node
+    finally:
+        await node.remove()
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,18 @@
-"""A store in memory that keeps the same promises as the file; checked by the same contract suite."""
+"""A store in memory that keeps the same promises as the SQL one; checked by the same contract suite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from consumer.core.parked import ParkedEntry
+from consumer.core.records import ParkedRow, parked_row
 from consumer.core.signing import format_secret
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry, merge
+
+Step = Callable[[Sequence[StoredEntry]], Merge]
 
 
 def counting_secrets() -> Callable[[], str]:
@@ -18,56 +22,96 @@ def counting_secrets() -> Callable[[], str]:
 
 
 class MemoryStore:
-    """Subscriptions in memory. Implements ``ports.Store``.
+    """Subscriptions in memory. Implements ``ports.Store``, and what the command line needs.
 
     Attributes:
         failure: Raised by every call while it is set: a store that is away (FAULTS 68).
+        locked: Ids of subscriptions whose secrets cannot be decrypted (FAULTS 69).
     """
 
     def __init__(self, rules: SubscriptionRules | None = None) -> None:
         self.failure: Exception | None = None
+        self.locked: set[str] = set()
         self._rules = rules or SubscriptionRules()
-        self._entries: Sequence[StoredEntry] = ()
+        self._entries: dict[str, StoredEntry] = {}
         self._make_secret = counting_secrets()
         self._version = 0
         self._loaded = 0
 
     async def load(self) -> Sequence[Subscription]:
         """Return every subscription, enabled or not."""
-        self._fail()
+        entries = await self.entries()
         self._loaded = self._version
-        return tuple(entry.build(self._rules) for entry in self._entries)
+        return tuple(entry.build(self._rules) for entry in entries)
+
+    async def entries(self) -> Sequence[StoredEntry]:
+        """Return the entries as they are kept, by tenant and name."""
+        self._fail()
+        entries = (self._shown(entry) for entry in self._entries.values())
+        return sorted(entries, key=lambda entry: (entry.tenant, entry.label))
+
+    def _shown(self, entry: StoredEntry) -> StoredEntry:
+        locked = {"secrets": (), "locked": "the store's key is missing"}
+        return entry.model_copy(update=locked) if entry.id in self.locked else entry
+
+    async def change(self, step: Step, *, write: bool = True) -> Merge:
+        """Let *step* see the kept entries, and keep what it added, changed and removed."""
+        merged = step(await self.entries())
+        if write and (merged.added or merged.changed or merged.removed):
+            self._version += 1
+            for entry in merged.removed:
+                del self._entries[entry.id]
+            self._entries |= {entry.id: entry for entry in (*merged.added, *merged.changed)}
+        return merged
 
     async def disable(self, subscription_id: str, reason: str) -> None:
         """Set ``enabled: false`` and remember why. Unknown ids are ignored."""
         self._fail()
-        entries = list(self._entries)
-        for index, entry in enumerate(entries):
-            if entry.id == subscription_id and entry.enabled:
-                notes = {"enabled": False, "disabled_reason": reason, "disabled_at": "2026-01-01T00:00:00Z"}
-                entries[index] = entry.model_copy(update=notes)
-                self._version += 1
-        self._entries = tuple(entries)
+        entry = self._entries.get(subscription_id)
+        if entry is not None and entry.enabled:
+            notes = {"enabled": False, "disabled_reason": reason, "disabled_at": "2026-01-01T00:00:00Z"}
+            self._entries[entry.id] = entry.model_copy(update=notes)
+            self._version += 1
 
     async def apply(
         self, wanted: Sequence[SubscriptionEntry], *, prune: bool = False, enable: bool = False
     ) -> Merge:
         """Bring *wanted* into the store and return what changed."""
-        self._fail()
-        merged = merge(self._entries, wanted, self._make_secret, prune=prune, enable=enable)
-        if merged.added or merged.changed or merged.removed:
-            self._version += 1
-        self._entries = tuple(merged.entries)
-        return merged
+        return await self.change(
+            lambda kept: merge(kept, wanted, self._make_secret, prune=prune, enable=enable)
+        )
 
-    def entries(self) -> Sequence[StoredEntry]:
-        """Return the entries as they are kept."""
-        return self._entries
-
-    def changed(self) -> bool:
+    async def changed(self) -> bool:
         """Say whether there is something else than at the last :meth:`load`."""
+        self._fail()
         return self._version != self._loaded
+
+    async def close(self) -> None:
+        """Hold nothing."""
 
     def _fail(self) -> None:
         if self.failure is not None:
             raise self.failure
+
+
+class MemoryRecorder:
+    """Keeps what it is told, in order. Implements ``ports.Recorder``."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str, int, str]] = []  #: name of the subscription, state, epoch, reason
+        self.entries: dict[str, ParkedRow] = {}  #: what is parked now, by entry id
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Note the state of an endpoint."""
+        self.states.append((subscription.name, state, epoch, reason))
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Note what was parked."""
+        self.entries[entry.id] = parked_row(entry)
+
+    def unparked(self, entry_id: str) -> None:
+        """Note that an entry is parked no more."""
+        self.entries.pop(entry_id, None)
+
+    async def finish(self) -> None:
+        """Hold nothing back."""

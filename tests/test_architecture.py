@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = ("consumer", "topology", "metrics")
-ALL = (*PRODUCT, "tests", "bench")
+PRODUCT = ("consumer", "topology", "metrics", "demo")
+ALL = (*PRODUCT, "tests", "bench", "grafana", "deploy")
 
 FUNCTION_LINES = 40  #: without its docstring
 MODULE_LINES = 400
 PARAMETERS = 5  #: without self and cls
 
-#: Where the environment is read: the settings, and the search for a RabbitMQ that tests and benches share.
-READS_ENVIRONMENT = ("consumer/settings/", "consumer/edges/private_broker/")
+#: Where the environment is read: the settings, the search for a RabbitMQ that tests and benches share, and
+#: the demo, which hands it to the commands that it starts.
+READS_ENVIRONMENT = ("consumer/settings/", "consumer/edges/private_broker/", "demo/stage.py")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -65,6 +65,11 @@ def test_generated_parts_are_up_to_date(path: Path) -> None:
     assert generate.generated(text) == text, "run `.venv/bin/python -m docs.generate`"
 
 
+def test_the_schema_for_editors_is_up_to_date() -> None:
+    """Issue 3, item 2: the checked-in JSON Schema is the one that the code makes."""
+    assert generate.SCHEMA.read_text() == generate.schema_text(), "run `.venv/bin/python -m docs.generate`"
+
+
 def test_every_block_is_used() -> None:
     """No table is generated for nobody, and none is opened without an end."""
     text = "".join(path.read_text() for path in generate.FILES)
@@ -142,11 +147,13 @@ def test_every_park_reason_is_in_the_runbook() -> None:
 def test_the_reasons_of_readyz_are_in_the_code() -> None:
     """FAULTS 63: an operator who looks for the words of /readyz finds the words that it says."""
     page = (ROOT / "docs" / "runbook.md").read_text()
-    [rows] = re.findall(r"^\| it says \| do \|\n(.*?)\n\n", page, flags=re.DOTALL | re.MULTILINE)
+    tables = re.findall(r"^\| (?:it|the log) says \| do \|\n(.*?)\n\n", page, flags=re.DOTALL | re.MULTILINE)
+    rows = "\n".join(tables)
     first_cells = [row.split("|")[1] for row in rows.splitlines()[1:]]
     reasons = [reason for cell in first_cells for reason in re.findall(r"`([^`]+)`", cell)]
     code = "".join(path.read_text() for path in (ROOT / "consumer").rglob("*.py"))
 
+    assert len(tables) == 2
     assert len(reasons) >= 7
     for reason in reasons:
         fixed = re.split(r" \d| …|:", reason)[0]
@@ -168,17 +175,19 @@ def test_the_make_targets_that_are_named_exist() -> None:
 
 def test_the_leveret_commands_that_are_named_exist() -> None:
     """No page names a command or an option of `leveret` that is not there."""
-    known = dict.fromkeys(("leveret run", "leveret"), "")
+    known = {"leveret": "--version --install-completion"}
     for line in generate.cli_tables().splitlines()[2:]:
         command, _, takes = line.strip("| ").partition("` |")
         known[command.strip("`")] = takes
+    groups = {name.rpartition(" ")[0] for name in known} - {"leveret"}
     for path in PAGES:
         for used in re.findall(
             r"(?:^|`|bin/)leveret ([a-z][^`\n|#>)]*)", path.read_text(), flags=re.MULTILINE
         ):
             parts = used.split()
-            first = " ".join(("leveret", *parts[: 1 if parts[0] == "run" else 2]))
-            if first.rstrip(".,:;") in {"leveret broker", "leveret parked"} or "|" in used:
+            alone = f"leveret {parts[0]}" in known
+            first = " ".join(("leveret", *parts[: 1 if alone else 2]))
+            if first.rstrip(".,:;") in groups or "|" in used:
                 continue
             assert first in known, f"{path.name}: {used}"
             for option in re.findall(r"--[a-z-]+", used):

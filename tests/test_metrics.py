@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from consumer.core.fairness import Standing
 from consumer.core.model import Kind, ParkReason
 from consumer.flow.observe import Observer
-from metrics.series import MAX_TENANTS, Series, attempt_label
+from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
+from metrics.spread import Spread
 from tests.fakes import RecordingLog
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -75,9 +77,9 @@ def test_names_and_help_follow_the_rules_of_promtool() -> None:
 def test_the_number_of_series_is_bounded() -> None:
     """Every label at every value it can have: some hundred series, with 50,000 tenants too (FAULTS 78)."""
     series = Series(CollectorRegistry())
-    Observer(series, RecordingLog())
-    for number in range(50_000):
-        series.tenant_jobs.labels(series.tenant_label(f"t{number}")).inc()
+    observe = Observer(series, RecordingLog())
+    observe.tenants_known(f"t{number}" for number in range(50_000))
+    observe.looked({f"x{number}": Standing(1, 1, 0) for number in range(50_000)}, 0.0, ready=True)
     for reason in ParkReason:
         series.parked.labels(reason.value)
     for kind in Kind:
@@ -86,10 +88,16 @@ def test_the_number_of_series_is_bounded() -> None:
         for result in ("delivered", "failed"):
             series.attempts_by_number.labels(attempt_label(number), result)
         series.retries.labels(attempt_label(number))
+    for status in range(100, 600):
+        for kind in Kind:
+            series.failures.labels(code_label(kind.value, status))
+            series.parked_by_code.labels(code_label(kind.value, status))
+    for way in ("replayed", "archived"):
+        series.parked_age.labels(way)
 
     samples = sum(len(family.samples) for family in series.registry.collect())
 
-    assert samples < 600
+    assert samples < 1500
 
 
 @pytest.mark.parametrize(("number", "label"), [(1, "1"), (9, "9"), (10, "10+"), (11, "10+"), (1000, "10+")])
@@ -106,6 +114,46 @@ def test_the_first_hundred_tenants_keep_their_label() -> None:
     assert first == [f"t{n}" for n in range(MAX_TENANTS)]
     assert series.tenant_label("one more") == "other"
     assert series.tenant_label("t0") == "t0"
+
+
+def test_the_settings_say_how_many_tenants_have_a_label() -> None:
+    """`[metrics] tenants`: 0 puts all in one; further ones are counted, to a bound (FAULTS 78)."""
+    none, two = Series(CollectorRegistry(), 0), Series(CollectorRegistry(), 2)
+
+    assert none.tenant_label("a") == "other"
+    assert [two.tenant_label(t) for t in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
+    for number in range(MAX_OTHERS + 5):
+        two.tenant_label(f"t{number}")
+
+    assert two.registry.get_sample_value("leveret_tenants", {"series": "own"}) == 2
+    assert two.registry.get_sample_value("leveret_tenants", {"series": "other"}) == MAX_OTHERS
+
+
+@given(st.lists(st.floats(0, 100, allow_nan=False) | st.sampled_from([0.1, 1.0, 10.0]), max_size=50))
+def test_our_histogram_counts_as_the_librarys_does(values: list[float]) -> None:
+    """Same buckets, count and sum, in both formats: only the cost differs."""
+    registry, reference = CollectorRegistry(), CollectorRegistry()
+    ours = Spread("leveret_wait_seconds", "Waits.", (0.1, 1, 10), ("way",))
+    registry.register(ours)
+    theirs = Histogram("leveret_wait_seconds", "Waits.", ("way",), buckets=(0.1, 1, 10), registry=reference)
+    for value in values:
+        ours.labels("x").observe(value)
+        theirs.labels("x").observe(value)
+
+    for accept in ("text/plain", OPENMETRICS):
+        assert exposition(registry, accept) == exposition(reference, accept)
+
+
+def test_our_histogram_is_known_by_its_name() -> None:
+    """A second series of one name is refused, and so is a label too many."""
+    registry = CollectorRegistry()
+    spread = Spread("leveret_wait_seconds", "Waits.", (1,))
+    registry.register(spread)
+
+    with pytest.raises(ValueError, match="Duplicated"):
+        registry.register(Spread("leveret_wait_seconds", "Waits.", (1,)))
+    with pytest.raises(ValueError, match="labels"):
+        spread.labels("x")
 
 
 def test_two_registries_count_apart() -> None:

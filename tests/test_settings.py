@@ -291,16 +291,52 @@ def test_foreign_variables_do_not_stop_the_start() -> None:
     assert load_settings(foreign) == Settings()
 
 
-@pytest.mark.parametrize("name", ["AMQP_URL", "DATABASE_URL"])
-def test_a_secret_is_in_no_message_and_no_repr(name: str) -> None:
-    """Issue 2, item 3: an error or a repr never holds a password."""
-    environ = {f"LEVERET_{name}": "amqp://user:hush@h/"}
-    settings = load_settings(environ)
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("AMQP_URL", "amqp://user:hush@h/", "http://user:hush@h/"),
+        ("DATABASE_URL", "postgresql://user:hush@h/d", "mysql://user:hush@h/d"),
+        ("DATABASE_URL", "postgres://user:hush@h:5432/d?sslmode=require", "postgresql://user:hush@h:x/d"),
+        ("STORE__KEY", "hushhushhushhushhushhushhushhushhushhushhus=", "hush"),
+        ("STORE__KEY", f"{'hush' * 10}hus=, {'HUSH' * 10}HUS=", f"{'hush' * 10}hus= hush"),
+    ],
+)
+def test_a_secret_is_in_no_message_and_no_repr(name: str, good: str, bad: str) -> None:
+    """Issue 2, item 3; issue 3, item 1: an error or a repr never holds a password or a key."""
+    settings = load_settings({f"LEVERET_{name}": good})
     assert "hush" not in repr(settings) + str(settings)
 
-    lines = faults({"LEVERET_AMQP_URL": "http://user:hush@h/", "LEVERET_LISTEN": "x"})
+    lines = faults({f"LEVERET_{name}": bad, "LEVERET_LISTEN": "x"})
     assert len(lines) == 2
     assert "hush" not in "".join(lines)
+
+
+def test_the_database_url_comes_from_a_file_too(tmp_path: Path) -> None:
+    """Issue 3, item 1: as a mounted secret; what is set nearer hides the other way to say it."""
+    secret = tmp_path / "database"
+    secret.write_text("postgres://u:p@h/d\n")
+    filed = load_settings({"LEVERET_DATABASE_URL_FILE": str(secret)})
+    assert filed.postgres_url() == "postgresql://u:p@h/d"
+    assert load_settings({}).postgres_url() is None
+
+    config = tmp_path / "leveret.toml"
+    config.write_text(f'database_url_file = "{secret}"\n[store]\nkey_file = "{secret}"\n')
+    near = {"LEVERET_CONFIG": str(config), "LEVERET_DATABASE_URL": "postgresql+asyncpg://near/d"}
+    assert load_settings(near).postgres_url() == "postgresql://near/d"
+    assert load_settings(near | {"LEVERET_STORE__KEY": "A" * 43 + "="}).store.key_file is None
+
+    secret.write_text("mysql://u:p@h/d")
+    with pytest.raises(ConfigError, match=rf"^database_url_file: {secret}: must be postgresql://"):
+        filed.postgres_url()
+
+
+def test_two_ways_to_say_one_thing_in_one_place_is_an_error(tmp_path: Path) -> None:
+    """Issue 3, item 1: key and key file, or URL and URL file, of one source contradict each other."""
+    both = {"LEVERET_STORE__KEY": "A" * 43 + "=", "LEVERET_STORE__KEY_FILE": "f"}
+    [line] = faults(both)
+    assert "store.key and store.key_file cannot both be set" in line
+    [line] = faults({"LEVERET_DATABASE_URL": "postgresql://h/d", "LEVERET_DATABASE_URL_FILE": "f"})
+    assert "database_url and database_url_file cannot both be set" in line
 
 
 def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ class Track:
     nginx: Nginx
     daemon: Daemon
     prefix: str = "leveret"  #: of the daemon's topology
-    best_bare: float = 0.0  #: the bare loop's fastest leg so far, requests a second
 
     async def queues(self, word: str = "") -> list[str]:
         """Return the names of this topology's queues, or only those of one kind, such as ``lane``."""
@@ -87,26 +86,23 @@ class Track:
         )
         mark = self.nginx.mark()
         await run_leg(job, self.bench.folder, LEG_S)
-        rate = await self.nginx.wait_for(mark, len(events) * len(targets), LEG_S)
-        self.best_bare = max(self.best_bare, rate)
-        return rate
+        return await self.nginx.wait_for(mark, len(events) * len(targets), LEG_S)
 
-    async def run_raw(self, mode: str, events: Sequence[EventSpec], target: tuple[str, str]) -> float:
-        """Return the best rate over several prefetches of consuming only or posting only, per second."""
-        best = 0.0
-        for prefetch in (16, 64, 256, 1000):
-            lanes = await self.load(events) if mode == "consume" else []
-            job = Job(
-                mode=mode,
-                amqp_url=self.broker.url,
-                queues=lanes,
-                targets=[target],
-                prefetch=prefetch,
-                wanted=len(events),
-                body=events[0].body.decode(),
-            )
-            best = max(best, (await run_leg(job, self.bench.folder, LEG_S))["rate"])
-        return best
+    async def run_raw(
+        self, mode: str, events: Sequence[EventSpec], target: tuple[str, str], prefetch: int
+    ) -> float:
+        """Let the bare loop only consume and ack, or only sign and POST; return events a second."""
+        lanes = await self.load(events) if mode == "consume" else []
+        job = Job(
+            mode=mode,
+            amqp_url=self.broker.url,
+            queues=lanes,
+            targets=[target],
+            prefetch=prefetch,
+            wanted=len(events),
+            body=events[0].body.decode(),
+        )
+        return (await run_leg(job, self.bench.folder, LEG_S))["rate"]
 
 
 async def race(bench: Bench, label: str, ours: Leg, theirs: Leg, blocks: int) -> float:

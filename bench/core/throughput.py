@@ -2,11 +2,12 @@
 
 The bare loop is judged too: by what its two halves, consume+ack and POST, reach alone. On one
 Python thread their costs add up, so ``1 / (1/consume + 1/post)`` is as fast as any loop can be; the share of
-that, and of the slower half, are printed.
+that, and of the slower half, are printed, and the median share has to be 0.85.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ DELIVERIES = 20_000  #: per leg
 BLOCKS = 5
 PREFETCHES = (50, 200, 1000)
 FANOUT = 20
+JUDGED_ROUNDS = 3
 BARE_SHARE = 0.85  #: of the bound that the bare loop has to reach to be a yardstick
 CONCURRENCY = 256  #: of the worker and of each endpoint: like the bare loop, which has no bound by endpoint
 SETTINGS = {"LEVERET_SENDING__CONCURRENCY": str(CONCURRENCY)}
@@ -69,8 +71,8 @@ async def best_prefetch(track: Track, shape: Shape, deliveries: int) -> int:
     return max(rates, key=lambda prefetch: rates[prefetch])
 
 
-async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int]:
-    """Race the daemon against the bare loop; return the median ratio and deliveries per leg."""
+async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int, int]:
+    """Race daemon and bare loop; return the median ratio, deliveries per leg, and the prefetch."""
     deliveries = track.bench.count(DELIVERIES, 40 * shape.fanout)
     events, targets = shape.events(deliveries), shape.targets(track.nginx)
     await track.daemon.subscribe(shape.subscriptions(track.nginx))
@@ -85,26 +87,29 @@ async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int]:
         return await track.run_bare(events, targets, prefetch)
 
     ratio = await race(track.bench, f"throughput_{shape.label}", ours, theirs, blocks)
-    return ratio, requests
+    return ratio, requests, prefetch
 
 
-async def judge_bare(track: Track) -> bool:
-    """Measure both halves of the bare loop alone; say whether the loop is a fair yardstick.
+async def judge_bare(track: Track, prefetch: int) -> bool:
+    """Run both halves of the bare loop alone beside the loop; say whether it is a fair yardstick.
 
-    Best is compared with best. Call it when only legs with one request per event have been run.
+    Like is compared with like: all three with the prefetch that the loop was fastest with, in turn.
     """
     bench, shape = track.bench, Shape("f1")
     events = shape.events(bench.count(DELIVERIES, 100))
     target = shape.targets(track.nginx)[0]
-    consume = await track.run_raw("consume", events, target)
-    post = await track.run_raw("post", events, target)
-    bare = track.best_bare
-    bound = 1 / (1 / consume + 1 / post)
-    bench.note("raw_consume_ack_per_s", round(consume, 1))
-    bench.note("raw_post_per_s", round(post, 1))
-    bench.note("bare_share_of_slower_half", round(bare / min(consume, post), 3))
-    bench.note("bare_share_of_sum_of_costs", round(bare / bound, 3))
-    return bool(bare >= BARE_SHARE * bound)
+    rounds = []
+    for _ in range(bench.count(JUDGED_ROUNDS)):
+        bare = await track.run_bare(events, [target], prefetch)
+        consume = await track.run_raw("consume", events, target, prefetch)
+        post = await track.run_raw("post", events, target, prefetch)
+        bound = 1 / (1 / consume + 1 / post)
+        rounds.append((bare / bound, bare / min(consume, post), bare, consume, post))
+    middle = [statistics.median(values) for values in zip(*rounds, strict=True)]
+    bench.note("bare_share_of_sum_of_costs", [round(share, 3) for share, *_ in rounds])
+    bench.note("bare_share_of_slower_half", round(middle[1], 3))
+    bench.note("bare_consume_post_per_s", [round(rate) for rate in middle[2:]])
+    return bool(middle[0] >= BARE_SHARE)
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
@@ -113,9 +118,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     async with Broker(bench) as broker, Nginx(bench.folder) as nginx:
         async with Daemon(bench.folder, broker.url, SETTINGS) as daemon:
             track = Track(bench, broker, nginx, daemon)
-            f1, n1 = await compare(track, Shape("f1"), blocks)
-            fair = await judge_bare(track)
-            f20, n20 = await compare(track, Shape("f20", fanout=FANOUT), blocks)
+            f1, n1, prefetch = await compare(track, Shape("f1"), blocks)
+            fair = await judge_bare(track, prefetch)
+            f20, n20, _ = await compare(track, Shape("f20", fanout=FANOUT), blocks)
             await compare(track, Shape("tenants20", tenants=20), 1)
         single = SETTINGS | {"LEVERET_TOPOLOGY__LANES": "1", "LEVERET_TOPOLOGY__PREFIX": "single"}
         async with Daemon(bench.folder, broker.url, single, name="single") as daemon:

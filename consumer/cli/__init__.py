@@ -1,19 +1,31 @@
-"""``leveret``: argv -> one call -> exit code 0 (done), 1 (failed) or 2 (wrong usage)."""
+"""``leveret``: argv -> one call -> exit code 0 (done), 1 (failed) or 2 (wrong usage).
+
+A module with one command has ``register(app)``, a module with a group of them has ``app``.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.cli.broker import app as broker
-from consumer.cli.config import app as config
-from consumer.cli.parked import app as parked
-from consumer.cli.run import run
-from consumer.cli.subscriptions import app as subscriptions
-from consumer.cli.topology import app as topology
+from consumer.cli import (
+    broker,
+    config,
+    listen,
+    parked,
+    policy,
+    publish,
+    run,
+    status,
+    store,
+    subscriptions,
+    topology,
+    verify,
+)
 from consumer.core.plain import printable
 
 app = typer.Typer(
@@ -22,12 +34,39 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(run)
-app.add_typer(broker, name="broker")
-app.add_typer(topology, name="topology")
-app.add_typer(config, name="config")
-app.add_typer(subscriptions, name="subscriptions")
-app.add_typer(parked, name="parked")
+
+COMMANDS = (run, publish, listen, status, verify)
+GROUPS = {
+    "subscriptions": subscriptions.app,
+    "policy": policy.app,
+    "parked": parked.app,
+    "config": config.app,
+    "store": store.app,
+    "topology": topology.app,
+    "broker": broker.app,
+}
+
+for command in COMMANDS:
+    command.register(app)
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
+
+
+def _print_version(wanted: bool | None) -> None:
+    if wanted:
+        typer.echo(f"leveret {version('leveret')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+]
+
+
+@app.callback(epilog="Shell completion of commands, subscriptions and policies: leveret --install-completion")
+def _top(*, _version: Version = False) -> None:
+    """Deliver RabbitMQ events as signed Standard Webhooks."""
 
 
 def main() -> None:

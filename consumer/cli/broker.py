@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json
 from consumer.edges.private_broker import BrokerStatus, PrivateBroker, find_server
 from consumer.settings import load_settings
@@ -21,7 +22,7 @@ ShowSecrets = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog=examples("leveret broker start", "leveret broker start --json --show-secrets"))
 def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
     """Start the node, or find it running; return when it is ready (5 to 15 s)."""
     with errors_in_one_line():
@@ -30,7 +31,7 @@ def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
         _show(broker.status(), as_json=as_json, show_secrets=show_secrets)
 
 
-@app.command()
+@app.command(epilog=examples("leveret broker stop"))
 def stop(as_json: AsJson = False) -> None:
     """Stop the node cleanly; its data stays. Nothing to do when it does not run."""
     with errors_in_one_line():
@@ -39,7 +40,7 @@ def stop(as_json: AsJson = False) -> None:
         _show(broker.status(), as_json=as_json, show_secrets=False)
 
 
-@app.command()
+@app.command(epilog=examples("leveret broker status"))
 def status(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
     """Say whether the node runs, and where. Exit 1 unless it is ready."""
     with errors_in_one_line():

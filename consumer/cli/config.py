@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import typer
 from pydantic import BaseModel
 
+from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows
 from consumer.core import schema
 from consumer.settings import Loaded, Settings, load
@@ -22,7 +23,7 @@ _PASSWORD = re.compile(r"(?<=://)([^:@/]*):.*@")  # to the last @, as a password
 _QUERY = re.compile(r"\?.*")
 
 
-@app.command()
+@app.command(epilog=examples("leveret config show", "leveret config show --json"))
 def show(as_json: AsJson = False) -> None:
     """Print every setting with its value and who set it; passwords are masked."""
     with errors_in_one_line():
@@ -30,7 +31,7 @@ def show(as_json: AsJson = False) -> None:
     print_rows(("setting", "source", "value"), list(_rows(loaded)), as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples("leveret config check"))
 def check(as_json: AsJson = False) -> None:
     """Say whether the settings are usable. Exit 0 when they are, 1 with one line per problem when not."""
     with errors_in_one_line():
@@ -62,7 +63,10 @@ def _value_at(settings: BaseModel, path: tuple[str, ...]) -> object:
     for part in path:
         value = getattr(value, part)
     secret = getattr(value, "get_secret_value", None)
-    return mask_url(secret()) if secret is not None else value
+    if secret is None:
+        return value
+    text = secret()
+    return mask_url(text) if "://" in text else "***"
 
 
 def mask_url(text: str) -> str:

@@ -6,6 +6,7 @@ Data flow: rows -> table or JSON lines on stdout; an error of ours -> lines on s
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,8 +65,14 @@ def warn(text: str) -> None:
 
 
 def print_json(row: Mapping[str, object]) -> None:
-    """Print *row* as one line."""
-    typer.echo(orjson.dumps(row).decode())
+    """Print *row* as one line, whatever a stranger's message put into it; on a terminal in plain ASCII."""
+    if sys.stdout.isatty():  # JSON itself lets some characters through that a terminal obeys
+        typer.echo(json.dumps(row, default=str))
+        return
+    try:
+        typer.echo(orjson.dumps(row).decode())
+    except TypeError:  # a lone surrogate or a number over 64 bits
+        typer.echo(json.dumps(row, default=str))
 
 
 def print_rows(
@@ -88,6 +95,19 @@ def print_rows(
     if not console.is_terminal:
         console = Console(file=sys.stdout, highlight=False, width=_PIPE_WIDTH)
     console.print(table)
+
+
+def print_fields(row: Mapping[str, object]) -> None:
+    """Print one thing for people: a line for each of its fields."""
+    width = max(map(len, row), default=0)
+    for name, value in row.items():
+        typer.echo(f"{name.replace('_', ' ').ljust(width)}  {show(value)}")
+
+
+def print_text(text: str) -> None:
+    """Print text of a stranger line by line, with nothing in it that a terminal obeys."""
+    for line in text.splitlines():
+        typer.echo(printable(line.expandtabs()))
 
 
 def show(value: object) -> str:

@@ -7,8 +7,14 @@ from typing import Annotated
 import typer
 
 from consumer import app as daemon
+from consumer.cli.options import examples
 from consumer.cli.output import errors_in_one_line
 from consumer.settings import load_settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command("run", epilog=examples("leveret run", "leveret run --no-declare"))(run)
 
 
 def run(

@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from consumer.cli.link import Link, find_broker
+from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json
 from consumer.edges.broker.connect import close_quietly, connect
 from consumer.edges.management import fetch_snapshot
@@ -27,7 +28,7 @@ from topology.probe import probe
 app = typer.Typer(help="Exchanges, queues and bindings on the broker.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog=examples("leveret topology show", "leveret topology show --mermaid"))
 def show(
     as_json: AsJson = False,
     graph: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
@@ -46,7 +47,7 @@ def show(
             typer.echo(f"{len(plan.queues)} queues")
 
 
-@app.command()
+@app.command(epilog=examples("leveret topology apply"))
 def apply(as_json: AsJson = False) -> None:
     """Declare what is missing; what differs is an error, but for limits that follow settings."""
     with errors_in_one_line():
@@ -67,7 +68,7 @@ def apply(as_json: AsJson = False) -> None:
             typer.echo("applied: {exchanges} exchanges, {queues} queues, {bindings} bindings".format(**done))
 
 
-@app.command()
+@app.command(epilog=examples("leveret topology check"))
 def check(as_json: AsJson = False) -> None:
     """Compare with the live broker and name each difference. Exit 1 when one is an error."""
     with errors_in_one_line():
@@ -83,7 +84,7 @@ def check(as_json: AsJson = False) -> None:
     raise typer.Exit(1 if any(finding.severity is Severity.ERROR for finding in findings) else 0)
 
 
-@app.command()
+@app.command(epilog=examples("leveret topology export --vhost / > leveret.json"))
 def export(
     vhost: Annotated[
         str | None,
@@ -98,7 +99,10 @@ def export(
         typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
-@app.command(name="permissions")
+@app.command(
+    name="permissions",
+    epilog=examples("leveret topology permissions", "leveret topology permissions --no-declare"),
+)
 def show_permissions(
     as_json: AsJson = False,
     no_declare: Annotated[

@@ -47,6 +47,24 @@ def reserve(clock: EndpointClock, now: float) -> tuple[EndpointClock, float]:
     return replace(clock, next_at=not_before + clock.spacing_s), not_before
 
 
+def spread(
+    clock: EndpointClock, now: float, earliest: float, interval_s: float
+) -> tuple[EndpointClock, float]:
+    """Take the next free moment from *earliest* on; moments stand *interval_s* apart from here on.
+
+    Returns:
+        The clock moved on, and the moment in Unix seconds, *now* at the earliest.
+    """
+    at = max(clock.next_at, earliest, now)
+    after = EndpointClock(
+        next_at=at + max(interval_s, clock.slow_s),
+        interval_s=interval_s,
+        slow_s=clock.slow_s,
+        held_until=clock.held_until,
+    )
+    return after, at
+
+
 def ready(clock: EndpointClock, now: float, *, reserved: bool) -> bool:
     """Say whether a request may start now.
 

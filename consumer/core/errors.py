@@ -5,6 +5,7 @@ LeveretError
 ├── BadEvent           an event cannot be delivered as it stands: parked with this reason
 ├── BadSignature       a received webhook does not verify (our own receiving tools only)
 ├── TopologyMismatch   the broker holds a queue or exchange that differs from the plan
+├── StoreUnavailable   the store cannot be read or written now: names where it is, the fault and the remedy
 └── BrokerUnavailable  the broker cannot take or give messages now
     ├── Unroutable     a mandatory publish found no queue
     └── Refused        the broker said nack (a full queue under reject-publish)
@@ -41,6 +42,10 @@ class BadSignature(LeveretError):
 
 class TopologyMismatch(LeveretError):
     """The broker holds a queue or exchange that differs from the plan; names it and the argument."""
+
+
+class StoreUnavailable(LeveretError):
+    """The store cannot be read or written now; nothing was written. Delivery goes on from memory."""
 
 
 class BrokerUnavailable(LeveretError):

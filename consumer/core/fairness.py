@@ -9,7 +9,7 @@ Source: REQUIREMENTS S1-8.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 #: Jobs of one tenant in a row while another waits. Source: REQUIREMENTS S1-8.
 MAX_CONSECUTIVE: Final = 3
@@ -33,10 +33,26 @@ def priority_after(rounds: int) -> int:
     return max(HIGHEST_PRIORITY, LOWEST_PRIORITY - rounds)
 
 
+class Standing(NamedTuple):
+    """Where a tenant with waiting jobs stands."""
+
+    waiting: int  #: its jobs
+    rounds: int  #: turns of other tenants since its own last one, or since it began to wait
+    consecutive: int  #: jobs in a row of its present turn; 0 while another has the turn
+
+    def beside(self, other: Standing) -> Standing:
+        """Return what holds for both together: of two queues, or of two tenants that share a label."""
+        return Standing(
+            self.waiting + other.waiting,
+            max(self.rounds, other.rounds),
+            max(self.consecutive, other.consecutive),
+        )
+
+
 class FairQueue(Generic[T]):
     """A queue of jobs that takes turns between tenants; push and pop take constant time."""
 
-    __slots__ = ("_jobs", "_length", "_max_consecutive", "_served", "_turns")
+    __slots__ = ("_jobs", "_length", "_max_consecutive", "_round", "_served", "_since", "_turns")
 
     def __init__(self, max_consecutive: int = MAX_CONSECUTIVE) -> None:
         """Start empty.
@@ -49,6 +65,8 @@ class FairQueue(Generic[T]):
         self._max_consecutive = max_consecutive
         self._jobs: dict[str, deque[T]] = {}  # no tenant without jobs: nothing grows with tenants long gone
         self._turns: deque[str] = deque()  # each tenant of _jobs once; its head has the turn
+        self._since: deque[int] = deque()  # beside _turns: the turns there had been when each began to wait
+        self._round = 0  # turns that ended
         self._served = 0  # jobs of the head in this turn
         self._length = 0
 
@@ -58,6 +76,7 @@ class FairQueue(Generic[T]):
         if jobs is None:
             self._jobs[tenant] = deque((job,))
             self._turns.append(tenant)
+            self._since.append(self._round)
         else:
             jobs.append(job)
         self._length += 1
@@ -76,11 +95,16 @@ class FairQueue(Generic[T]):
         if not jobs:
             del self._jobs[tenant]
             turns.popleft()
+            self._since.popleft()
+            self._round += 1
             self._served = 0
         else:
             self._served += 1
             if self._served >= self._max_consecutive:
                 turns.rotate(-1)
+                self._since.popleft()
+                self._round += 1
+                self._since.append(self._round)
                 self._served = 0
         return job
 
@@ -95,3 +119,13 @@ class FairQueue(Generic[T]):
     def waiting(self, tenant: str) -> int:
         """Return how many jobs of one tenant wait."""
         return len(self._jobs.get(tenant, ()))
+
+    def standings(self) -> dict[str, Standing]:
+        """Return where every tenant with waiting jobs stands; takes time with their number."""
+        served = self._served
+        found: dict[str, Standing] = {}
+        for tenant, since in zip(self._turns, self._since, strict=True):
+            rounds = 0 if served else self._round - since
+            found[tenant] = Standing(len(self._jobs[tenant]), rounds, served)
+            served = 0  # only the first has the turn
+        return found

@@ -146,6 +146,7 @@ class ParkReason(StrEnum):
     MISSING_ID = "missing_id"
     POISON = "poison"
     UNDELIVERABLE = "undeliverable"
+    LOCKED = "locked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ The body is the event's bytes, or the producer's raw bytes, unchanged.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ from consumer.core.delivery import (
     wrap_raw,
 )
 from consumer.core.errors import BadEvent
+from consumer.core.fields import as_text
 from consumer.core.model import Kind, ParkReason, RawMessage
 
+_PARKED_AT = "leveret-parked-at"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
 
 
@@ -84,7 +87,7 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
         note = {
             "id": str(h["leveret-entry"]),
             "detail": str(h["leveret-detail"]),
-            "parked_at": h["leveret-parked-at"] / 1000,
+            "parked_at": h[_PARKED_AT] / 1000,
             "ttl_s": h["leveret-ttl"] / 1000,
         }
     except (KeyError, TypeError, ValueError) as error:
@@ -92,6 +95,17 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
     if is_wrapped(raw):
         return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
     return ParkedEntry(reason=reason, body=raw.body, delivery=read_delivery(raw), **note)
+
+
+def parked_mark(entry: ParkedEntry) -> dict[str, object]:
+    """Write when an entry was parked, for the worker that takes its replay."""
+    return {_PARKED_AT: to_ms(entry.parked_at)}
+
+
+def parked_for_s(raw: RawMessage, now: float) -> float | None:
+    """Return how long an entry was parked, by its own message or its replay's; None: it does not say."""
+    at = raw.headers.get(_PARKED_AT)
+    return max(now - at / 1000, 0.0) if isinstance(at, int) else None
 
 
 def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
@@ -129,6 +143,11 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
     return shown if entry.raw is None else shown | _raw_fields(entry.raw)
 
 
+def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
+    """Return all there is of an entry, body included: a line of an archive or an export."""
+    return entry_as_dict(entry) | {"body_base64": base64.b64encode(entry.body).decode()}
+
+
 def rfc3339(at: float) -> str:
     """Write Unix seconds as RFC 3339 in UTC, with milliseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -164,7 +183,7 @@ def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
 def _raw_fields(raw: RawMessage) -> dict[str, object]:
     return {
         "event_id": raw.message_id,
-        "tenant": raw.headers.get("tenant"),
+        "tenant": as_text(raw.headers.get("tenant")),
         "type": raw.type or raw.routing_key,
         "exchange": raw.exchange,
         "routing_key": raw.routing_key,
@@ -181,6 +200,6 @@ def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
         "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
-        "leveret-parked-at": to_ms(note.at),
+        _PARKED_AT: to_ms(note.at),
         "leveret-ttl": to_ms(note.ttl_s),
     }

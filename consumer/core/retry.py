@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -181,6 +182,7 @@ def total_delay_s(policy: RetryPolicy) -> float:
     return math.fsum(planned_delays_s(policy))
 
 
+@lru_cache(4096)
 def max_age_s(policy: RetryPolicy) -> float:
     """Return the age at which a delivery ends: as set, else 24 h or 1.2 x the whole schedule if longer."""
     if policy.max_age_s is not None:

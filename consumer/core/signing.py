@@ -166,6 +166,11 @@ def format_secret(raw: bytes) -> str:
     return _HMAC_PREFIX + base64.b64encode(_check_length(raw, "as given")).decode()
 
 
+def format_private(key: Ed25519Key) -> str:
+    """Write *key* for its owner, as ``whsk_`` and base64 of seed and public half."""
+    return _PRIVATE_PREFIX + base64.b64encode(key.seed + key.public).decode()
+
+
 def format_public(key: Ed25519Key) -> str:
     """Write the public half of *key* for its receivers, as ``whpk_`` and base64."""
     return _PUBLIC_PREFIX + base64.b64encode(key.public).decode()
@@ -224,12 +229,13 @@ def verify(
     content = f"{lower[ID_HEADER]}.{timestamp}.".encode() + body
     entries = lower[SIGNATURE_HEADER].split(" ")
     # Every pair is compared, whatever the first ones say: the time tells nothing.
-    fits = [_fits(key, entries, content) for key in keys]
-    if True not in fits:
+    found = [fits(key, entries, content) for key in keys]
+    if True not in found:
         raise BadSignature(f"no entry of {SIGNATURE_HEADER} fits any key")
 
 
-def _fits(key: VerifyingKey, entries: Sequence[str], content: bytes) -> bool:
+def fits(key: VerifyingKey, entries: Sequence[str], content: bytes) -> bool:
+    """Say whether *key* made one of the *entries* of a signature list over *content*."""
     if isinstance(key, HmacKey):
         expected = key.entry(content).encode()
         return True in [hmac.compare_digest(expected, entry.encode()) for entry in entries]

@@ -24,7 +24,7 @@ class Subscription:
     name: str
     url: str
     events: Sequence[str]  #: AMQP topic patterns on the event type
-    keys: Sequence[SigningKey]  #: newest first; each signs every webhook
+    keys: Sequence[SigningKey]  #: newest first; each signs every webhook; none where it is locked
     retry: RetryPolicy
     breaker: BreakerPolicy
     on_status: Mapping[str, StatusRule] = field(default_factory=dict)  #: "404" or "5xx" -> rule
@@ -33,6 +33,7 @@ class Subscription:
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
     access: Access | None = None  #: its own TLS and OAuth2; None: nothing beyond the headers
     enabled: bool = True
+    locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
 
 
 def subscription_id(tenant: str, name: str) -> str:

@@ -77,35 +77,74 @@ class _Document:
 
 
 def parse_subscriptions(text: str, source: str, rules: SubscriptionRules) -> Parsed:
-    """Read and check a subscriptions file.
+    """Read and check one subscriptions file; see :func:`parse_files`."""
+    return parse_files([(source, text)], rules)
+
+
+def parse_files(files: Sequence[tuple[str, str]], rules: SubscriptionRules) -> Parsed:
+    """Read and check subscriptions files as if they were one.
 
     Args:
-        text: YAML, or JSON, which is YAML too.
-        source: Name of the file, for the messages.
+        files: Name, for the messages, and text of each: YAML, or JSON, which is YAML too.
         rules: What policies there are and where webhooks may go.
 
     Raises:
-        ConfigError: one line per problem, sorted by line: file, line, field, fault and remedy.
+        ConfigError: one line per problem, file by file and sorted by line: file, line, field, fault and
+            remedy.
+    """
+    documents = {source: _Document() for source, _ in files}
+    entries: dict[int, SubscriptionEntry] = {}
+    places: list[tuple[str, Path]] = []  # of each entry, whether it could be read or not
+    lines: dict[str, str] = {}
+    for source, text in files:
+        try:
+            for index, values in _entries(text, source, documents[source]):
+                path: Path = ("subscriptions", index)
+                entry = _checked(values, path, rules, documents[source])
+                if entry is not None:
+                    entries[len(places)] = entry
+                places.append((source, path))
+        except ConfigError as error:  # no YAML at all
+            lines[source] = str(error)
+    warnings: dict[str, list[Problem]] = {source: [] for source in documents}
+    for index, key, fault, is_warning in clashes(entries):
+        source, path = places[index]
+        found = Problem(documents[source].line((*path, key)), schema.dotted((*path, key)), fault)
+        (warnings[source] if is_warning else documents[source].problems).append(found)
+    faults = [
+        line
+        for source, document in documents.items()
+        for line in (lines.get(source), *(p.describe(source) for p in sorted(set(document.problems))))
+        if line is not None
+    ]
+    if faults:
+        raise ConfigError("\n".join(faults))
+    told = [problem.describe(source) for source, found in warnings.items() for problem in sorted(found)]
+    return Parsed(tuple(entries.values()), tuple(told))
+
+
+def parse_entry(values: Mapping[Hashable, object], rules: SubscriptionRules) -> SubscriptionEntry:
+    """Check one entry that stands in no file.
+
+    Raises:
+        ConfigError: one line per problem: field, fault and remedy.
     """
     document = _Document()
-    entries: dict[int, SubscriptionEntry] = {}
-    for index, values in _entries(text, source, document):
-        path: Path = ("subscriptions", index)
-        if not isinstance(values, dict):
-            document.complain(path, "must be a mapping with url and events")
-            continue
-        _check_against(rules, path, values, document)
-        entry = _read_entry(path, values, document)
-        if entry is not None:
-            entries[index] = entry
-    warnings: list[Problem] = []
-    for index, key, fault, is_warning in clashes(entries):
-        at: Path = ("subscriptions", index, key)
-        found = Problem(document.line(at), schema.dotted(at), fault)
-        (warnings if is_warning else document.problems).append(found)
-    if document.problems:
-        raise ConfigError("\n".join(problem.describe(source) for problem in sorted(set(document.problems))))
-    return Parsed(tuple(entries.values()), tuple(warning.describe(source) for warning in sorted(warnings)))
+    entry = _checked(values, (), rules, document)
+    if document.problems or entry is None:
+        faults = [f"{p.key + ': ' if p.key else ''}{p.text}" for p in dict.fromkeys(document.problems)]
+        raise ConfigError("\n".join(map(printable, faults)))
+    return entry
+
+
+def _checked(
+    values: object, path: Path, rules: SubscriptionRules, document: _Document
+) -> SubscriptionEntry | None:
+    if not isinstance(values, dict):
+        document.complain(path, "must be a mapping with url and events")
+        return None
+    _check_against(rules, path, values, document)
+    return _read_entry(path, values, document)
 
 
 def locate(text: str, source: str, faults: Iterable[tuple[Path, str]]) -> Sequence[str]:

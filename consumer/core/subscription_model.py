@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -22,7 +23,7 @@ from consumer.core.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.errors import ConfigError
 from consumer.core.match import check_pattern
 from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.schema import Section, as_value_error
+from consumer.core.schema import Section, as_value_error, is_secret, leaves
 from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.urls import Url, parse_url
@@ -36,16 +37,18 @@ HEADERS_MAX: Final = 32
 HEADER_VALUE_MAX: Final = 4_096
 """Longest value in characters. Source: FAULTS 28."""
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 """Source: RFC 9110, 5.6.2."""
-_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
-_OURS: Final = frozenset(
+HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+OUR_HEADERS: Final = frozenset(
     {
         *("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "user-agent"),
         *("connection", "keep-alive", "te", "trailer", "upgrade", "expect", "traceparent", "tracestate"),
     }
 )
 """Headers that we or the protocol set. Source: FAULTS 28; RFC 9110, 7.6.1."""
+OUR_PREFIXES: Final = ("webhook-", "proxy-")
+"""So do their names begin, too."""
 
 
 class RetryFields(Section):
@@ -261,12 +264,20 @@ class SubscriptionEntry(Section):
         return tuple(parse_secret(secret.get_secret_value()) for secret in self.secrets)
 
     def record(self) -> dict[str, object]:
-        """Return what differs from the defaults as JSON values; the name is always there.
+        """Return what differs from the defaults as JSON values, without secrets; the name is always there."""
+        dump = self.model_dump(exclude_defaults=True, exclude={"secrets"})
+        return {"tenant": self.tenant, "name": self.label, **json_values(dump, secrets=False)}
 
-        Signing secrets are left out, other secrets masked.
-        """
-        dump = self.model_dump(mode="json", exclude_defaults=True, exclude={"secrets"})
-        return {"tenant": self.tenant, "name": self.label, **dump}
+    def credentials(self) -> dict[str, str]:
+        """Return the secrets beside those that sign, by their place, such as ``auth.bearer``."""
+        found: dict[str, str] = {}
+        for path in CREDENTIALS:
+            value: object = self
+            for part in path:
+                value = getattr(value, part, None)
+            if isinstance(value, SecretStr):
+                found[".".join(path)] = value.get_secret_value()
+        return found
 
     def build(self, rules: SubscriptionRules) -> Subscription:
         """Return the subscription, with *rules* where the entry says nothing.
@@ -300,6 +311,31 @@ class SubscriptionEntry(Section):
         return Access(tls=tls, oauth2=None if oauth2 is None else oauth2.build())
 
 
+CREDENTIALS: Final = tuple(
+    path for path, each in leaves(SubscriptionEntry) if is_secret(each) and path != ("secrets",)
+)
+"""Places of the secrets beside those that sign."""
+
+
+def json_values(values: Mapping[str, object], *, secrets: bool) -> dict[str, object]:
+    """Return dumped values as JSON has them, secrets in clear or left out."""
+    return {
+        name: _plain(value, secrets=secrets)
+        for name, value in values.items()
+        if secrets or not isinstance(value, SecretStr)
+    }
+
+
+def _plain(value: object, *, secrets: bool) -> object:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return json_values(value, secrets=secrets)
+    if isinstance(value, tuple | list):
+        return [_plain(inner, secrets=secrets) for inner in value]
+    return value.value if isinstance(value, Enum) else value
+
+
 def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
     """Return why *url* may not be registered, or None; a name is judged again when it is resolved.
 
@@ -316,11 +352,11 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
 
 def _check_header(name: str, value: str) -> None:
     lower = name.lower()
-    if not _TOKEN.fullmatch(name):
+    if not HEADER_NAME.fullmatch(name):
         raise ValueError(f"{name[:40]!r} is no header name; use letters, digits and -")
-    if lower in _OURS or lower.startswith(("webhook-", "proxy-")):
+    if lower in OUR_HEADERS or lower.startswith(OUR_PREFIXES):
         raise ValueError(f"{name!r} is set by Leveret or by HTTP itself; remove it")
     if len(value) > HEADER_VALUE_MAX:
         raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters")
-    if not _VALUE.fullmatch(value):
+    if not HEADER_VALUE.fullmatch(value):
         raise ValueError(f"{name}: the value must be visible ASCII, without blanks at its ends and not empty")

@@ -5,43 +5,49 @@ Data flow: kept entries + entries of a file -> merge -> Merge (the next set, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from consumer.core.errors import ConfigError
+from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
-from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry
+from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry, SubscriptionRules, json_values
 
 
 class StoredEntry(SubscriptionEntry):
     """An entry as it is kept: always with secrets, and with what the daemon noted."""
 
-    secrets: Annotated[tuple[SecretStr, ...], Field(min_length=1, max_length=SECRETS_MAX)]
-    """Secrets, newest first; nothing is ever sent unsigned."""
+    secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
+    """Secrets, newest first; nothing is ever sent unsigned. None at all where they are locked."""
     disabled_reason: str | None = None
-    """Why the daemon disabled it; absent: it did not."""
+    """Why the daemon or an operator disabled it; absent: they did not, though a file may have."""
     disabled_at: str | None = None
-    """When it did so, RFC 3339."""
+    """When they did so, RFC 3339."""
+
+    locked: Annotated[str | None, Field(exclude=True)] = None
+    """Why its secrets cannot be decrypted; they are kept as they are until new ones are given. FAULTS 69."""
+
+    @model_validator(mode="after")
+    def _check_signable(self) -> StoredEntry:
+        if not self.secrets and self.locked is None:
+            raise ValueError("secrets: is empty; an entry that is kept has one at least")
+        return self
+
+    def build(self, rules: SubscriptionRules) -> Subscription:
+        """Return the subscription; one that is locked has no key, and says why.
+
+        Raises:
+            ConfigError: the retry policy is unknown or cannot be changed in this way.
+        """
+        return replace(super().build(rules), locked=self.locked)
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""
-        dump = self.model_dump(exclude_defaults=True)
-        return {"tenant": self.tenant, "name": self.label, **{key: _plain(dump[key]) for key in dump}}
-
-
-def _plain(value: object) -> object:
-    """Return a dumped value as JSON has it, secrets in clear."""
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(inner) for inner in value]
-    return value.value if isinstance(value, Enum) else value
+        dump = json_values(self.model_dump(exclude_defaults=True), secrets=True)
+        return {"tenant": self.tenant, "name": self.label, **dump}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +57,18 @@ class Merge:
     entries: Sequence[StoredEntry]
     added: Sequence[StoredEntry] = ()
     changed: Sequence[StoredEntry] = ()
+    replaced: Sequence[StoredEntry] = ()  #: what each of *changed* was before, in the same order
     unchanged: Sequence[StoredEntry] = ()
     removed: Sequence[StoredEntry] = ()
     generated: Sequence[StoredEntry] = ()  #: those whose secret was made now: to be shown, once
-    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled by the daemon before
+    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled since by another
 
 
 @dataclass(slots=True)
 class _Steps:
     added: list[StoredEntry] = field(default_factory=list)
     changed: list[StoredEntry] = field(default_factory=list)
+    replaced: list[StoredEntry] = field(default_factory=list)
     unchanged: list[StoredEntry] = field(default_factory=list)
     generated: list[StoredEntry] = field(default_factory=list)
     still_disabled: list[StoredEntry] = field(default_factory=list)
@@ -76,15 +84,15 @@ def merge(
 ) -> Merge:
     """Return *kept* with *wanted* in it.
 
-    An entry without secrets keeps those that it had. What the daemon disabled (after a 410, say) stays so
-    while its URL is the same, however often the file is applied.
+    An entry without secrets keeps those that it had. What the daemon disabled (after a 410, say), or an
+    operator by hand, stays so while its URL is the same, however often the file is applied.
 
     Args:
         kept: What is there now.
         wanted: The entries of a file.
         make_secret: Returns a new ``whsec_`` secret.
         prune: Remove what *wanted* does not name.
-        enable: Enable again what the daemon had disabled.
+        enable: Enable again what was disabled by the daemon or by hand.
 
     Raises:
         ConfigError: an entry of *wanted* cannot stand beside one that stays; one line per clash.
@@ -94,11 +102,12 @@ def merge(
     steps = _Steps()
     for entry in wanted:
         after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
-    _refuse_clashes(tuple(after.values()))
+    refuse_clashes(tuple(after.values()))
     return Merge(
         entries=tuple(after.values()),
         added=steps.added,
         changed=steps.changed,
+        replaced=steps.replaced,
         unchanged=steps.unchanged,
         removed=[entry for entry in kept if entry.id not in after],
         generated=steps.generated,
@@ -115,11 +124,15 @@ def _place(
     enable: bool,
 ) -> StoredEntry:
     own = entry.secrets or (old.secrets if old is not None else ())
-    notes: dict[str, object] = {"secrets": own or (SecretStr(make_secret()),), "name": entry.label}
+    notes: dict[str, object] = {"name": entry.label}
+    if old is not None and old.locked is not None and not own:
+        notes |= {"secrets": (), "locked": old.locked}
+    else:
+        notes["secrets"] = own or (SecretStr(make_secret()),)
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
-    if not own:
+    if not own and new.locked is None:
         steps.generated.append(new)
     if entry.enabled and new.disabled_reason is not None:
         steps.still_disabled.append(new)
@@ -129,10 +142,16 @@ def _place(
         steps.unchanged.append(new)
     else:
         steps.changed.append(new)
+        steps.replaced.append(old)
     return new
 
 
-def _refuse_clashes(entries: Sequence[StoredEntry]) -> None:
+def refuse_clashes(entries: Sequence[StoredEntry]) -> None:
+    """Check that *entries* can stand beside each other.
+
+    Raises:
+        ConfigError: they cannot; one line per clash.
+    """
     numbered = dict(enumerate(entries))
     faults = [
         f"{numbered[index].tenant}/{numbered[index].label}: {key}: {fault}"

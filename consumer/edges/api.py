@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -13,15 +13,22 @@ from metrics.server import exposition
 class HealthServer:
     """Answers on the address that LEVERET_LISTEN names."""
 
-    def __init__(self, registry: CollectorRegistry, unready: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        unready: Callable[[], str | None],
+        notes: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         """Bind to what is shown.
 
         Args:
             registry: The metrics.
             unready: Says why the daemon is not ready, or None.
+            notes: Says what is wrong and stops nothing, one line each.
         """
         self._registry = registry
         self._unready = unready
+        self._notes = notes
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -51,7 +58,7 @@ class HealthServer:
     async def _readyz(self, _request: web.Request) -> web.Response:
         reason = self._unready()
         if reason is None:
-            return web.Response(text="ready\n")
+            return web.Response(text="".join(f"{line}\n" for line in ("ready", *self._notes())))
         return web.Response(status=503, text=f"not ready: {reason}\n")
 
     async def _metrics(self, request: web.Request) -> web.Response:

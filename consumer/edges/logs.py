@@ -141,7 +141,10 @@ def _line_logger(lowest: str) -> type[structlog.BoundLoggerBase]:
             return lambda _self, _event, **_fields: None
 
         def log(self: structlog.BoundLoggerBase, event: str, **fields: object) -> None:
-            getattr(self._logger, level)(_render(level, {**self._context, **fields, "event": event}))
+            fields["event"] = event
+            if self._context:
+                fields = {**self._context, **fields}
+            getattr(self._logger, level)(_render(level, fields))
 
         return log
 

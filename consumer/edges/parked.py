@@ -1,7 +1,8 @@
-"""Look through the parked queue and replay entries, over AMQP alone.
+"""Look through the parked queue, replay entries and purge old ones, over AMQP alone.
 
 Entries are taken without an ack and given back when the channel closes, so looking changes nothing but
-their delivery count. An entry leaves the queue only after the broker has confirmed its replay.
+their delivery count. An entry leaves the queue only after the broker has confirmed its replay, or after the
+archive has it on disk.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from pamqp.commands import Basic
 from consumer.core.delivery import UnknownVersion, headers_of
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import RawMessage
-from consumer.core.parked import ParkedEntry, read_entry
+from consumer.core.parked import ParkedEntry, entry_as_record, parked_mark, read_entry
 from consumer.core.replay import replayed_delivery, replayed_headers
+from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.publisher import publish_on
 from consumer.edges.broker.windows import raw_message
-from consumer.ports import Publication
+from consumer.ports import Archive, Publication
 from topology.names import Names
 
 
@@ -37,6 +38,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message of the parked queue that is no entry this release can read; it stays where it is."""
+
+    message: RawMessage
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """An entry that stays parked because it cannot be sent from here."""
 
@@ -44,18 +53,58 @@ class Skipped:
     reason: str  #: what to do instead
 
 
-async def browse(connection: AbstractConnection, names: Names) -> AsyncIterator[ParkedEntry]:
+async def browse(
+    connection: AbstractConnection, names: Names, unreadable: list[Unreadable] | None = None
+) -> AsyncIterator[ParkedEntry]:
     """Yield every readable entry of the parked queue, oldest first; all go back at the end.
+
+    Args:
+        connection: To the broker.
+        names: Of our queues.
+        unreadable: Takes what cannot be read; None: it is passed over.
 
     Raises:
         BrokerUnavailable: the broker or the queue is not there.
     """
     channel = await _opened(connection)
     try:
-        async for found in _entries(channel, names):
-            yield found.entry
+        async for found in _messages(channel, names):
+            if isinstance(found, Found):
+                yield found.entry
+            elif unreadable is not None:
+                unreadable.append(found)
     finally:
         await channel.close()
+
+
+async def purge(
+    connection: AbstractConnection,
+    names: Names,
+    wanted: Callable[[ParkedEntry], bool],
+    archive: Archive,
+) -> AsyncIterator[ParkedEntry]:
+    """Move every wanted entry into *archive*, and yield it once it is there and has left the queue.
+
+    Raises:
+        BrokerUnavailable: the broker is not there; the entry may be parked still, and is archived too.
+        OSError: the disk did not take an entry, which stays parked.
+    """
+    channel = await _opened(connection)
+    try:
+        async for found in _messages(channel, names):
+            if not isinstance(found, Found) or not wanted(found.entry):
+                continue
+            await archive.append(entry_as_record(found.entry))
+            try:
+                await channel.basic_ack(found.tag)
+            except CONNECTION_ERRORS as error:
+                raise BrokerUnavailable(
+                    f"{found.entry.id} was archived but may still be parked: {error or type(error).__name__}"
+                ) from None
+            yield found.entry
+    finally:
+        with suppress(*CONNECTION_ERRORS):
+            await channel.close()
 
 
 async def replay(
@@ -68,10 +117,10 @@ async def replay(
     Raises:
         BrokerUnavailable: the broker is not there, or did not take an entry, which then stays parked.
     """
-    reading, writing = await _opened(connection), await _opened(connection)
+    reading, writing = await _opened(connection), Confirms(await _opened(connection))
     try:
-        async for found in _entries(reading, names):
-            if not wanted(found.entry):
+        async for found in _messages(reading, names):
+            if not isinstance(found, Found) or not wanted(found.entry):
                 continue
             again = _publication(found.entry, names)
             if isinstance(again, Skipped):
@@ -83,13 +132,13 @@ async def replay(
         with suppress(*CONNECTION_ERRORS):
             await reading.close()
         with suppress(*CONNECTION_ERRORS):
-            await writing.close()
+            await writing.channel.close()
 
 
-async def _moved(found: Found, again: Publication, reading: Channel, writing: Channel) -> None:
+async def _moved(found: Found, again: Publication, reading: Channel, writing: Confirms) -> None:
     """Publish an entry once more and, once that is confirmed, take it out of the queue."""
     try:
-        await publish_on(writing, again, again.message_id or uuid.uuid4().hex)
+        await writing.publish(again, again.message_id or uuid.uuid4().hex)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(
             f"{found.entry.id} was not replayed and stays parked: {error or type(error).__name__}"
@@ -109,7 +158,7 @@ async def _opened(connection: AbstractConnection) -> Channel:
         raise BrokerUnavailable(f"no channel to the broker: {error}") from None
 
 
-async def _entries(channel: Channel, names: Names) -> AsyncIterator[Found]:
+async def _messages(channel: Channel, names: Names) -> AsyncIterator[Found | Unreadable]:
     """Take as many messages as there were at the start; what is parked meanwhile waits for the next look."""
     try:
         left = (await channel.queue_declare(names.parked, passive=True)).message_count or 0
@@ -118,9 +167,11 @@ async def _entries(channel: Channel, names: Names) -> AsyncIterator[Found]:
             if isinstance(message.delivery, Basic.GetEmpty):
                 return
             left -= 1
+            raw = raw_message(message, names.parked)
             try:
-                entry = read_entry(raw_message(message, names.parked))
-            except (BadEvent, UnknownVersion):
+                entry = read_entry(raw)
+            except (BadEvent, UnknownVersion, ValueError, OverflowError, TypeError) as error:
+                yield Unreadable(raw, str(error) or type(error).__name__)
                 continue
             yield Found(entry, message.delivery_tag or 0)
     except CONNECTION_ERRORS as error:
@@ -134,7 +185,7 @@ def _publication(entry: ParkedEntry, names: Names) -> Publication | Skipped:
             exchange=names.due,
             routing_key=names.direct_key(names.replay),
             body=entry.body,
-            headers=headers_of(delivery),
+            headers=headers_of(delivery) | parked_mark(entry),
             content_type=delivery.event.content_type,
         )
     raw = entry.raw

@@ -46,11 +46,13 @@ class SystemClock:
 
 
 class FileArchive:
-    """Appends expired parked entries to one JSON-lines file per month."""
+    """Appends parked entries whose time is over to one JSON-lines file per month."""
 
-    def __init__(self, folder: Path, clock: SystemClock) -> None:
+    def __init__(self, folder: Path, clock: SystemClock, stem: str = "expired") -> None:
+        """Bind to a folder; *stem* is what the names of the files begin with."""
         self._folder = folder
         self._clock = clock
+        self._stem = stem
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Write and sync one line, off the event loop.
@@ -63,7 +65,7 @@ class FileArchive:
     def _write(self, line: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         month = time.strftime("%Y-%m", time.gmtime(self._clock.now()))
-        path = self._folder / f"expired-{month}.jsonl"
+        path = self._folder / f"{self._stem}-{month}.jsonl"
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)  # another worker may share the folder; closing unlocks

@@ -125,7 +125,8 @@ class Attempts:
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
         verdict = self._decide(message, subscription, outcome, now)
-        world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict))
+        previous = message.attempts[-1] if message.attempts else None
+        world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
         return Result(subscription, None if isinstance(verdict, Defer) else attempt, verdict, now)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:

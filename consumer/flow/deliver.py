@@ -22,6 +22,7 @@ from consumer.core.delivery import (
 )
 from consumer.core.errors import BadEvent
 from consumer.core.model import ParkReason, RawMessage
+from consumer.core.parked import parked_for_s
 from consumer.core.retry import deadline
 from consumer.core.subscription import Subscription
 from consumer.flow.endpoints import Endpoints
@@ -118,6 +119,8 @@ class Deliverer:
             elif subscription is not None:
                 subscriptions.append(subscription)
         await asyncio.gather(*ends)
+        if job.source is Source.REPLAY:
+            self._world.observe.replayed(message.event.tenant, parked_for_s(raw, now))
         if subscriptions:
             self._world.observe.tenant_job(message.event.tenant)
             await self._fan_out.run(job, message, subscriptions)
@@ -135,6 +138,8 @@ class Deliverer:
         single = replace(message, targets=(target,))
         if not subscription.enabled:
             return self._outbox.park_delivery(single, ParkReason.DISABLED, "the subscription is disabled")
+        if subscription.locked is not None:
+            return self._outbox.park_delivery(single, ParkReason.LOCKED, subscription.locked)
         if now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
             return self._outbox.park_delivery(single, ParkReason.EXPIRED, age_text(message, now))
         return None

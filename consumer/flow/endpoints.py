@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +21,8 @@ from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.observe import Observer
-from consumer.flow.world import Bounds
+from consumer.flow.world import Bounds, Unrecorded
+from consumer.ports import Recorder
 
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
@@ -46,12 +47,11 @@ class Wait(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """Not now; no attempt is spent."""
 
     defer: Defer
-    reason: str  #: breaker | paced | slow | saturated
+    reason: str  #: breaker | paced | slow | saturated | locked
 
 
 Admission: TypeAlias = Send | Wait | Hold
@@ -67,6 +67,7 @@ class Endpoint:
         self.backlog = EndpointClock()  #: spreads what is put off over the endpoint's own speed
         self.in_flight = 0
         self.latency_s = FIRST_LATENCY_S
+        self._silent_since: float | None = None  #: Unix seconds; requests are out, and none has ended since
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._slow = 0
         self._line: deque[tuple[asyncio.Future[bool], float]] = (
@@ -104,6 +105,8 @@ class Endpoint:
             reserved: It comes back at the time that this endpoint's clock gave it.
         """
         policy = self.subscription.breaker
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             full = self.in_flight >= self.subscription.concurrency
             if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
@@ -111,21 +114,21 @@ class Endpoint:
             self.breaker, probe = breaker.admit(self.breaker, now, policy)
             if not probe:
                 return self._held_by_breaker(now)
-            self.in_flight += 1
+            self._take_slot(now)
             return Send(self.breaker.epoch)
         if not clock.ready(self.pace, now, reserved=reserved):
             self.pace, at = clock.reserve(self.pace, now)
             return Hold(Defer(at), "paced")
-        if fresh and self.is_slow:
+        if fresh and (self.is_slow or self._silent_s(now) >= self._bounds.quick_latency_s):
             return self._put_off(now, now, "slow")
         admission: Send | Wait = Send(self.breaker.epoch)
         if self.in_flight >= self.subscription.concurrency:
-            expected_s = (len(self._line) + 1) * self._interval_s()
+            expected_s = (len(self._line) + 1) * self._interval_s(now)
             if expected_s > self._bounds.quick_wait_s:
                 return self._put_off(now, now + expected_s, "saturated")
             admission = Wait(self.breaker.epoch)
         else:
-            self.in_flight += 1
+            self._take_slot(now)
         if self.pace.spacing_s and not reserved:
             self.pace, _ = clock.reserve(self.pace, now)
         return admission
@@ -137,6 +140,8 @@ class Endpoint:
             epoch: Of the breaker when it was admitted.
             now: Unix seconds.
         """
+        if self.subscription.locked is not None:
+            return Hold(Defer(now), "locked")
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
         if now < self.pace.held_until:
@@ -151,7 +156,7 @@ class Endpoint:
             False without a slot: the slots are held for longer than the latency let expect.
         """
         if self.in_flight < self.subscription.concurrency and not self._line:
-            self.in_flight += 1
+            self._take_slot(None)
             return True
         loop = self._loop
         turn: asyncio.Future[bool] = loop.create_future()
@@ -195,6 +200,7 @@ class Endpoint:
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
         """Take in what an attempt showed; return what it did to the breaker."""
         self._learn_latency(outcome.duration_s)
+        self._silent_since = now
         state = self.breaker
         untroubled = isinstance(state, Closed) and not state.failures and not self.pace.slow_s
         if untroubled and is_success(outcome):
@@ -222,8 +228,19 @@ class Endpoint:
         self._recent.append(slow)
         self._slow += slow
 
-    def _interval_s(self) -> float:
-        return clock.saturation_interval_s(self.latency_s, self.subscription.concurrency)
+    def _take_slot(self, now: float | None) -> None:
+        if not self.in_flight:
+            self._silent_since = now
+        self.in_flight += 1
+
+    def _silent_s(self, now: float) -> float:
+        """Return for how long requests have been out of which none has ended; each takes at least that."""
+        since = self._silent_since
+        return now - since if since is not None and self.in_flight else 0.0
+
+    def _interval_s(self, now: float) -> float:
+        latency_s = max(self.latency_s, self._silent_s(now))
+        return clock.saturation_interval_s(latency_s, self.subscription.concurrency)
 
     def _speed_up(self, now: float) -> None:
         """A success during the slow start: what is fresh need not stand behind what was reserved slowly."""
@@ -232,29 +249,33 @@ class Endpoint:
         self.pace = replace(faster, next_at=min(faster.next_at, earliest))
 
     def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
-        return self._spread(now, earliest, self._interval_s(), reason)
+        return self._spread(now, earliest, self._interval_s(now), reason)
 
     def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
         """Give out times from *earliest* on, *interval_s* apart."""
-        tail = max(self.backlog.next_at, earliest)
-        self.backlog = replace(self.backlog, next_at=tail, interval_s=interval_s)
-        self.backlog, at = clock.reserve(self.backlog, now)
+        self.backlog, at = clock.spread(self.backlog, now, earliest, interval_s)
         return Hold(Defer(at), reason)
 
     def _held_by_breaker(self, now: float) -> Hold:
         until = self.breaker.until if isinstance(self.breaker, Open) else now + PROBE_PAUSE_S
-        return self._spread(
-            now, max(until, self.pace.held_until), max(self._interval_s(), HELD_INTERVAL_S), "breaker"
-        )
+        interval_s = max(self._interval_s(now), HELD_INTERVAL_S)
+        return self._spread(now, max(until, self.pace.held_until), interval_s, "breaker")
 
 
 class Endpoints:
     """Every endpoint that this worker has met, by subscription."""
 
-    def __init__(self, bounds: Bounds, observe: Observer, sample: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        observe: Observer,
+        sample: Callable[[], float],
+        record: Recorder | None = None,
+    ) -> None:
         self._bounds = bounds
         self._observe = observe
         self._sample = sample
+        self._record = Unrecorded() if record is None else record
         self._known: dict[str, Endpoint] = {}
 
     def of(self, subscription: Subscription) -> Endpoint:
@@ -269,6 +290,7 @@ class Endpoints:
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
         self._observe.series.breakers.labels(started.state).inc()
+        self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
 
     def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
@@ -299,3 +321,4 @@ class Endpoints:
         known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
         if known and endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+            self._record.endpoint(endpoint.subscription, endpoint.state, epoch=endpoint.breaker.epoch)

@@ -24,6 +24,7 @@ from consumer.flow.outbox import Addressed, Outbox
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 
+AT_ONCE = ("slow", "locked")  #: what is put off for these reasons takes no rung
 HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker
 
 
@@ -107,7 +108,7 @@ class FanOut:
             exact=False,
             reserved=hold.reason == "paced",
         )
-        return self._outbox.stored(deferred, direct=hold.reason == "slow")
+        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE)
 
     async def _settle(self, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store everything that is still owed; returns once the broker has confirmed all of it."""
@@ -123,9 +124,9 @@ class FanOut:
             attempts = (*message.attempts, result.attempt)
             after = replace(after, attempts=attempts, attempts_made=message.attempts_made + 1)
         match result.verdict:
-            case Delivered(disables=True):
-                return self._registry.disable(result.subscription, "webhook-delivery: disable")
-            case Delivered():
+            case Delivered(disables=disables):
+                if disables:
+                    self._registry.disable(result.subscription, "webhook-delivery: disable")
                 return None
             case Retry(wait_s=wait_s, exact=exact):
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
@@ -141,7 +142,7 @@ class FanOut:
 
     async def _park(self, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
         if park.disables:
-            await self._registry.disable(subscription, park.detail)
+            self._registry.disable(subscription, park.detail)
         await self._outbox.park_delivery(message, park.reason, park.detail)
 
 

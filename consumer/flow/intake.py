@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from consumer.core.fairness import FairQueue
+from consumer.core.fairness import FairQueue, Standing
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -100,6 +100,7 @@ class Intake:
         self._queues: tuple[FairQueue[Job], ...] = tuple(FairQueue() for _ in SHARES)
         self._share_of = {source: i for i, sources in enumerate(SHARES) for source in sources}
         self._turn = 0
+        self._queued = 0  #: jobs in all queues
         self._starting = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[Job, Callable[[], None]] = {}
@@ -123,7 +124,8 @@ class Intake:
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""
         while (
-            not self._paused
+            self._queued
+            and not self._paused
             and self.slots.free - self._starting > 0
             and len(self._tasks) < self._most_jobs
             and self._world.publisher.pressed() is None
@@ -151,12 +153,21 @@ class Intake:
 
     def unstarted(self) -> int:
         """Messages in hand that no job works on."""
-        return sum(map(len, self._queues)) + len(self._held)
+        return self._queued + len(self._held)
 
     def by_source(self) -> dict[str, int]:
         """Unstarted messages by share, for the gauge."""
         counts = {"/".join(sorted(s)): len(q) for s, q in zip(SHARES, self._queues, strict=True)}
         return counts | {"held": len(self._held)}
+
+    def standings(self) -> dict[str, Standing]:
+        """Where every tenant stands that waits for its turn, over all shares."""
+        found: dict[str, Standing] = {}
+        for queue in self._queues:
+            for tenant, standing in queue.standings().items():
+                name = tenant or self._world.decode.default_tenant or ""
+                found[name] = standing.beside(found[name]) if name in found else standing
+        return found
 
     def pause(self) -> None:
         """Start nothing more."""
@@ -175,6 +186,7 @@ class Intake:
         self._held.clear()
         for queue in self._queues:
             jobs += queue.drain()
+        self._queued = 0
         for job in jobs:
             await job.incoming.ticket.requeue()
         return len(jobs)
@@ -187,6 +199,7 @@ class Intake:
             for job in queue.drain():
                 if job.incoming.ticket.alive():
                     queue.push(job.tenant, job)
+        self._queued = sum(map(len, self._queues))
 
     async def idle(self) -> None:
         """Return once no job runs."""
@@ -210,6 +223,7 @@ class Intake:
 
     def _push(self, job: Job) -> None:
         self._queues[self._share_of[job.source]].push(job.tenant, job)
+        self._queued += 1
 
     def _next(self) -> Job | None:
         for _ in self._queues:
@@ -217,6 +231,7 @@ class Intake:
             self._turn = (self._turn + 1) % len(self._queues)
             while queue:
                 job = queue.pop()
+                self._queued -= 1
                 if job.incoming.ticket.alive():
                     return job
         return None

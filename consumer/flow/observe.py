@@ -5,10 +5,12 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import structlog
 
+from consumer.core.fairness import Standing
 from consumer.core.model import (
     Attempt,
     Defer,
@@ -24,7 +26,8 @@ from consumer.core.model import (
 )
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
-from metrics.series import Series, Tally, attempt_label
+from consumer.flow.tenants import Tenants
+from metrics.series import MAX_ATTEMPT_LABEL, Series, Tally, attempt_label, code_label
 
 
 class Attempted(NamedTuple):
@@ -35,6 +38,7 @@ class Attempted(NamedTuple):
     attempt: Attempt
     outcome: Outcome
     verdict: Verdict
+    previous: Attempt | None = None  #: of the same delivery
 
 
 class Observer:
@@ -46,7 +50,10 @@ class Observer:
     def __init__(self, series: Series, log: Any = None) -> None:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
+        _begin_at_zero(series)
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
+        series.store_up.set(1)
+        self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -54,7 +61,10 @@ class Observer:
             for name in ("delivered", "retry", "defer", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
-        self._tenant_jobs: dict[str, Tally] = {}
+        self._deferrals: dict[str, Tally] = {}
+        self._delivery = series.delivery
+        self._tenants = Tenants(series)
+        self._tenant_jobs = self._tenants.jobs
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
@@ -68,11 +78,9 @@ class Observer:
         """Count one started job of a tenant."""
         tally = self._tenant_jobs.get(tenant)
         if tally is None:
-            label = self.series.tenant_label(tenant)
-            tally = self._tenant_jobs.get(label)
-            if tally is None:
-                tally = self._tenant_jobs[label] = self.series.tally(self.series.tenant_jobs.labels(label))
-        tally.inc()
+            self._tenants.job(tenant)
+        else:
+            tally.inc()
 
     def event_unrouted(self, event: Event) -> None:
         """No enabled subscription wants it: counted, not parked."""
@@ -97,6 +105,8 @@ class Observer:
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
         self._duration[name].observe(attempt.duration_s)
+        if done.previous is not None:
+            self.series.attempt_gap.observe(attempt.at - done.previous.at - done.previous.duration_s)
         fields: dict[str, Any] = {
             "event_id": done.event.id,
             "subscription_id": done.subscription.id,
@@ -111,20 +121,17 @@ class Observer:
         }
         if name == "delivered":
             self._delivered.inc()
+            self._delivery.observe(attempt.at + attempt.duration_s - done.event.arrived_at)
             if attempt.number == 1:
                 self._first_ok.inc()
             else:
                 self.series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
             self.log.info("delivery.attempted", **fields)
             return
-        label = attempt_label(attempt.number)
         if isinstance(done.verdict, Defer):  # our own proxy failed: no attempt of the endpoint's
             self.series.deferrals.labels("proxy").inc()
         else:
-            self.series.attempts_by_number.labels(label, "failed").inc()
-        if isinstance(done.verdict, Retry):
-            self.series.retries.labels(label).inc()
-            self.series.retry_wait.observe(wait_s)
+            self._count_failure(done, wait_s)
         fields |= {
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
             "retryable": isinstance(done.verdict, Retry | Defer),
@@ -133,9 +140,20 @@ class Observer:
         }
         self.log.warning("delivery.attempted", **fields)
 
+    def _count_failure(self, done: Attempted, wait_s: float) -> None:
+        series, outcome, label = self.series, done.outcome, attempt_label(done.attempt.number)
+        series.attempts_by_number.labels(label, "failed").inc()
+        series.failures.labels(code_label(outcome.kind.value, outcome.status)).inc()
+        if isinstance(done.verdict, Retry):
+            series.retries.labels(label).inc()
+            series.retry_wait.observe(wait_s)
+
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
         """A target may not be sent now; no attempt is spent."""
-        self.series.deferrals.labels(reason).inc()
+        tally = self._deferrals.get(reason)
+        if tally is None:
+            tally = self._deferrals[reason] = self.series.tally(self.series.deferrals.labels(reason))
+        tally.inc()
         self.log.debug(
             "delivery.deferred",
             event_id=event.id,
@@ -146,23 +164,42 @@ class Observer:
 
     # ends
 
-    def parked(self, reason: ParkReason, detail: str, **ids: object) -> None:
-        """Something was parked (confirmed)."""
+    def parked(self, reason: ParkReason, detail: str, *, last: Attempt | None = None, **ids: object) -> None:
+        """Something was parked (confirmed).
+
+        Args:
+            reason: Why.
+            detail: In words.
+            last: The last attempt that is remembered, of a delivery.
+            ids: What it was; ``subscription_id`` and ``tenant`` of a delivery.
+        """
         self.series.parked.labels(reason.value).inc()
         if "subscription_id" in ids:
+            code = "none" if last is None else code_label(last.kind.value, last.status)
             self.series.deliveries.labels("parked").inc()
+            self.series.parked_by_code.labels(code).inc()
+            self._tenants.parked(str(ids.get("tenant")))
+            ids["last_failure_code"] = code
         else:
             self.series.events.labels("bad").inc()
         self.log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
+
+    def replayed(self, tenant: str, age_s: float | None) -> None:
+        """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
+        self._tenants.replayed(tenant)
+        if age_s is not None:
+            self.series.parked_age.labels("replayed").observe(age_s)
 
     def cancelled(self, event: Event, target: str, reason: str) -> None:
         """Nothing is owed any more."""
         self.series.deliveries.labels("cancelled").inc()
         self.log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
 
-    def entry_expired(self, entry: dict[str, object]) -> None:
-        """A parked entry reached its TTL and was archived."""
+    def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
+        """A parked entry reached its TTL and was archived, *age_s* after it was parked."""
         self.series.deliveries.labels("archived").inc()
+        if age_s is not None:
+            self.series.parked_age.labels("archived").observe(age_s)
         self.log.warning(
             "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
         )
@@ -191,6 +228,30 @@ class Observer:
 
     # the daemon
 
+    def tenants_known(self, tenants: Iterable[str]) -> None:
+        """These have subscriptions: their series begin at 0, not with the first event."""
+        self._tenants.know(tenants)
+
+    def looked(self, standings: Mapping[str, Standing], now: float, *, ready: bool) -> None:
+        """Bring the gauges up to date that follow what the worker holds."""
+        self._tenants.look(standings, now)
+        self.series.ready.set(ready)
+
+    def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
+        """The queues were looked at, at *now*; no *totals* when they could not be: none beat old ones."""
+        if not totals:
+            self.series.queue_messages.clear()
+            return
+        for label, total in totals.items():
+            self.series.queue_messages.labels(label).set(total)
+        if totals.get("parked") == 0:
+            self.series.parked_empty.set(int(now))
+
+    def broker_unreachable(self, connection: str, error: Exception) -> None:
+        """No broker of the list took the connection."""
+        self.series.connect_failures.labels(connection).inc()
+        self.log.warning("broker.unreachable", connection=connection, detail=str(error))
+
     def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
         """A publish was not confirmed; it is tried again after *wait_s*, the source stays unacked."""
         name = type(error).__name__
@@ -208,23 +269,49 @@ class Observer:
         else:
             self.log.warning("pressure.began", reason=reason)
 
-    def reloaded(self, enabled: int, disabled: int) -> None:
+    def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """The subscriptions in memory are those of the store."""
         self.series.reloads.labels("ok").inc()
         self.series.subscriptions.labels("true").set(enabled)
         self.series.subscriptions.labels("false").set(disabled)
-        self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled)
+        self.series.locked.set(locked)
+        self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled, locked=locked)
 
-    def reload_failed(self, error: Exception, *, repeated: bool = False) -> None:
-        """The store could not be read or written; delivery goes on with what is in memory.
+    def subscription_locked(self, subscription: Subscription) -> None:
+        """Its secrets cannot be decrypted; nothing is sent to it."""
+        self.log.error(
+            "subscription.locked",
+            tenant=subscription.tenant,
+            subscription_id=subscription.id,
+            detail=subscription.locked,
+        )
+
+    def reload_failed(self, error: Exception) -> None:
+        """The subscriptions could not be loaded; delivery goes on with what is in memory."""
+        self.series.reloads.labels("failed").inc()
+        self.store_failed("read", error)
+
+    def store_failed(self, step: str, error: Exception) -> None:
+        """The store is away, or what it holds is wrong; the same fault is logged once.
 
         Args:
+            step: ``read`` or ``write``.
             error: What is wrong.
-            repeated: The look before found the same, and it is logged already.
         """
-        self.series.reloads.labels("failed").inc()
-        if not repeated:
-            self.log.error("subscriptions.reload_failed", detail=str(error))
+        self.series.store_up.set(0)
+        if self.store_faults.get(step) != str(error):
+            self.store_faults[step] = str(error)
+            self.log.error("store.failed", step=step, detail=str(error))
+
+    def store_worked(self, step: str) -> None:
+        """The store could be read (or written), perhaps again."""
+        if self.store_faults.pop(step, None) is not None:
+            self.log.info("store.recovered", step=step)
+            self.series.store_up.set(0 if self.store_faults else 1)
+
+    def records_dropped(self, count: int) -> None:
+        """Lines of the index of parked entries were given up: the store has been away for long."""
+        self.series.records_dropped.inc(count)
 
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""
@@ -237,6 +324,31 @@ class Observer:
     def warned(self, event: str, **fields: object) -> None:
         """Log what an operator should look at."""
         self.log.warning(event, **fields)
+
+
+def _begin_at_zero(series: Series) -> None:
+    """Make the series of closed sets: a rate over one that is not there yet misses what it begins with."""
+    for reason in ParkReason:
+        series.parked.labels(reason.value)
+    for number in range(1, MAX_ATTEMPT_LABEL + 1):
+        series.retries.labels(attempt_label(number))
+        for result in ("delivered", "failed"):
+            series.attempts_by_number.labels(attempt_label(number), result)
+    for state in ("closed", "open", "probing"):
+        series.breakers.labels(state)
+    for way in ("replayed", "archived"):
+        series.parked_age.labels(way)
+    for counter, values in (
+        (series.events, "matched unrouted bad inbox suspect"),
+        (series.deliveries, "delivered parked cancelled archived"),
+        (series.deferrals, "breaker locked paced proxy saturated slow"),
+        (series.publish_failures, "unroutable refused unavailable"),
+        (series.reconnects, "consume publish"),
+        (series.connect_failures, "consume publish"),
+        (series.reloads, "ok failed"),
+    ):
+        for value in values.split():
+            counter.labels(value)
 
 
 def _verdict_name(verdict: Verdict) -> tuple[str, float]:

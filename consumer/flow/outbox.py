@@ -6,14 +6,14 @@ Confirm first, ack after: a source message is acked only once everything here ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.errors import BrokerUnavailable, Refused
 from consumer.core.model import Event, ParkReason, RawMessage
-from consumer.core.parked import ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.flow.world import World
 from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
@@ -137,9 +137,11 @@ class Outbox:
         event = message.event
         headers = delivery_entry_headers(message, note)
         await self._to_parked(self._entry(event, headers, note), note, give_up)
+        self._world.record.parked(_recorded(headers, note, message))
         self._world.observe.parked(
             reason,
             note.detail,
+            last=message.attempts[-1] if message.attempts else None,
             event_id=event.id,
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),
@@ -155,7 +157,9 @@ class Outbox:
             BrokerUnavailable: *give_up* said so.
         """
         note = self._note(reason, detail)
-        await self._to_parked(self._entry(raw, raw_entry_headers(raw, note), note), note, give_up)
+        headers = raw_entry_headers(raw, note)
+        await self._to_parked(self._entry(raw, headers, note), note, give_up)
+        self._world.record.parked(_recorded(headers, note, raw))
         self._world.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
 
     def _entry(self, of: Event | RawMessage, headers: dict[str, object], note: ParkNote) -> Publication:
@@ -187,6 +191,20 @@ class Outbox:
         return ParkNote(
             reason=reason, detail=detail, at=self._world.clock.now(), ttl_s=self._world.bounds.parked_ttl_s
         )
+
+
+def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage | RawMessage) -> ParkedEntry:
+    """Return the entry as its reader will see it."""
+    return ParkedEntry(
+        id=str(headers["leveret-entry"]),
+        reason=note.reason,
+        detail=note.detail,
+        parked_at=note.at,
+        ttl_s=note.ttl_s,
+        body=b"",
+        delivery=of if isinstance(of, DeliveryMessage) else None,
+        raw=of if isinstance(of, RawMessage) else None,
+    )
 
 
 def age_text(message: DeliveryMessage, now: float) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
-from consumer.core.parked import entry_as_dict, read_entry
+from consumer.core.parked import entry_as_dict, parked_for_s, read_entry
 from consumer.flow.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.world import World
 from consumer.ports import Archive, Incoming, Publication
@@ -122,15 +122,19 @@ class Overflow:
         )
 
     async def _archive_entry(self, raw: RawMessage) -> None:
+        entry_id = None
         try:
-            shown: dict[str, object] = entry_as_dict(read_entry(raw))
+            entry = read_entry(raw)
+            entry_id, shown = entry.id, entry_as_dict(entry)
         except BadEvent as bad:
             shown = _shown_raw(raw, bad.detail)
         except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot write
             shown = _shown_raw(raw, _unreadable(error))
         shown["body_base64"] = base64.b64encode(raw.body).decode()
         await self._archive.append(shown)
-        self._world.observe.entry_expired(shown)
+        if entry_id is not None:
+            self._world.record.unparked(entry_id)
+        self._world.observe.entry_expired(shown, parked_for_s(raw, self._world.clock.now()))
 
     def _is_own_queue(self, queue: str) -> bool:
         names = self._world.names

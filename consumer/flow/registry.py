@@ -10,19 +10,27 @@ from consumer.core.errors import LeveretError
 from consumer.core.match import Matcher
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
-from consumer.ports import Store
+from consumer.flow.world import Unrecorded
+from consumer.ports import Recorder, Store
 
 
 class Registry:
-    """Delivery reads only this; the store may be away."""
+    """Delivery reads only this; the store may be away.
 
-    def __init__(self, store: Store, observe: Observer) -> None:
+    Attributes:
+        owing: Set when something was disabled that :meth:`settle` is to write soon.
+    """
+
+    def __init__(self, store: Store, observe: Observer, record: Recorder | None = None) -> None:
         self._store = store
         self._observe = observe
+        self._record = Unrecorded() if record is None else record
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
         self._loading = asyncio.Lock()
-        self._fault: str | None = None  #: of the last reload; the same one is logged once
+        self._wrong = False  #: the last load found something wrong in what is stored
+        self.owing = asyncio.Event()
+        self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
         """Read the store again. On an error what is in memory stays; return whether it worked."""
@@ -30,12 +38,33 @@ class Registry:
             try:
                 subscriptions = await self._store.load()
             except (LeveretError, OSError) as error:
-                self._observe.reload_failed(error, repeated=str(error) == self._fault)
-                self._fault = str(error)
+                self._observe.reload_failed(error)
+                self._wrong = True
                 return False
-            self._fault = None
+            self._wrong = False
+            self._observe.store_worked("read")
             self._take(subscriptions)
         return True
+
+    async def stale(self) -> bool:
+        """Say whether the store holds something else than what is in memory; False while it is away."""
+        try:
+            changed = await self._store.changed()
+        except (LeveretError, OSError) as error:
+            self._observe.store_failed("read", error)
+            return False
+        if not self._wrong:
+            self._observe.store_worked("read")
+        return changed
+
+    def notes(self) -> Sequence[str]:
+        """Say what is wrong and stops nothing; without names, since everybody may ask."""
+        words = {"read": "read", "write": "written"}
+        notes = [f"the store cannot be {words[step]}; see the log" for step in self._observe.store_faults]
+        locked = sum(s.locked is not None for s in self._all.values())
+        if locked:
+            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {locked}; see the log")
+        return notes
 
     def ids(self) -> Collection[str]:
         """Ids of all subscriptions, enabled or not."""
@@ -49,8 +78,8 @@ class Registry:
         """Return a subscription, enabled or not; None when it was deleted."""
         return self._all.get(subscription_id)
 
-    async def disable(self, subscription: Subscription, reason: str) -> None:
-        """Switch a subscription off, in memory at once and in the store."""
+    def disable(self, subscription: Subscription, reason: str) -> None:
+        """Switch a subscription off, in memory at once; :meth:`settle` tells the store."""
         known = self._all.get(subscription.id)
         if known is None or not known.enabled:
             return
@@ -58,18 +87,42 @@ class Registry:
         own = [s for s in self._all.values() if s.tenant == known.tenant]
         self._matcher = self._matcher.replace(known.tenant, own)
         self._observe.endpoint_disabled(known, reason)
-        try:
-            await self._store.disable(known.id, reason)
-        except (LeveretError, OSError) as error:
-            self._observe.reload_failed(error)
+        self._record.endpoint(known, "disabled", epoch=0, reason=reason)
+        self._owed[known.id] = (known.url, reason)
+        self.owing.set()
+
+    async def settle(self) -> None:
+        """Write what was disabled into the store; while it is away this is owed."""
+        for subscription_id, (url, reason) in list(self._owed.items()):
+            try:
+                await self._store.disable(subscription_id, reason)
+            except (LeveretError, OSError) as error:
+                self._observe.store_failed("write", error)
+                return
+            self._observe.store_worked("write")
+            if self._owed.get(subscription_id) == (url, reason):
+                del self._owed[subscription_id]
+
+    def _with_owed(self, loaded: Subscription) -> Subscription:
+        """Keep off what was disabled here, until the store knows or it got another URL."""
+        url, _ = self._owed.get(loaded.id, ("", ""))
+        if url == loaded.url:
+            return replace(loaded, enabled=False)
+        self._owed.pop(loaded.id, None)
+        return loaded
 
     def _take(self, subscriptions: Sequence[Subscription]) -> None:
         kept = {s.id: self._all.get(s.id) for s in subscriptions}
         fresh = {}
-        for subscription in subscriptions:
-            before = kept[subscription.id]
-            fresh[subscription.id] = before if before == subscription and before is not None else subscription
+        for loaded in subscriptions:
+            before, subscription = kept[loaded.id], self._with_owed(loaded)
+            fresh[loaded.id] = before if before == subscription and before is not None else subscription
         self._all = fresh
         self._matcher = Matcher(fresh.values())
+        locked = [s for s in fresh.values() if s.locked is not None]
+        for subscription in locked:
+            if subscription is not kept[subscription.id]:
+                self._observe.subscription_locked(subscription)
         enabled = sum(s.enabled for s in fresh.values())
-        self._observe.reloaded(enabled, len(fresh) - enabled)
+        self._observe.tenants_known(dict.fromkeys(s.tenant for s in fresh.values()))
+        self._observe.reloaded(enabled, len(fresh) - enabled, len(locked))

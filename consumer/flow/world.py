@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from consumer.core.decode import DecodeRules
+from consumer.core.parked import ParkedEntry
+from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
-from consumer.ports import Clock, Publisher, Sender
+from consumer.ports import Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -29,6 +31,22 @@ class Bounds:
     parked_ttl_s: float = 7 * 86400.0
 
 
+class Unrecorded:
+    """Writes nothing down. Implements :class:`consumer.ports.Recorder`."""
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Forget it."""
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Forget it."""
+
+    def unparked(self, entry_id: str) -> None:
+        """Forget it."""
+
+    async def finish(self) -> None:
+        """Nothing is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """The ports and constants that every part of the flow shares."""
@@ -45,4 +63,5 @@ class World:
     decode: DecodeRules
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    record: Recorder = field(default_factory=Unrecorded)
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

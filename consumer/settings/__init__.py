@@ -3,7 +3,7 @@
 Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads the environment.
 """
 
-from consumer.settings.load import Loaded, load, load_settings
+from consumer.settings.load import Loaded, load, load_settings, variable
 from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
     AmqpSettings,
@@ -11,9 +11,11 @@ from consumer.settings.sections import (
     EventsSettings,
     LimitsSettings,
     LogSettings,
+    MetricsSettings,
     Network,
     RetrySettings,
     SourceSettings,
+    StoreSettings,
     TopologySettings,
     WindowsSettings,
 )
@@ -27,14 +29,17 @@ __all__ = [
     "LimitsSettings",
     "Loaded",
     "LogSettings",
+    "MetricsSettings",
     "Network",
     "RetrySettings",
     "SendingSettings",
     "Settings",
     "SourceSettings",
+    "StoreSettings",
     "TopologySettings",
     "WindowsSettings",
     "load",
     "load_settings",
     "split_amqp_urls",
+    "variable",
 ]

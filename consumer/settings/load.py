@@ -87,7 +87,7 @@ def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object]
         _from_environment(environ),
         _Layer(options or {}, {schema.dotted(path): "option" for path, _ in _walk(options or {})}),
     ]
-    upper = _settle_url_pair(upper)
+    upper = _settle_pairs(upper)
     layers = [*_named_layers(_merge(upper).values), *upper]
     merged = _merge(layers)
     try:
@@ -95,6 +95,11 @@ def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object]
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(detail, merged) for detail in error.errors())) from None
     return Loaded(settings=settings, origins=merged.origins, file=file)
+
+
+def variable(name: str) -> str | None:
+    """Return the value of a variable that a command was told to read, such as one with a secret in it."""
+    return os.environ.get(name)
 
 
 def _find_file(environ: Mapping[str, str]) -> Path | None:
@@ -175,16 +180,26 @@ def _named_layers(values: Mapping[str, object]) -> list[_Layer]:
     return layers
 
 
-def _settle_url_pair(layers: list[_Layer]) -> list[_Layer]:
-    """Let the highest layer that sets ``amqp_url`` or ``amqp_url_file`` hide the other one below it."""
-    pair = {"amqp_url", "amqp_url_file"}
+_PAIRS = (
+    ("amqp_url", "amqp_url_file"),
+    ("database_url", "database_url_file"),
+    ("store.key", "store.key_file"),
+)
+"""Two ways to say one thing."""
+
+
+def _settle_pairs(layers: list[_Layer]) -> list[_Layer]:
+    """Let the highest layer that sets one of a pair hide the other one below it."""
     settled: list[_Layer] = []
     hidden: set[str] = set()
     for layer in reversed(layers):
-        values = {key: value for key, value in layer.values.items() if key not in hidden}
+        values: dict[str, object] = {}
+        shown = [(path, value) for path, value in _walk(layer.values) if schema.dotted(path) not in hidden]
+        for path, value in shown:
+            _set(values, path, value)
         settled.insert(0, _Layer(values, {k: v for k, v in layer.origins.items() if k not in hidden}))
-        if pair & values.keys():
-            hidden |= pair
+        given = {schema.dotted(path) for path, _ in shown}
+        hidden |= {key for pair in _PAIRS if given.intersection(pair) for key in pair}
     return settled
 
 

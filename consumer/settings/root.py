@@ -6,9 +6,9 @@ Data flow: load -> Settings -> app, which hands each edge and each policy its sl
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -26,8 +26,10 @@ from consumer.settings.sections import (
     EventsSettings,
     LimitsSettings,
     LogSettings,
+    MetricsSettings,
     RetrySettings,
     SourceSettings,
+    StoreSettings,
     TopologySettings,
     WindowsSettings,
 )
@@ -37,6 +39,9 @@ from topology.plan import TopologySpec
 
 _LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _URL_SEPARATOR = re.compile(r"\s*,\s*(?=amqps?://)|\s+")  # a bare comma may be part of a password
+
+_POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg")
+_T = TypeVar("_T")
 
 WINDOW_MAX = 2_000
 """Largest derived window in messages. Source: Architecture, "The way of an event"."""
@@ -66,7 +71,12 @@ class Settings(BaseSettings):
     rabbitmq_chroot: Path | None = None
     """Root folder of another Linux system whose RabbitMQ the private broker runs; needs root."""
     database_url: SecretStr | None = None
-    """URL of the SQL store; accepted and not used yet: subscriptions live in the state folder."""
+    """URL of the store's PostgreSQL database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE.
+
+    Absent: SQLite, `leveret.db` in the state folder.
+    """
+    database_url_file: Path | None = None
+    """File that holds the database URL, as a mounted secret does."""
     listen: str = "127.0.0.1:8080"
     """HOST:PORT of health and metrics; port 0 takes a free one."""
     profile: Literal["development", "production"] | None = None
@@ -95,6 +105,10 @@ class Settings(BaseSettings):
     """The breaker of endpoints whose subscription says nothing."""
     egress: EgressSettings = Field(default_factory=EgressSettings)
     """Where webhooks may go."""
+    store: StoreSettings = Field(default_factory=StoreSettings)
+    """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)
     """The log on stderr."""
 
@@ -125,6 +139,13 @@ class Settings(BaseSettings):
             split_amqp_urls(value.get_secret_value())
         return value
 
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            postgres_url(value.get_secret_value())
+        return value
+
     @field_validator("sources")
     @classmethod
     def _check_sources(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
@@ -137,6 +158,8 @@ class Settings(BaseSettings):
     def _check_one_url(self) -> Settings:
         if self.amqp_url is not None and self.amqp_url_file is not None:
             raise ValueError("amqp_url and amqp_url_file cannot both be set")
+        if self.database_url is not None and self.database_url_file is not None:
+            raise ValueError("database_url and database_url_file cannot both be set")
         return self
 
     @model_validator(mode="after")
@@ -173,13 +196,19 @@ class Settings(BaseSettings):
             return split_amqp_urls(self.amqp_url.get_secret_value())
         if self.amqp_url_file is None:
             return ()
-        try:
-            return split_amqp_urls(self.amqp_url_file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise ConfigError(f"amqp_url_file: cannot read {self.amqp_url_file}: {reason}") from None
-        except ValueError as error:
-            raise ConfigError(f"amqp_url_file: {self.amqp_url_file}: {error}") from None
+        return _from_file("amqp_url_file", self.amqp_url_file, split_amqp_urls)
+
+    def postgres_url(self) -> str | None:
+        """Return the URL of the PostgreSQL database; None means SQLite in the state folder.
+
+        Raises:
+            ConfigError: the URL file cannot be read or holds no such URL.
+        """
+        if self.database_url is not None:
+            return postgres_url(self.database_url.get_secret_value())
+        if self.database_url_file is None:
+            return None
+        return _from_file("database_url_file", self.database_url_file, postgres_url)
 
     def topology_spec(self) -> TopologySpec:
         """Return what the topology is built from."""
@@ -236,6 +265,37 @@ class Settings(BaseSettings):
     def window(self, prefetch: int | None) -> int:
         """Return *prefetch*, or where it is None the derived window in messages."""
         return min(WINDOW_MAX, 2 * self.sending.concurrency) if prefetch is None else prefetch
+
+
+def _from_file(key: str, path: Path, read: Callable[[str], _T]) -> _T:
+    """Read a file that holds a secret.
+
+    Raises:
+        ConfigError: it cannot be read, or *read* says ValueError.
+    """
+    try:
+        return read(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{key}: cannot read {path}: {reason}") from None
+    except ValueError as error:
+        raise ConfigError(f"{key}: {path}: {error}") from None
+
+
+def postgres_url(text: str) -> str:
+    """Return *text* as a ``postgresql://`` URL.
+
+    Raises:
+        ValueError: it is none; never repeats the URL, which holds a password.
+    """
+    scheme, mark, rest = text.strip().partition("://")
+    try:
+        port_is_good = urlsplit(f"postgresql://{rest}").port != 0
+    except ValueError:
+        port_is_good = "," in rest  # several hosts, which the driver reads
+    if scheme not in _POSTGRES_SCHEMES or not mark or not rest or not port_is_good:
+        raise ValueError("must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; SQLite takes no URL")
+    return f"postgresql://{rest}"
 
 
 def split_amqp_urls(text: str) -> tuple[str, ...]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from consumer.core.breaker import BREAKERS
 from consumer.core.decode import TENANT_PATTERN, DecodeRules
 from consumer.core.schema import Section, as_value_error
+from consumer.core.sealing import parse_keys
 from consumer.core.sources import SourceRule, parse_rule
 from consumer.core.subscription_model import BreakerFields, RetryChoice
 from topology.ladder import RUNGS_S
@@ -277,6 +279,13 @@ class BreakerSettings(BreakerFields):
     """A probe that is silent for longer is lost; another is sent."""
 
 
+class MetricsSettings(Section):
+    """The series under /metrics."""
+
+    tenants: Annotated[int, Field(ge=0, le=2_000)] = 100
+    """Tenants with series of their own, in the order of the subscriptions; further ones share `other`."""
+
+
 class LogSettings(Section):
     """The log on stderr."""
 
@@ -284,3 +293,33 @@ class LogSettings(Section):
     """Lowest level that is written."""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, JSON elsewhere."""
+
+
+class StoreSettings(Section):
+    """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
+
+    key: SecretStr | None = None
+    """Key that encrypts the secrets: the base64 of 32 bytes. Several, separated by blanks or commas: the
+    first one encrypts, all decrypt.
+
+    Absent, and no key_file: `store.key` in the state folder, made at the first write.
+    """
+    key_file: Path | None = None
+    """File that holds the key or keys, as a mounted secret does; lines that begin with # are left out."""
+    busy_timeout_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
+    """How long a command or the daemon waits for another one's write, and for PostgreSQL to connect."""
+    parked_index_max: Annotated[int, Field(ge=0, le=1_000_000)] = 20_000
+    """Rows of the index of parked entries that are kept; the oldest go first. 0 keeps no index."""
+
+    @field_validator("key")
+    @classmethod
+    def _check_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            as_value_error(parse_keys, value.get_secret_value())
+        return value
+
+    @model_validator(mode="after")
+    def _check_one_key(self) -> StoreSettings:
+        if self.key is not None and self.key_file is not None:
+            raise ValueError("store.key and store.key_file cannot both be set")
+        return self

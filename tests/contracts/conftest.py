@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import uvloop
 
+from bench.postgres import Postgres
 from consumer.edges.http import WebhookSender
 from tests.contracts.loopback import OPTIONS, SENDERS, BuildSender
+from tests.contracts.stores import Place
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -43,3 +46,18 @@ async def sender(build: BuildSender) -> AsyncIterator[WebhookSender]:
     built = build(OPTIONS)
     yield built
     await built.close()
+
+
+@pytest_asyncio.fixture
+async def sql_place(tmp_path: Path) -> AsyncIterator[Place]:
+    """A home without a store; SQLite unless the test gives it a URL."""
+    place = Place(tmp_path / "home")
+    yield place
+    await place.close()
+
+
+@pytest_asyncio.fixture(params=["sqlite", "postgres"])
+async def place(request: pytest.FixtureRequest, sql_place: Place, postgres: Postgres) -> Place:
+    """A home and an empty database of each kind in turn."""
+    sql_place.url = await postgres.database() if request.param == "postgres" else ""
+    return sql_place

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
 from hypothesis import given
 from hypothesis import strategies as st
+from pamqp import frame
+from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker.acks import Acks
@@ -21,6 +24,8 @@ class StrictBroker:
         self.outstanding = set(range(1, tags + 1))
         self.is_closed = False
         self.runs = 0  #: acks with ``multiple``
+        self.number = 1
+        self.write_queue = self
 
     async def basic_ack(self, tag: int, *, multiple: bool = False, wait: bool = True) -> None:
         """Take an ack."""
@@ -29,6 +34,16 @@ class StrictBroker:
         if multiple:
             self.runs += 1
             self.outstanding -= {t for t in self.outstanding if t < tag}
+
+    async def put(self, written: ChannelFrame) -> None:
+        """Take frames as they go on the wire."""
+        rest = written.payload
+        while rest:
+            length, number, ack = frame.unmarshal(rest)
+            assert number == self.number
+            assert isinstance(ack, Basic.Ack)
+            await self.basic_ack(ack.delivery_tag, multiple=ack.multiple)
+            rest = rest[length:]
 
     async def basic_nack(self, tag: int, *, requeue: bool = True, wait: bool = True) -> None:
         """Take a nack."""

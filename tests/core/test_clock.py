@@ -13,6 +13,7 @@ from consumer.core.clock import (
     saturation_interval_s,
     slow_start,
     speed_up,
+    spread,
 )
 
 times = st.floats(0, 2e9)
@@ -32,6 +33,23 @@ def test_reservations_keep_their_distance(start: float, interval_s: float, steps
         if last is not None:
             assert not_before >= last + interval_s
         last = not_before
+
+
+@given(
+    times, st.lists(st.tuples(st.floats(-5, 100), st.floats(-100, 100), intervals), min_size=1, max_size=50)
+)
+def test_what_is_spread_keeps_its_distance_and_its_earliest_time(
+    start: float, steps: list[tuple[float, float, float]]
+) -> None:
+    """ARCHITECTURE: never before now or the earliest time, and as far apart as was said at each step."""
+    clock, now, free_from = EndpointClock(), start, 0.0
+    for step, earliest_in_s, interval_s in steps:
+        now += step
+        clock, at = spread(clock, now, now + earliest_in_s, interval_s)
+
+        assert at == max(now, now + earliest_in_s, free_from)
+        assert clock.next_at == at + interval_s
+        free_from = at + interval_s
 
 
 @given(times, times, intervals)

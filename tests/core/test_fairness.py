@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.fairness import FairQueue, priority_after
+from consumer.core.fairness import FairQueue, Standing, priority_after
 
 ROWS: list[dict[str, int]] = json.loads((Path(__file__).parents[1] / "data/priority.json").read_text())
 #: A tenant to push for, or None to pop.
@@ -63,6 +63,32 @@ def test_nobody_waits_longer_than_one_turn_of_each_other() -> None:
     served = [queue.pop() for _ in range(4)]
 
     assert served == ["flood", "flood", "flood", "quiet"]
+
+
+def test_rounds_are_the_turns_of_others() -> None:
+    """S1-9: waiting jobs, rounds without service and jobs in a row, told for each tenant that waits."""
+    queue: FairQueue[str] = FairQueue()
+    for tenant in "aaaaabbc":
+        queue.push(tenant, tenant)
+    assert queue.standings() == {"a": (5, 0, 0), "b": (2, 0, 0), "c": (1, 0, 0)}
+
+    for expected in (
+        {"a": (4, 0, 1), "b": (2, 0, 0), "c": (1, 0, 0)},
+        {"a": (3, 0, 2), "b": (2, 0, 0), "c": (1, 0, 0)},
+        {"b": (2, 1, 0), "c": (1, 1, 0), "a": (2, 0, 0)},
+        {"b": (1, 0, 1), "c": (1, 1, 0), "a": (2, 0, 0)},
+        {"c": (1, 2, 0), "a": (2, 1, 0)},
+        {"a": (2, 2, 0)},
+        {"a": (1, 0, 1)},
+        {},
+    ):
+        queue.pop()
+        assert queue.standings() == expected
+
+
+def test_standings_of_two_queues_are_one() -> None:
+    """S1-9: jobs add up, the longer wait and the longer batch count."""
+    assert Standing(2, 3, 0).beside(Standing(1, 0, 2)) == Standing(3, 3, 2)
 
 
 def test_every_turn_is_a_full_one() -> None:

@@ -189,3 +189,46 @@ def test_deep_and_wide_values_are_skipped_quickly() -> None:
     assert time.perf_counter() - began < 1.0
     assert span is not None
     assert body[span[0] : span[1]] == b"7"
+
+
+@pytest.mark.parametrize("text", [*VALID.values(), *INVALID.values()], ids=[*VALID, *INVALID])
+def test_a_fault_has_a_place_exactly_where_the_text_is_no_json(text: bytes) -> None:
+    """FAULTS 2: `first_fault` and `validate` agree about every text."""
+    try:
+        jsontext.validate(text)
+    except BadEvent:
+        assert jsontext.first_fault(text) is not None
+    else:
+        assert jsontext.first_fault(text) is None
+
+
+@given(JSON, st.integers(0, 200), st.binary(max_size=3))
+def test_fault_and_verdict_agree_about_damaged_json(value: object, at: int, damage: bytes) -> None:
+    """FAULTS 2: so they do when anything is written into the text."""
+    text = json.dumps(value).encode()
+    damaged = text[:at] + damage + text[at:]
+    try:
+        jsontext.validate(damaged)
+    except BadEvent:
+        assert jsontext.first_fault(damaged) is not None
+    else:
+        assert jsontext.first_fault(damaged) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        (b'{"a":1,}', 1, 7),
+        (b'{"a":1e400,\n "b":}', 2, 6),
+        (b"[1e400, 01]", 1, 9),
+        ('{"é":\nx}'.encode(), 2, 1),
+        (b'{"a":\n"\xff"}', 2, 2),
+        (b"", 1, 1),
+    ],
+)
+def test_the_place_is_where_a_person_looks(text: bytes, line: int, column: int) -> None:
+    """Lines and columns count characters from 1; numbers that no double holds are no fault."""
+    fault = jsontext.first_fault(text)
+
+    assert fault is not None
+    assert fault[:2] == (line, column)

@@ -435,7 +435,8 @@ async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
 
     assert worker.sent("shop") == 1
     assert [entry.reason for entry in worker.parked()] == [ParkReason.DISABLED] * 2
-    assert not worker.store.entries()[0].enabled
+    await worker.registry.settle()
+    assert not (await worker.store.entries())[0].enabled
     assert worker.count("events_total", outcome="unrouted") == 1
 
 

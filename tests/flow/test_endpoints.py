@@ -361,6 +361,39 @@ def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
         assert shop.is_slow == (sum(each >= 1.0 for each in window) * 10 > len(window))
 
 
+def test_an_endpoint_that_has_not_answered_yet_is_as_slow_as_its_silence() -> None:
+    """FAULTS 53: requests that hang tell of the latency before the first of them has ended."""
+    silent = endpoint()
+    assert [type(admit(silent, START, fresh=True)) for _ in range(4)] == [Send] * 4
+
+    early = admit(silent, START + 0.1)
+    late = admit(silent, START + 2.0)
+    fresh = admit(silent, START + 2.0, fresh=True)
+
+    assert isinstance(early, Wait), "a tenth of a second is nothing yet"
+    assert isinstance(late, Hold)
+    assert late.defer.until == pytest.approx(START + 2.0 + 2.0 / 4), "the next slot of four, at 2 s a request"
+    assert isinstance(fresh, Hold)
+    assert fresh.reason == "slow"
+
+    silent.learn(OK, 0, START + 2.0, 0.5)
+
+    assert silent.is_slow is False
+    silent.release()
+    assert isinstance(admit(silent, START + 2.1, fresh=True), Send), "an answer ends the silence"
+
+
+def test_idleness_is_no_silence() -> None:
+    """An endpoint that had nothing to do is not slow."""
+    idle = endpoint()
+    admit(idle, START)
+    idle.learn(OK, 0, START + 0.05, 0.5)
+    idle.release()
+
+    assert isinstance(admit(idle, START + 3600.0, fresh=True), Send)
+    assert isinstance(admit(idle, START + 3600.1, fresh=True), Send)
+
+
 def test_a_saturated_endpoint_gives_out_moments_at_its_own_pace() -> None:
     """All slots taken and no slot soon: spaced by latency / concurrency, never in one moment."""
     shop = endpoint(concurrency=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import groupby
 
 from hypothesis import given, settings
@@ -319,3 +320,21 @@ def test_a_global_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
         assert slots.free == 1
 
     run_virtually(main)
+
+
+async def test_standings_are_over_all_shares_and_name_the_default_tenant() -> None:
+    """S1-9: what waits for each tenant, fresh and due together; one without a header is the default one."""
+    desk = Desk()
+    desk.offer(tenant="first")
+    for source in (Source.LANE, Source.LANE, Source.DUE):
+        desk.offer(source, tenant="acme")
+    nameless = event_message()
+    desk.intake.offer(
+        Source.LANE, Incoming(replace(nameless, headers={}), FakeTicket(desk.worker.journal, "nameless"))
+    )
+
+    standings = desk.intake.standings()
+
+    assert {tenant: standing.waiting for tenant, standing in standings.items()} == {"acme": 3, "default": 1}
+    await desk.run_all()
+    assert desk.intake.standings() == {}

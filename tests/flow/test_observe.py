@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from itertools import product
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.core.fairness import Standing
 from consumer.core.model import (
     Attempt,
     Delivered,
@@ -109,6 +112,26 @@ def test_every_kind_has_its_series_from_the_start() -> None:
     desk = Desk()
 
     assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in Kind)
+    assert all(desk.count("parked_total", reason=reason.value) == 0 for reason in ParkReason)
+    for number in (*map(str, range(1, 10)), "10+"):
+        assert desk.count("attempts_by_number_total", attempt=number, result="delivered") == 0
+        assert desk.count("retries_total", attempt=number) == 0
+
+
+def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
+    """Each closed set that metrics/series.py names is there from the start, and no value beside it."""
+    desk = Desk()
+    noted = re.findall(
+        r"# (\w+): ([\w |]+\|[\w |]+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\._(\w+)\(\s*\"(\w+)\"",
+        inspect.getsource(Series),
+    )
+    counters = [(label, values, name) for label, values, kind, name in noted if kind == "counter"]
+    assert len(counters) >= 7
+    for label, values, name in counters:
+        for value in values.split(" | "):
+            labels = {label: value}
+            if name != "attempts_by_number":
+                assert desk.count(f"{name}_total", **labels) == 0, (name, value)
 
 
 @pytest.mark.parametrize(
@@ -139,17 +162,164 @@ def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
     """A delivery that ends counts as such; a raw message counts as a bad event."""
     desk = Desk()
 
-    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="acme")
+    last = Attempt(number=5, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.25)
+    desk.observe.tenants_known(["acme"])
+    ids: dict[str, Any] = {"subscription_id": "sub_1", "tenant": "acme"}
+    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", last=last, **ids)
+    desk.observe.parked(ParkReason.EXPIRED, "too old", **ids)
     desk.observe.parked(ParkReason.MALFORMED, "no JSON", queue="leveret.lane.00", size_bytes=3)
 
-    assert desk.count("deliveries_total", verdict="parked") == 1
+    assert desk.count("deliveries_total", verdict="parked") == 2
     assert desk.count("events_total", outcome="bad") == 1
     assert desk.count("parked_total", reason="exhausted") == 1
     assert desk.count("parked_total", reason="malformed") == 1
+    assert desk.count("parked_by_code_total", code="503") == 1
+    assert desk.count("parked_by_code_total", code="none") == 1
+    assert desk.count("tenant_parked_total", tenant="acme") == 2
+    assert [f.get("last_failure_code") for f in desk.log.events("delivery.parked")] == ["503", "none", None]
+
+
+def test_what_leaves_parked_is_counted_with_its_age() -> None:
+    """S1-10: replayed or archived, by how long it stood there; an unknown tenant is other."""
+    desk = Desk()
+    desk.observe.tenants_known(["acme"])
+
+    desk.observe.replayed("acme", 700.0)
+    desk.observe.replayed("nobody", None)
+    desk.observe.entry_expired({"id": "prk_1"}, 604_800.0)
+
+    assert desk.count("tenant_replayed_total", tenant="acme") == 1
+    assert desk.count("tenant_replayed_total", tenant="other") == 1
+    assert desk.count("parked_age_seconds_bucket", way="replayed", le="600.0") == 0
+    assert desk.count("parked_age_seconds_bucket", way="replayed", le="3600.0") == 1
+    assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
+
+
+def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
+    """S1-6: a counter that appears with 60 hides its first sixty from increase()."""
+    desk = Desk()
+
+    desk.observe.tenants_known(["acme", "beta"])
+
+    for name in ("tenant_jobs_total", "tenant_parked_total", "tenant_replayed_total"):
+        assert desk.count(name, tenant="beta") == 0
+    assert desk.count("tenants", series="own") == 2
+
+
+def test_what_is_seen_of_each_tenant() -> None:
+    """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
+    desk = Desk()
+    desk.observe.tenants_known(["acme", "beta"])
+    desk.observe.event_matched(event())
+
+    desk.observe.looked(
+        {
+            "acme": Standing(waiting=7, rounds=0, consecutive=2),
+            "x": Standing(waiting=1, rounds=3, consecutive=0),
+            "y": Standing(waiting=2, rounds=1, consecutive=0),
+        },
+        START + 0.9,
+        ready=True,
+    )
+
+    def shown(tenant: str) -> list[float | None]:
+        names = ("waiting_messages", "rounds_waited", "priority", "consecutive_jobs", "jobs_total")
+        return [desk.count(f"tenant_{name}", tenant=tenant) for name in names]
+
+    assert shown("acme") == [7, 0, 5, 2, 1]
+    assert shown("beta") == [0, 0, 5, 0, 0]
+    assert shown("other") == [3, 3, 2, 0, 0]
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="beta") == 0
+    assert desk.count("ready") == 1
+
+
+def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
+    """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
+    desk = Desk()
+    desk.observe.event_matched(event())
+    desk.observe.looked({"acme": Standing(1, 2, 0)}, START, ready=True)
+
+    desk.observe.looked({}, START + 60, ready=False)
+
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
+    assert desk.count("tenant_waiting_messages", tenant="acme") == 0
+    assert desk.count("tenant_priority", tenant="acme") == 5
+    assert desk.count("ready") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (Kind.HTTP_5XX, 503, "503"),
+        (Kind.HTTP_4XX, 499, "4xx"),
+        (Kind.HTTP_3XX, 399, "3xx"),
+        (Kind.TIMEOUT_TOTAL, None, "timeout_total"),
+        (Kind.PROTOCOL, 200, "protocol"),
+    ],
+)
+def test_failures_are_counted_by_code(kind: Kind, status: int | None, code: str) -> None:
+    """S2-3: the distribution of error codes; only known statuses are label values."""
+    desk = Desk()
+    outcome = Outcome(kind=kind, status=status, duration_s=0.25)
+    attempt = Attempt(number=1, at=START, kind=kind, status=status, duration_s=0.25)
+
+    desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, Retry(1.0)))
+
+    assert desk.count("failures_total", code=code) == 1
+
+
+def test_the_time_between_attempts_is_measured() -> None:
+    """S2-3: from the end of the one to the start of the next; a first attempt has none before it."""
+    desk = Desk()
+    outcome = Outcome(kind=Kind.OK, status=200, duration_s=0.25)
+    first = Attempt(number=1, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.5)
+    second = Attempt(number=2, at=START + 2.5, kind=Kind.OK, status=200, duration_s=0.25)
+    desk.observe.attempted(Attempted(event(), subscription(), first, outcome, Retry(2.0)))
+
+    desk.observe.attempted(Attempted(event(), subscription(), second, outcome, Delivered(), first))
+
+    assert desk.count("attempt_gap_seconds_count") == 1
+    assert desk.count("attempt_gap_seconds_sum") == 2.0
+
+
+def test_a_delivery_is_timed_from_the_events_arrival() -> None:
+    """S2-4: processing time is that of the delivery, waits and all; what failed is not in it."""
+    desk = Desk()
+    outcome = Outcome(kind=Kind.OK, status=200, duration_s=1.0)
+    for at, verdict in ((START, Retry(1.0)), (START + 400, Delivered())):
+        attempt = Attempt(number=1, at=at, kind=Kind.OK, status=200, duration_s=1.0)
+        desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, verdict))
+
+    assert desk.count("delivery_seconds_count") == 1
+    assert desk.count("delivery_seconds_sum") == 401
+    assert desk.count("delivery_seconds_bucket", le="300.0") == 0
+
+
+def test_sizes_that_cannot_be_read_are_not_shown() -> None:
+    """No figure is better than an old one."""
+    desk = Desk()
+    desk.observe.queues_sized({"parked": 3, "wait": 0}, START)
+    assert desk.count("queue_messages", queue="parked") == 3
+
+    desk.observe.queues_sized({}, START + 10)
+
+    assert desk.count("queue_messages", queue="parked") is None
+
+
+def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
+    """S1-10: the age of what is parked now has a bound; a look that failed says nothing of it."""
+    desk = Desk()
+    seen = []
+    for at, totals in enumerate(({"parked": 0}, {"parked": 0}, {"parked": 3}, {})):
+        desk.observe.queues_sized(totals, START + at)
+        seen.append(desk.count("parked_empty_timestamp_seconds"))
+
+    assert seen == [START, START + 1, START + 1, START + 1]
 
 
 def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
-    """100 tenants have a series, the rest share one; nothing is lost in the sum (FAULTS 78)."""
+    """100 tenants have a series, the rest share one and are counted; no job is lost (FAULTS 78)."""
     desk = Desk()
 
     for number in range(1000):
@@ -164,6 +334,7 @@ def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
     assert values["other"] == 901
     assert sum(values.values()) == 1002
     assert len(desk.observe._tenant_jobs) == 101  # and the rest
+    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (100, 900)
 
 
 def test_pressure_is_a_gauge_and_a_line() -> None:
@@ -191,8 +362,9 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
     desk.observe.cancelled(order, "sub_1", "subscription deleted")
     desk.observe.breaker_changed(shop, "closed", "open")
     desk.observe.endpoint_disabled(shop, "HTTP 410")
-    desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="})
-    desk.observe.reloaded(1, 0)
+    desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="}, 9.0)
+    desk.observe.broker_unreachable("publish", OSError("refused"))
+    desk.observe.reloaded(1, 0, 0)
     desk.observe.reload_failed(OSError("no"))
     desk.observe.task_failed("job", RuntimeError("a bug"))
 

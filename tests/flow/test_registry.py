@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from consumer.core.errors import ConfigError
+from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.subscription import Subscription
 from tests.flow.worker import Worker
 
@@ -35,10 +33,11 @@ async def test_what_did_not_change_stays_the_same_object(worker: Worker) -> None
     assert worker.registry.get(shop.id) is shop
 
 
-@pytest.mark.parametrize("failure", [ConfigError("line 3: no url"), OSError(5, "I/O error")])
+@pytest.mark.parametrize("failure", [StoreUnavailable("a.db: is locked"), ConfigError("acme/shop: no url")])
 async def test_a_store_that_is_away_changes_nothing(worker: Worker, failure: Exception) -> None:
-    """Delivery goes on with what is in memory; said and counted (FAULTS 68)."""
+    """Delivery goes on with what is in memory; said once, counted, and shown until it is well (FAULTS 68)."""
     shop = await worker.subscribe("shop")
+    assert worker.count("store_up") == 1
     worker.store.failure = failure
 
     assert not await worker.registry.reload()
@@ -46,35 +45,88 @@ async def test_a_store_that_is_away_changes_nothing(worker: Worker, failure: Exc
 
     assert [s.id for s in worker.registry.match("acme", "x")] == [shop.id]
     assert worker.count("reloads_total", result="failed") == 2
-    assert len(worker.log.events("subscriptions.reload_failed")) == 1
+    assert worker.count("store_up") == 0
+    assert [line["detail"] for line in worker.log.events("store.failed")] == [str(failure)]
     worker.store.failure = None
     assert await worker.registry.reload()
+    assert worker.count("store_up") == 1
+    assert len(worker.log.events("store.recovered")) == 1
+
+
+async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> None:
+    """FAULTS 68: the daemon's looks notice both, though nothing has changed in between."""
+    await worker.subscribe("shop")
+    worker.store.failure = StoreUnavailable("a.db: has gone")
+
+    assert not await worker.registry.stale()
+    assert not await worker.registry.stale()
+    assert (worker.count("store_up"), len(worker.log.events("store.failed"))) == (0, 1)
+
+    worker.store.failure = None
+    assert not await worker.registry.stale()
+    assert (worker.count("store_up"), len(worker.log.events("store.recovered"))) == (1, 1)
+
+
+async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
+    """FAULTS 68: a look that works does not hide that what is stored cannot be loaded."""
+    await worker.subscribe("shop")
+    worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is none of default")
+    assert not await worker.registry.reload()
+    worker.store.failure = None
+
+    assert not await worker.registry.stale()
+
+    assert worker.count("store_up") == 0
 
 
 async def test_disabling_works_without_the_store(worker: Worker) -> None:
-    """A 410 stops requests at once, even when the store cannot be written (FAULTS 38, 68)."""
+    """A 410 stops requests at once, even when the store cannot be written; it is owed (FAULTS 38, 68)."""
     shop = await worker.subscribe("shop")
-    worker.store.failure = OSError(30, "Read-only file system")
+    worker.store.failure = StoreUnavailable("a.db: the disk is full")
 
-    await worker.registry.disable(shop, "HTTP 410")
+    worker.registry.disable(shop, "HTTP 410")
+    await worker.registry.settle()
 
     assert list(worker.registry.match("acme", "x")) == []
     found = worker.registry.get(shop.id)
     assert found is not None
     assert not found.enabled
     assert len(worker.log.events("endpoint.disabled")) == 1
-    assert len(worker.log.events("subscriptions.reload_failed")) == 1
+    assert len(worker.log.events("store.failed")) == 1
+
+    worker.store.failure = None
+    await worker.subscribe("other")  # the store still says that it is enabled
+    assert [s.name for s in worker.registry.match("acme", "x")] == ["other"]
+    await worker.registry.settle()
+    stored = {entry.label: entry.enabled for entry in await worker.store.entries()}
+    assert stored == {"shop": False, "other": True}
+    assert worker.count("store_up") == 1
+
+
+async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None:
+    """FAULTS 32, 38: what the old URL answered does not disable the new one."""
+    shop = await worker.subscribe("shop")
+    worker.registry.disable(shop, "HTTP 410")
+
+    await worker.unsubscribe("shop")
+    moved = await worker.subscribe("shop", url="https://moved.example/")
+    await worker.registry.settle()
+
+    assert moved.enabled
+    assert [entry.enabled for entry in await worker.store.entries()] == [True]
 
 
 async def test_disabling_is_said_once(worker: Worker) -> None:
     """Many answers of 410 at the same time are one event for the operator; it outlives a reload."""
     shop = await worker.subscribe("shop")
 
-    await asyncio.gather(*(worker.registry.disable(shop, "HTTP 410") for _ in range(5)))
+    for _ in range(5):
+        worker.registry.disable(shop, "HTTP 410")
+    await worker.registry.settle()
     await worker.registry.reload()
 
     assert len(worker.log.events("endpoint.disabled")) == 1
-    assert worker.store.entries()[0].disabled_reason == "HTTP 410"
+    assert (await worker.store.entries())[0].disabled_reason == "HTTP 410"
     found: Subscription | None = worker.registry.get(shop.id)
     assert found is not None
     assert not found.enabled
@@ -85,7 +137,8 @@ async def test_what_was_deleted_meanwhile_is_not_brought_back(worker: Worker) ->
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
 
-    await worker.registry.disable(shop, "HTTP 410")
+    worker.registry.disable(shop, "HTTP 410")
+    await worker.registry.settle()
 
     assert worker.registry.get(shop.id) is None
-    assert worker.store.entries() == ()
+    assert list(await worker.store.entries()) == []

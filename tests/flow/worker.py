@@ -35,7 +35,7 @@ from tests.fakes import (
     RecordingLog,
     settled,
 )
-from tests.fakes_store import MemoryStore
+from tests.fakes_store import MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -97,6 +97,7 @@ class Worker:
         self.publisher = FakePublisher(self.journal)
         self.sender = PacedSender(self.journal)
         self.store = MemoryStore()
+        self.record = MemoryRecorder()
         self.samples = 0.5  #: what chance says
         decode = bounds.pop("decode", DecodeRules())
         self.world = World(
@@ -111,9 +112,10 @@ class Worker:
             due_queues=1,
             decode=decode,
             bounds=Bounds(**bounds),
+            record=self.record,
         )
-        self.registry = Registry(self.store, self.observe)
-        self.endpoints = Endpoints(self.world.bounds, self.observe, self.world.sample)
+        self.registry = Registry(self.store, self.observe, self.record)
+        self.endpoints = Endpoints(self.world.bounds, self.observe, self.world.sample, self.record)
         self.deliverer = Deliverer(self.world, self.registry, self.endpoints)
         self.intake = self.deliverer.intake
         self.outbox = Outbox(self.world)

@@ -12,11 +12,11 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 
 import aio_pika
@@ -27,13 +27,18 @@ from bench import daemon as proofs
 from bench.load import secret_of
 from bench.processes import fetch, stop
 from consumer.core.parked import entry_as_dict
+from consumer.core.signing import format_secret
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.edges.parked import browse
-from consumer.edges.store import FileStore
+from consumer.edges.store import SqlStore, Step, open_store
+from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.receiver import Received, Receiver
 from topology.names import Names
+
+T = TypeVar("T")
 
 PATIENCE_S = 20.0  #: longest wait for a condition that must come
 LOOK_S = 0.02  #: pause between two looks
@@ -66,6 +71,14 @@ async def until(holds: Callable[[], object], what: str = "", timeout_s: float = 
         await asyncio.sleep(LOOK_S)
 
 
+async def shown(look: Callable[[], Awaitable[Iterable[T]]], fits: Callable[[T], bool]) -> Sequence[T]:
+    """Look until something fits; return all that does."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process tells)
+            await asyncio.sleep(LOOK_S)
+    return found
+
+
 class Daemon(proofs.Daemon):
     """One ``leveret run`` with a home of its own; what the proofs use, and looks inside."""
 
@@ -90,6 +103,11 @@ class Daemon(proofs.Daemon):
         """SIGTERM; return the exit code, or None when it still runs after *timeout_s*."""
         self.terminate()
         return await self.wait_exit(timeout_s)
+
+    def reload(self) -> None:
+        """SIGHUP it."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
 
     def suspend(self) -> None:
         """SIGSTOP it."""
@@ -127,6 +145,14 @@ class Daemon(proofs.Daemon):
                 total += float(match[3])
         return total
 
+    def health(self) -> str:
+        """Return what ``/readyz`` says, with whatever status."""
+        try:
+            return fetch(f"http://{self.listen}/readyz", timeout_s=5).decode()
+        except HTTPError as error:
+            with error:
+                return error.read().decode()
+
     def unready(self) -> str:
         """Return why ``/readyz`` is red; an empty text when it is green."""
         try:
@@ -141,9 +167,21 @@ class Daemon(proofs.Daemon):
     # subscriptions
 
     @property
-    def store(self) -> FileStore:
-        """The store of its home, to write into as the command line does."""
-        return FileStore(self.home, self._rules())
+    def store_path(self) -> Path:
+        """Where its SQLite file is."""
+        return self.home / FILE_NAME
+
+    def store(self) -> SqlStore:
+        """Open its store beside it, as the command line does."""
+        return open_store(load_settings(environ=self.env))
+
+    async def entries(self) -> Sequence[StoredEntry]:
+        """Return what its store holds."""
+        store = self.store()
+        try:
+            return await store.entries()
+        finally:
+            await store.close()
 
     async def apply(
         self,
@@ -163,12 +201,21 @@ class Daemon(proofs.Daemon):
         text = yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
         parsed = parse_subscriptions(text, "test.yaml", self._rules())
         loads = self.count("subscriptions.loaded")
-        merged = await self.store.apply(parsed.entries, prune=prune, enable=enable)
+        merged = await self._change(
+            lambda kept: merge(kept, parsed.entries, _make_secret, prune=prune, enable=enable)
+        )
         running = self.process is not None and self.process.poll() is None
         if running and (merged.added or merged.changed or merged.removed):
             if signal_it and self.process is not None:
                 self.process.send_signal(signal.SIGHUP)
             await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded", 5)
+
+    async def _change(self, step: Step) -> Merge:
+        store = self.store()
+        try:
+            return await store.change(step)
+        finally:
+            await store.close()
 
     def _rules(self) -> SubscriptionRules:
         return load_settings(environ=self.env).subscription_rules()
@@ -282,6 +329,10 @@ def to(receiver: Receiver, target: str, tenant: str, **more: object) -> dict[str
         "retry": dict(QUICK),
     }
     return entry | more
+
+
+def _make_secret() -> str:
+    return format_secret(secrets.token_bytes(32))
 
 
 def secret(tenant: str, target: str) -> str:

@@ -19,6 +19,7 @@ from tests.system.daemon import (
     all_delivered,
     deliveries,
     requests_of,
+    shown,
     to,
     until,
 )
@@ -165,8 +166,7 @@ async def test_gone_disables_the_subscription(
     assert entry["reason"] == "disabled"
     await all_delivered(receiver, "/ok/stays", [first, second])
     assert [r.webhook_id for r in requests_of(receiver, target)] == [first]
-    [stored] = [e for e in shared.store.entries() if e.label == target]
-    assert not stored.enabled
+    [stored] = await shown(shared.entries, lambda e: e.label == target and not e.enabled)
     assert "410" in str(stored.disabled_reason)
 
 
@@ -218,7 +218,7 @@ async def test_deleted_and_disabled_while_deliveries_wait(
     one = to(receiver, "/status/503/deleted", "cut", retry=policy)
     two = to(receiver, "/status/503/disabled", "cut", retry=policy)
     three = to(receiver, "/ok/kept", "cut")
-    others = [e.document() for e in shared.store.entries() if e.tenant != "cut" and e.enabled]
+    others = [e.document() for e in await shared.entries() if e.tenant != "cut" and e.enabled]
     await shared.apply(one, two, three)
     event_id = await publisher.publish("cut")
     await until(lambda: len(receiver.requests) == 3, "three first attempts")

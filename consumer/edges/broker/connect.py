@@ -125,7 +125,7 @@ class KeepAlive:
         try:
             connection = await self.opening(self.options, self.name)
         except BrokerUnavailable as error:
-            self.observe.warned("broker.unreachable", connection=self.name, detail=str(error))
+            self.observe.broker_unreachable(self.name, error)
             return
         if self._was_connected:
             self.observe.series.reconnects.labels(self.name).inc()

@@ -20,6 +20,7 @@ from consumer.edges.broker.connect import (
     underlay,
 )
 from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -30,7 +31,6 @@ from topology.plan import Plan
 from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: the topology is declared anew at most this often
-SIZES_EVERY_S = 10.0
 RECANCEL_S = 0.2
 
 
@@ -135,7 +135,10 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        side_tasks: list[Awaitable[None]] = [self._repairs(connection), self._sizes(connection)]
+        side_tasks: list[Awaitable[None]] = [
+            self._repairs(connection),
+            follow_sizes(connection, self._options.sized_queues, self._observe),
+        ]
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
         tasks = [asyncio.ensure_future(t) for t in side_tasks]
@@ -176,24 +179,6 @@ class BrokerEdge:
             except CONNECTION_ERRORS as error:
                 self._observe.warned("topology.repair_failed", detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
-
-    async def _sizes(self, connection: AbstractConnection) -> None:
-        """Read the sizes of our queues for the gauges."""
-        gauge, totals = self._observe.series.queue_messages, dict[str, int]()
-        while True:
-            try:
-                channel = await open_channel(connection, confirms=False)
-                totals = dict.fromkeys((label for _, label in self._options.sized_queues), 0)
-                for queue, label in self._options.sized_queues:
-                    found = await channel.queue_declare(queue, passive=True)
-                    totals[label] += found.message_count or 0
-                await channel.close()
-            except CONNECTION_ERRORS:
-                gauge.clear()  # no figure is better than an old one
-                totals = {}
-            for label, total in totals.items():
-                gauge.labels(label).set(total)
-            await asyncio.sleep(SIZES_EVERY_S)
 
     async def _control(self, connection: AbstractConnection, exchange: str) -> None:
         """Listen to what other workers and the command line tell all workers."""

@@ -1,0 +1,43 @@
+# leveret: `docker build -t leveret:0.1.0 .`, or with its surroundings `docker compose up`.
+# Exact tags; where a registry is at hand pin the digests too: `docker buildx imagetools inspect NAME`.
+
+FROM python:3.11.13-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+# The libraries come with their hashes, and before the sources, so that they are built once.
+COPY requirements.lock requirements-dev.lock ./
+RUN python -m venv /opt/leveret \
+    && /opt/leveret/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
+# So does the tool that builds our own package: its lines of the development lock.
+RUN awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' requirements-dev.lock > build.lock \
+    && python -m venv /build \
+    && /build/bin/pip install --require-hashes --only-binary :all: -r build.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY consumer consumer
+COPY topology topology
+COPY metrics metrics
+RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/leveret/bin/pip install --no-deps --no-index /wheels/leveret-*.whl \
+    && /opt/leveret/bin/python -m pip uninstall --yes pip \
+    && /opt/leveret/bin/python -m compileall -q /opt/leveret/lib
+
+FROM python:3.11.13-slim-bookworm
+RUN groupadd --system --gid 10001 leveret \
+    && useradd --system --uid 10001 --gid leveret --home-dir /var/lib/leveret --no-create-home \
+        --shell /usr/sbin/nologin leveret \
+    && install -d -o leveret -g leveret -m 0700 /var/lib/leveret \
+    && for name in rabbitmq leveret publisher grafana sample; do \
+        install -d -o leveret -g leveret -m 0755 "/setup/$name"; done
+COPY --from=build /opt/leveret /opt/leveret
+COPY deploy/compose_setup.py /opt/leveret/compose_setup.py
+# On another address than loopback the port shows health and metrics only.
+ENV PATH=/opt/leveret/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    LEVERET_HOME=/var/lib/leveret LEVERET_LISTEN=0.0.0.0:8080
+USER leveret
+WORKDIR /var/lib/leveret
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/readyz', timeout=5)"]
+ENTRYPOINT ["leveret"]
+CMD ["run"]

@@ -1,0 +1,1 @@
+"""The proofs of the first hour; see :mod:`bench.prove_newcomer`."""

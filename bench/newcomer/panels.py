@@ -1,0 +1,227 @@
+"""Every panel of the dashboard has data under a scripted load, and every alert rule has both of its cases.
+
+The load lasts for as long as the queries are asked: five tenants, endpoints that are well, slow, flaky, dead,
+that refuse for good or ask to wait, so that there are retries, deferrals, open breakers and parked entries.
+Some of those are replayed. What is asked is each query of the checked-in dashboard, its variables filled in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from bench.broker import Broker
+from bench.daemon import Daemon, retry, subscription
+from bench.load import EventSpec, make_events, publish
+from bench.processes import fetch
+from bench.prometheus import ROOT, Prometheus, promtool
+from bench.prove import Bench, Goal, Measured, Proof
+from bench.sink import Sink
+from grafana.panels import ROWS
+from grafana.spec import SAMPLE, all_queries, filled
+
+TENANTS = 5
+WAVE = 50  #: events, ten for each tenant
+WAVE_EVERY_S = 0.5
+DATA_S = 60.0  #: every query has data within this time, or it is empty
+DASHBOARD = ROOT / "grafana" / "dashboards" / "leveret.json"
+ALERTS = ROOT / "grafana" / "alerts.yml"
+ALERT_TESTS = ROOT / "grafana" / "alerts_test.yml"
+
+ENDPOINTS: Mapping[str, str] = {
+    "healthy": "/ok/healthy",
+    "slow": "/slow/slow?s=0.4",
+    "flaky": "/flaky/flaky?share=0.4",
+    "dead": "/status/503/dead",
+    "refusing": "/status/400/refusing",
+    "asking": "/retry-after/asking?s=1&times=1",
+}
+QUIET = frozenset(
+    (
+        "leveret_pressed",
+        "leveret_publish_failures_total",
+        "leveret_connect_failures_total",
+        "leveret_reconnects_total",
+        "leveret_stale_settles_total",
+    )
+)
+"""Trouble with the broker, which the load does not make: 0 is what their panels shall show."""
+
+SETTINGS: Mapping[str, str] = {
+    "LEVERET_SENDING__CONCURRENCY": "6",  # so few that messages wait in hand for their turn
+    "LEVERET_TOPOLOGY__LANES": "2",
+    "LEVERET_TOPOLOGY__DUE_QUEUES": "1",
+    "LEVERET_TOPOLOGY__SPILL_QUEUES": "1",
+    "LEVERET_TOPOLOGY__RUNGS_S": "[0.25,0.5,1,2,4]",
+}
+
+GOALS = (
+    Goal(name="panel_queries_empty", text="0", unit="queries", n=len(list(all_queries(ROWS)))),
+    Goal(name="alerts_untested", text="0", unit="alerts", n=13),
+)
+
+
+def subscriptions(sink: Sink) -> list[dict[str, object]]:
+    """Return who gets what: each tenant has a healthy endpoint, and one that is not."""
+    quick = retry(max_attempts=3, base_s=0.3, jitter=0.2)
+    others = [name for name in ENDPOINTS if name != "healthy"]
+    entries = []
+    for number in range(TENANTS):
+        tenant, other = f"t{number:02d}", others[number]
+        for name in ("healthy", other):
+            url = f"{sink.url(name)}{'&' if '?' in sink.url(name) else '?'}of={tenant}"
+            more: dict[str, Any] = {"tenant": tenant, "retry": dict(quick)}
+            if name == "dead":
+                more["breaker"] = {"failures": 5, "cooldown_s": 2}
+            if name == "flaky":
+                more["breaker"] = {"failures": 0}
+            entries.append(subscription(f"{tenant}-{name}", url, **more))
+    return entries
+
+
+def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
+    """Return title and PromQL of each query in the dashboard's JSON."""
+    panels = json.loads(path.read_text("utf-8"))["panels"]
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", ())]
+
+
+def alert_names(alerts: Path = ALERTS) -> list[str]:
+    """Return the names of the alert rules."""
+    groups = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
+    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def untested_alerts(alerts: Path = ALERTS, tests: Path = ALERT_TESTS) -> list[str]:
+    """Return the alerts that lack a case in which they fire or one in which they are silent."""
+    cases = yaml.safe_load(tests.read_text("utf-8"))["tests"]
+    looks = [look for case in cases for look in case["alert_rule_test"]]
+    found = {(look["alertname"], bool(look["exp_alerts"])) for look in looks}
+    return [name for name in alert_names(alerts) if not {(name, True), (name, False)} <= found]
+
+
+@asynccontextmanager
+async def load(daemon: Daemon, sink: Sink, amqp_url: str) -> AsyncIterator[None]:
+    """Keep the daemon busy while the block runs, with some odd events; replay some of what is parked."""
+    await daemon.subscribe(subscriptions(sink))
+    busy = asyncio.create_task(_waves(amqp_url))
+    replaying = asyncio.create_task(_replay(daemon))
+    try:
+        yield
+    finally:
+        for task in (busy, replaying):
+            task.cancel()
+        ends = await asyncio.gather(busy, replaying, return_exceptions=True)
+    faults = [end for end in ends if isinstance(end, Exception)]
+    if faults:
+        raise faults[0]
+
+
+async def _waves(amqp_url: str) -> None:
+    for number in count():
+        events = make_events(f"wave{number}", WAVE, tenants=TENANTS, size=200)
+        odd = EventSpec(id=f"odd{number}", tenant="t00", type="order.created", body=b"{no json")
+        nobody = EventSpec(id=f"nobody{number}", tenant="t99", type="order.created", body=b"{}")
+        await publish(amqp_url, [*events, odd, nobody])
+        await asyncio.sleep(WAVE_EVERY_S)
+
+
+async def _replay(daemon: Daemon) -> None:
+    """Replay what one tenant has parked, once there is something to replay."""
+    while True:
+        done = await daemon.listing("parked", "replay", "--all", "--tenant", "t03")
+        if done:
+            return
+        await asyncio.sleep(1)
+
+
+async def empty_queries(prometheus: Prometheus, timeout_s: float) -> list[str]:
+    """Ask every query of the dashboard until it has data; return those that never had.
+
+    A zero is no data: the load makes whatever a panel shows, but for :data:`QUIET`.
+    """
+    left = [(title, filled(promql)) for title, promql in checked_in_queries()]
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while left and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(1)
+        left = await asyncio.to_thread(_without_data, prometheus, left)
+    return [f"{title}: {promql}" for title, promql in left]
+
+
+def _without_data(prometheus: Prometheus, queries: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    def has_data(promql: str) -> bool:
+        return prometheus.has_data(promql, zero_is_data=QUIET.issuperset(SAMPLE.findall(promql)))
+
+    return [(title, promql) for title, promql in queries if not has_data(promql)]
+
+
+def faults_of_files(prometheus: Prometheus, metrics: bytes) -> list[str]:
+    """Return what Prometheus' own checker finds in our files and in a worker's metrics.
+
+    Args:
+        prometheus: Whose folder holds the files.
+        metrics: What a scrape of a worker answers.
+    """
+    checks = {
+        "config": promtool("check", "config", prometheus.config),
+        "rules": promtool("check", "rules", ALERTS),
+        "tests": promtool("test", "rules", ALERT_TESTS),
+        "metrics": promtool("check", "metrics", text=metrics),
+    }
+    return [
+        f"{name}: {(done.stdout + done.stderr).decode()[-800:]}"
+        for name, done in checks.items()
+        if done.returncode != 0 or (name == "metrics" and done.stderr)
+    ]
+
+
+@asynccontextmanager
+async def watched(
+    folder: Path, amqp_url: str, broker_metrics_url: str
+) -> AsyncIterator[tuple[Prometheus, Daemon]]:
+    """Run endpoints, a daemon and Prometheus, under the load.
+
+    Args:
+        folder: For all of them.
+        amqp_url: A broker without Leveret's queues yet.
+        broker_metrics_url: Where that broker's own metrics are.
+    """
+    async with Sink(folder, ENDPOINTS) as sink, Daemon(folder, amqp_url, SETTINGS) as daemon:
+        await daemon.start()
+        targets = {"leveret": daemon.listen, "rabbitmq": urlsplit(broker_metrics_url).netloc}
+        async with Prometheus(folder, targets) as prometheus:
+            await prometheus.until("leveret_ready == 1")  # what was counted before the first look is not seen
+            async with load(daemon, sink, amqp_url):
+                yield prometheus, daemon
+
+
+async def prove(bench: Bench) -> Sequence[Measured]:
+    """Ask every query under the load; run the alerts' cases."""
+    async with (
+        Broker(bench) as broker,
+        watched(bench.folder, broker.url, broker.endpoint.prometheus_url) as (prometheus, daemon),
+    ):
+        empty = await empty_queries(prometheus, DATA_S)
+        sick = [rule["name"] for rule in prometheus.rules() if rule["health"] == "err"]
+        faults = faults_of_files(
+            prometheus, await asyncio.to_thread(fetch, f"http://{daemon.listen}/metrics")
+        )
+    bench.note("panel_queries_without_data", empty)
+    bench.note("alert_rules_with_errors", sick)
+    bench.note("promtool_faults", faults)
+    alerts = alert_names()
+    untested = alerts if faults or sick else untested_alerts()
+    return [
+        Measured(name="panel_queries_empty", value=len(empty), n=len(checked_in_queries())),
+        Measured(name="alerts_untested", value=len(untested), n=len(alerts)),
+    ]
+
+
+PROOF = Proof("panels", GOALS, prove)

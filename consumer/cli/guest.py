@@ -1,0 +1,81 @@
+"""A subscription that lives as long as the process that made it.
+
+Data flow: URL, tenant, event types -> checked as a file would be -> store; removed at the end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import orjson
+
+from consumer.core.errors import ConfigError
+from consumer.core.signing import SigningKey, format_secret, parse_secret
+from consumer.core.subscription import subscription_id
+from consumer.core.subscription_file import parse_subscriptions
+from consumer.core.subscription_model import refuse_endpoint
+from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.urls import parse_url
+from consumer.edges.store import open_store
+from consumer.settings import Settings
+
+Step: TypeAlias = Callable[[Sequence[StoredEntry]], Merge]
+
+ALLOW = """set LEVERET_EGRESS__ALLOW='["127.0.0.0/8"]', for the daemon and for this command"""
+SECRET_BYTES = 32  #: Source: SW-09 (24 to 64 bytes)
+
+
+class Guest:
+    """One subscription to our own endpoint, with a secret that nobody else knows."""
+
+    def __init__(self, settings: Settings, url: str, tenant: str | None, events: Sequence[str]) -> None:
+        """Name it; nothing is stored yet. Without *tenant* it is the default one."""
+        self._settings = settings
+        self._url = url
+        self._events = list(events)
+        self.tenant = settings.events.default_tenant if tenant is None else tenant
+        self.label = f"listen-{url.rstrip('/').rpartition(':')[2]}"
+
+    @property
+    def name(self) -> str:
+        """``tenant/name``, by which people know it."""
+        return f"{self.tenant}/{self.label}"
+
+    async def register(self) -> SigningKey:
+        """Store it and return the key that it signs with. One that a killed process left is replaced.
+
+        Raises:
+            ConfigError: webhooks may not go to this machine, a pattern is wrong, or the store is damaged.
+        """
+        rules = self._settings.subscription_rules()
+        if refuse_endpoint(parse_url(self._url), rules.egress) is not None:
+            raise ConfigError(f"--subscribe: webhooks may not go to this machine; {ALLOW}")
+        secret = format_secret(secrets.token_bytes(SECRET_BYTES))
+        entry = {"tenant": self.tenant, "name": self.label, "url": self._url, "events": self._events}
+        text = orjson.dumps({"subscriptions": [entry | {"secrets": [secret]}]}).decode()
+        parsed = parse_subscriptions(text, "--subscribe", rules)
+
+        def step(kept: Sequence[StoredEntry]) -> Merge:
+            return merge(kept, parsed.entries, lambda: secret, enable=True)
+
+        await self._change(step)
+        return parse_secret(secret)
+
+    async def remove(self) -> None:
+        """Remove it; deliveries that wait for it end as cancelled."""
+        own = subscription_id(self.tenant, self.label)
+
+        def step(kept: Sequence[StoredEntry]) -> Merge:
+            removed = [entry for entry in kept if entry.id == own]
+            return Merge(entries=[entry for entry in kept if entry.id != own], removed=removed)
+
+        await self._change(step)
+
+    async def _change(self, step: Step) -> None:
+        store = open_store(self._settings)
+        try:
+            await store.change(step)
+        finally:
+            await store.close()

@@ -1,0 +1,16 @@
+"""``leveret parked``: what we gave up on. Look at it, count it, send it again, write it out, purge it.
+
+Data flow: leveret.parked -> entries -> Filter -> table, JSON, counts; replay -> leveret.replay or
+leveret.events, confirmed; purge -> archive, then out of the queue.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from consumer.cli.parked import look, purge, replay
+
+app = typer.Typer(help="Deliveries and events that were given up.", no_args_is_help=True)
+
+for part in (look, replay, purge):
+    part.register(app)

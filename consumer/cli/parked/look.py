@@ -1,0 +1,165 @@
+"""``leveret parked list | show | export``: looking changes nothing."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from consumer.cli.options import examples, takes
+from consumer.cli.output import (
+    AsJson,
+    errors_in_one_line,
+    fail,
+    print_fields,
+    print_json,
+    print_rows,
+    print_text,
+)
+from consumer.cli.parked.shared import Limit, Reason, Since, SubscriptionId, Tenant, Type, look, moment
+from consumer.core.durations import format_duration
+from consumer.core.parked import ParkedEntry, entry_as_dict, entry_as_record
+from consumer.core.parked_filter import Filter, GroupBy, grouped
+from consumer.settings import load_settings
+
+COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, prk_...")]
+ShownJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object, as it is where stdout is no terminal.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class List:
+    """How ``list`` is called."""
+
+    tenant: Tenant = None
+    kind: Type = None
+    reason: Reason = None
+    subscription: SubscriptionId = None
+    since: Since = None
+    limit: Limit = None
+    group_by: Annotated[
+        list[GroupBy] | None, typer.Option(help="Count by this instead; may be repeated.")
+    ] = None
+    as_json: AsJson = False
+
+    def filter(self) -> Filter:
+        """Return which entries are meant.
+
+        Raises:
+            ConfigError: ``since`` is neither a time nor a duration.
+        """
+        return Filter(
+            tenant=self.tenant,
+            type=self.kind,
+            reason=self.reason,
+            subscription=self.subscription,
+            since=moment(self.since),
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    app.command(
+        "list",
+        epilog=examples(
+            "leveret parked list --tenant acme --since 2h",
+            "leveret parked list --group-by tenant --group-by status",
+            "leveret parked list --reason exhausted --type 'order.*' --json",
+        ),
+    )(takes(List)(list_))
+    app.command("show", epilog=examples("leveret parked show prk_0123456789abcdef"))(show)
+    app.command(
+        "export",
+        epilog=examples(
+            "leveret parked export > parked.jsonl", "leveret parked export --tenant acme --since 7d"
+        ),
+    )(export)
+
+
+def list_(options: List) -> None:
+    """Print the parked entries, oldest first, or count them. Looking changes nothing."""
+    rows: list[Mapping[str, object]] = []
+    limit = sys.maxsize if options.limit is None else options.limit
+
+    def take(entry: ParkedEntry) -> bool:
+        rows.append(entry_as_dict(entry))
+        return len(rows) < limit
+
+    with errors_in_one_line():
+        look(load_settings(), options.filter(), take)
+    if options.group_by:
+        columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
+        groups = grouped(rows, options.group_by)
+        print_rows(columns, groups, as_json=options.as_json, empty="nothing is parked")
+        return
+    print_rows(COLUMNS, rows, as_json=options.as_json, empty="nothing is parked")
+
+
+def show(entry_id: Id, as_json: ShownJson = False) -> None:
+    """Print one entry with its payload and every attempt."""
+    found: list[ParkedEntry] = []
+
+    def take(entry: ParkedEntry) -> bool:
+        found.append(entry)
+        return False
+
+    with errors_in_one_line():
+        look(load_settings(), Filter(ids=frozenset({entry_id})), take)
+    if not found:
+        fail(f"{entry_id} is not parked; see leveret parked list")
+    if as_json or not sys.stdout.isatty():
+        print_json(entry_as_dict(found[0]) | _data(found[0].body))
+    else:
+        _print_entry(found[0])
+
+
+def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None) -> None:
+    """Print entries as JSON lines, bodies included (base64), and leave them where they are."""
+
+    def take(entry: ParkedEntry) -> bool:
+        print_json(entry_as_record(entry))
+        return True
+
+    with errors_in_one_line():
+        chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
+        look(load_settings(), chosen, take)
+
+
+def _print_entry(entry: ParkedEntry) -> None:
+    shown: dict[str, Any] = entry_as_dict(entry)
+    attempts: Sequence[Mapping[str, Any]] = shown.pop("attempts")
+    print_fields({name: value for name, value in shown.items() if value is not None})
+    if attempts:
+        rows = [{**attempt, "duration": format_duration(attempt["duration_s"])} for attempt in attempts]
+        typer.echo()
+        print_rows(("number", "at", "kind", "status", "duration"), rows, as_json=False)
+    typer.echo("\npayload")
+    print_text(_readable(entry.body))
+
+
+def _readable(body: bytes) -> str:
+    """Lay JSON out for people; leave other text; anything else is told by its length."""
+    try:
+        return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode()
+    except ValueError:
+        pass
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return f"{len(body)} bytes that are no text; see --json"
+
+
+def _data(body: bytes) -> dict[str, object]:
+    """Show the exact payload: as text where it is UTF-8, else in base64."""
+    try:
+        return {"data": body.decode()}
+    except UnicodeDecodeError:
+        return {"data_base64": base64.b64encode(body).decode()}

@@ -1,0 +1,118 @@
+"""``leveret parked purge``: move old entries out of the queue and into an archive file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from consumer.cli.options import examples, takes
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
+from consumer.cli.parked.shared import Reason, Tenant, Type, drain, look
+from consumer.core.durations import parse_duration
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.parked import ParkedEntry, entry_as_dict
+from consumer.core.parked_filter import Filter
+from consumer.edges.parked import purge
+from consumer.edges.system import FileArchive, SystemClock
+from consumer.settings import Settings, load_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """How ``purge`` is called."""
+
+    older_than: Annotated[
+        str,
+        typer.Option(metavar="AGE", help="Only what was parked longer ago than this: 7d, 12h; 0s is all."),
+    ]
+    tenant: Tenant = None
+    kind: Type = None
+    reason: Reason = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    as_json: AsJson = False
+
+    def filter(self) -> Filter:
+        """Return which entries are meant.
+
+        Raises:
+            ConfigError: ``older_than`` is no duration.
+        """
+        until = time.time() - parse_duration(self.older_than)
+        return Filter(tenant=self.tenant, type=self.kind, reason=self.reason, until=until)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "purge",
+        epilog=examples(
+            "leveret parked purge --older-than 7d", "leveret parked purge --older-than 1h --tenant acme --yes"
+        ),
+    )(takes(Purge)(purge_))
+
+
+def purge_(options: Purge) -> None:
+    """Move old entries out of the queue. Each is written to LEVERET_HOME/archive first, body included.
+
+    Asks before it begins; without a terminal it needs --yes.
+    """
+    with errors_in_one_line():
+        settings, chosen = load_settings(), options.filter()
+        if not options.yes and not _agreed(settings, chosen):
+            typer.echo("nothing was purged", err=True)
+            raise typer.Exit(1)
+        rows, broken = _purge(settings, chosen)
+    print_rows(
+        ("id", "parked_at", "tenant", "type", "reason"),
+        rows,
+        as_json=options.as_json,
+        empty="nothing was purged",
+    )
+    if rows and not options.as_json:
+        typer.echo(f"{len(rows)} purged; they are in {settings.home / 'archive'}")
+    if broken is not None:
+        fail(broken)
+
+
+def _agreed(settings: Settings, chosen: Filter) -> bool:
+    """Say how many entries would go and ask.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+    """
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; take --yes")
+    count = 0
+
+    def take(_: ParkedEntry) -> bool:
+        nonlocal count
+        count += 1
+        return True
+
+    look(settings, chosen, take)
+    return count > 0 and typer.confirm(f"Purge {count} parked entries?", err=True)
+
+
+def _purge(settings: Settings, chosen: Filter) -> tuple[list[Mapping[str, object]], str | None]:
+    """Purge, and return what was, also when the broker or the disk fails in the middle."""
+    rows: list[Mapping[str, object]] = []
+    archive = FileArchive(settings.home / "archive", SystemClock(), "purged")
+    try:
+        drain(
+            settings,
+            lambda connection, names: purge(connection, names, chosen, archive),
+            lambda entry: rows.append(entry_as_dict(entry)),
+        )
+    except BrokerUnavailable as error:
+        return rows, str(error)
+    except OSError as error:
+        return (
+            rows,
+            f"{settings.home / 'archive'}: {error.strerror or error}; what is not archived stays parked",
+        )
+    return rows, None

@@ -1,0 +1,100 @@
+"""``leveret parked replay``: send entries again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import typer
+
+from consumer.cli.options import examples, takes
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
+from consumer.cli.parked.shared import (
+    Everything,
+    Ids,
+    Reason,
+    Since,
+    SubscriptionId,
+    Tenant,
+    Type,
+    drain,
+    moment,
+)
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.parked import ParkedEntry, entry_as_dict
+from consumer.core.parked_filter import Filter
+from consumer.edges.parked import Skipped, replay
+from consumer.settings import load_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """How ``replay`` is called."""
+
+    ids: Ids = None
+    tenant: Tenant = None
+    kind: Type = None
+    reason: Reason = None
+    subscription: SubscriptionId = None
+    since: Since = None
+    everything: Everything = False
+    as_json: AsJson = False
+
+    def filter(self) -> Filter:
+        """Return which entries are meant.
+
+        Raises:
+            ConfigError: ``since`` is neither a time nor a duration.
+        """
+        return Filter(
+            ids=frozenset(self.ids) if self.ids else None,
+            tenant=self.tenant,
+            type=self.kind,
+            reason=self.reason,
+            subscription=self.subscription,
+            since=moment(self.since),
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "replay",
+        epilog=examples(
+            "leveret parked replay prk_0123456789abcdef",
+            "leveret parked replay --all --tenant acme --reason exhausted --since 2h",
+        ),
+    )(takes(Replay)(replay_))
+
+
+def replay_(options: Replay) -> None:
+    """Send entries again with their original data; each leaves the parked queue once that is confirmed."""
+    if not options.ids and not options.everything:
+        raise typer.BadParameter("name entries by their id, or take --all with or without filters")
+    rows: list[Mapping[str, object]] = []
+    skipped: list[Skipped] = []
+    broken: str | None = None
+
+    def take(one: ParkedEntry | Skipped) -> None:
+        if isinstance(one, Skipped):
+            skipped.append(one)
+        else:
+            rows.append(entry_as_dict(one))
+
+    with errors_in_one_line():
+        settings, chosen = load_settings(), options.filter()
+        try:
+            drain(settings, lambda connection, names: replay(connection, names, chosen), take)
+        except BrokerUnavailable as error:
+            broken = str(error)
+    print_rows(
+        ("id", "tenant", "type", "event_id"), rows, as_json=options.as_json, empty="nothing was replayed"
+    )
+    faults = [f"{one.id} stays parked: {one.reason}" for one in skipped]
+    missing = (chosen.ids or frozenset()) - {str(row["id"]) for row in rows} - {one.id for one in skipped}
+    if broken is not None:
+        faults.append(broken)
+    elif missing:
+        faults.append(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
+    if faults:
+        fail("\n".join(faults))

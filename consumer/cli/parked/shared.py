@@ -1,0 +1,89 @@
+"""What the parked commands share: their filters, and the way to the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from consumer.cli.complete import subscription_ids, tenant_names
+from consumer.cli.link import find_broker
+from consumer.cli.output import warn
+from consumer.core.durations import parse_moment
+from consumer.core.model import ParkReason
+from consumer.core.parked import ParkedEntry
+from consumer.core.parked_filter import Filter
+from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.parked import Unreadable, browse
+from consumer.settings import Settings
+from topology.names import Names
+
+_T = TypeVar("_T")
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of entries, prk_...")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", autocompletion=tenant_names)]
+Type = Annotated[str | None, typer.Option("--type", help="Only of event types that fit, such as order.*")]
+Reason = Annotated[ParkReason | None, typer.Option(help="Only with this reason.")]
+SubscriptionId = Annotated[
+    str | None,
+    typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
+]
+Since = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="Only what was parked since: 2h, 7d or an RFC 3339 time.")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most this many, the oldest first.")]
+Everything = Annotated[bool, typer.Option("--all", help="All entries that the filters leave.")]
+
+
+def moment(text: str | None) -> float | None:
+    """Return when *text* says, in Unix seconds.
+
+    Raises:
+        ConfigError: it is neither a time nor a duration.
+    """
+    return None if text is None else parse_moment(text, time.time())
+
+
+def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
+    """Hand every chosen entry to *take*, oldest first, until it says that it has enough.
+
+    What cannot be read is told in one line on stderr.
+
+    Raises:
+        BrokerUnavailable: the broker or the queue is not there.
+    """
+    unreadable: list[Unreadable] = []
+
+    async def run() -> None:
+        connection = await connect(find_broker(settings).options, "parked")
+        try:
+            async for entry in browse(connection, Names(settings.topology.prefix), unreadable):
+                if chosen(entry) and not take(entry):
+                    return
+        finally:
+            await close_quietly(connection)
+
+    asyncio.run(run())
+    if unreadable:
+        remedy = "a newer release can, or look with the management page"
+        warn(f"{len(unreadable)} parked messages cannot be read ({unreadable[0].why}) and stay; {remedy}")
+
+
+def drain(settings: Settings, step: Callable[..., AsyncIterator[_T]], take: Callable[[_T], None]) -> None:
+    """Run *step* over a connection of its own and hand what it yields to *take* as it goes.
+
+    So what was done is known when the broker fails in the middle.
+    """
+
+    async def run() -> None:
+        connection = await connect(find_broker(settings).options, "parked")
+        try:
+            async for one in step(connection, Names(settings.topology.prefix)):
+                take(one)
+        finally:
+            await close_quietly(connection)
+
+    asyncio.run(run())

@@ -1,0 +1,45 @@
+"""Make secrets, and read those that a person gives: from a file, stdin or a variable, never from argv."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from consumer.core.errors import ConfigError
+from consumer.core.signing import Ed25519Key, SigningKey, format_private, format_secret
+
+SECRET_BYTES = 32
+"""Length of a generated secret. Source: SW-09 (24 to 64 bytes)."""
+STDIN = "-"
+"""The file name that means standard input."""
+
+
+def fresh_secret() -> str:
+    """Return a new symmetric secret, ``whsec_...``."""
+    return format_secret(secrets.token_bytes(SECRET_BYTES))
+
+
+def fresh_like(keys: Sequence[SigningKey]) -> str:
+    """Return a new secret of the kind of the newest of *keys*, so that receivers can go on verifying."""
+    if keys and isinstance(keys[0], Ed25519Key):
+        return format_private(Ed25519Key(secrets.token_bytes(32)))
+    return fresh_secret()
+
+
+def read_secret(file: str) -> str:
+    """Return the one line of *file*; ``-`` is stdin.
+
+    Raises:
+        ConfigError: it is empty or more than one line.
+        OSError: it cannot be read.
+    """
+    try:
+        text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: is not UTF-8 text; write the secret alone into it") from None
+    lines = text.splitlines()
+    if len(lines) != 1:
+        raise ConfigError(f"{file}: holds {len(lines)} lines; write the secret alone into it, on one line")
+    return lines[0]

@@ -1,0 +1,199 @@
+"""``leveret status``: what the daemon at the listen address does now.
+
+Data flow: GET /metrics, a pause, GET /metrics and /readyz -> Look, Look -> Status -> table or JSON.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import httpx2
+import typer
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from consumer.cli.options import examples
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, show
+from consumer.core.daemon_status import Look, Sample, Status, status
+from consumer.core.errors import ConfigError
+from consumer.core.plain import printable
+from consumer.settings import Settings, load_settings
+
+TIMEOUT_S = 10.0
+"""Longest wait for one answer of the daemon."""
+
+At = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Where it listens; absent: LEVERET_LISTEN.")
+]
+Interval = Annotated[
+    float, typer.Option(min=0.1, max=3600, help="Time between the two looks that a rate needs, in seconds.")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Look again and again until Ctrl-C.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What is shown."""
+
+    at: str
+    ready: bool
+    reasons: tuple[str, ...]  #: why it is not ready, or what else it notes
+    status: Status
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields of the JSON line."""
+        return {"at": self.at, "ready": self.ready, "reasons": list(self.reasons), **asdict(self.status)}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "status", epilog=examples("leveret status", "leveret status --watch", "leveret status --json")
+    )(status_)
+
+
+def status_(at: At = None, interval_s: Interval = 1.0, watch: Watch = False, as_json: AsJson = False) -> None:
+    """Show what the daemon does now: rates, what waits, breakers, parked. Exit 1 unless it is ready."""
+    with errors_in_one_line():
+        address = at if at is not None else _address(load_settings())
+        looks = _looks(address, interval_s)
+        if not watch:
+            now = next(looks)
+            _print(now, as_json=as_json)
+            raise typer.Exit(0 if now.ready else 1)
+        with suppress(KeyboardInterrupt):
+            _follow(looks, as_json=as_json)
+
+
+def _follow(looks: Iterator[_Now], *, as_json: bool) -> None:
+    console = Console(file=sys.stdout, highlight=False)
+    if as_json or not console.is_terminal:
+        for now in looks:
+            _print(now, as_json=as_json)
+            sys.stdout.flush()
+        return
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        for now in looks:
+            live.update(_table(now), refresh=True)
+
+
+def _address(settings: Settings) -> str:
+    """Return where a daemon with these settings can be asked from this machine.
+
+    Raises:
+        ConfigError: its port is left to the system, so nobody but its log knows it.
+    """
+    if settings.listen_port == 0:
+        raise ConfigError(
+            "listen: port 0 is a free one each time; see the daemon's log and say --at HOST:PORT"
+        )
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.listen_host, settings.listen_host)  # noqa: S104 - looked up, not bound
+    return f"[{host}]:{settings.listen_port}" if ":" in host else f"{host}:{settings.listen_port}"
+
+
+def _looks(at: str, interval_s: float) -> Iterator[_Now]:
+    """Yield what the daemon does, again and again; each rate is over the time since the look before.
+
+    Raises:
+        ConfigError: nobody answers, or somebody else.
+    """
+    with httpx2.Client(base_url=f"http://{at}", timeout=TIMEOUT_S, trust_env=False) as client:
+        before = _look(client, at)
+        while True:
+            time.sleep(interval_s)
+            after = _look(client, at)
+            ready, reasons = _ready(client, at)
+            yield _Now(at, ready, reasons, status(before, after))
+            before = after
+
+
+def _look(client: httpx2.Client, at: str) -> Look:
+    text = _get(client, at, "/metrics").text
+    moment = time.monotonic()
+    try:
+        samples = tuple(
+            Sample(sample.name, sample.labels, sample.value)
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if math.isfinite(sample.value)
+        )
+    except ValueError:
+        samples = ()
+    if not any(sample.name.startswith("leveret_") for sample in samples):
+        raise ConfigError(
+            f"what answers at {at} is no leveret daemon; say --at HOST:PORT or set LEVERET_LISTEN"
+        )
+    return Look(moment, samples)
+
+
+def _ready(client: httpx2.Client, at: str) -> tuple[bool, tuple[str, ...]]:
+    answer = _get(client, at, "/readyz", allowed=503)
+    first, *notes = answer.text.splitlines() or [""]
+    if answer.status_code == 200:
+        return True, tuple(notes)
+    return False, (first.removeprefix("not ready: "), *notes)
+
+
+def _get(client: httpx2.Client, at: str, path: str, allowed: int = 200) -> httpx2.Response:
+    try:
+        answer = client.get(path)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        remedy = "start it with `leveret run`, or say --at HOST:PORT or set LEVERET_LISTEN"
+        raise ConfigError(f"no daemon answers at {at}: {error or type(error).__name__}; {remedy}") from None
+    if answer.status_code not in (200, allowed):
+        raise ConfigError(
+            f"{at}{path} answered {answer.status_code}; is it a leveret daemon? say --at HOST:PORT"
+        )
+    return answer
+
+
+def _print(now: _Now, *, as_json: bool) -> None:
+    if as_json:
+        print_json(now.as_dict())
+        return
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, highlight=False, width=200)
+    console.print(_table(now))
+
+
+def _table(now: _Now) -> Group:
+    word, style = ("ready", "green") if now.ready else ("not ready", "bold red")
+    head = [Text.assemble("leveret at ", now.at, ": ", (word, style))]
+    head += [Text(f"  {printable(reason)}", style="yellow") for reason in now.reasons]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value, style in _rows(now.status):
+        table.add_row(name, Text(value, style=style))
+    return Group(*head, table)
+
+
+def _rows(one: Status) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and style of each line."""
+    ratio = one.success_ratio
+    yield "events", f"{show(one.events_per_s)}/s", ""
+    yield "deliveries", f"{show(one.deliveries_per_s)}/s", ""
+    yield "attempts", f"{show(one.attempts_per_s)}/s", ""
+    style = "red" if ratio is not None and ratio < 0.9 else ""
+    yield "success", "- (no attempt)" if ratio is None else f"{ratio:.1%}", style
+    yield "in flight", show(one.in_flight), ""
+    yield "waiting", _counts(one.waiting), ""
+    yield "in hand", _counts(one.windows), ""
+    yield "breakers", _counts(one.breakers), "red" if one.breakers.get("open") else ""
+    yield "parked", show(one.parked), "yellow" if one.parked else ""
+    off = f", {one.subscriptions_disabled} disabled" if one.subscriptions_disabled else ""
+    yield "subscriptions", f"{one.subscriptions}{off}", ""
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{printable(name)} {count}" for name, count in counts.items() if count) or "none"

@@ -1,0 +1,15 @@
+"""``leveret subscriptions``: who gets which events.
+
+Data flow: command -> pure step of the core -> store, in one transaction. A daemon sees it in a second.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from consumer.cli.subscriptions import alter, apply, look, secrets, trial
+
+app = typer.Typer(help="Who gets which events.", no_args_is_help=True)
+
+for part in (apply, look, alter, secrets, trial):
+    part.register(app)

@@ -1,0 +1,162 @@
+"""``leveret subscriptions add | remove | enable | disable``: one subscription at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from consumer.cli.complete import subscription_names, tenant_names
+from consumer.cli.options import examples, takes
+from consumer.cli.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.secrets import STDIN, fresh_secret, read_secret
+from consumer.cli.subscriptions.shared import (
+    Name,
+    Policy,
+    Tenant,
+    Which,
+    address,
+    change,
+    described,
+    identity,
+    report,
+)
+from consumer.core.rfc3339 import from_datetime
+from consumer.core.subscription_file import parse_entry
+from consumer.core.subscription_model import SubscriptionEntry
+from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.core.subscription_steps import Note, add, disable, enable, find, remove
+from consumer.settings import load_settings
+
+Several = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SUBSCRIPTION", help="tenant/name, id, or name alone.", autocompletion=subscription_names
+    ),
+]
+Reason = Annotated[str, typer.Option(help="Why, for who looks at it later.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add:
+    """How ``add`` is called."""
+
+    url: Annotated[
+        str,
+        typer.Argument(metavar="URL", help="Where webhooks go; - reads it from stdin, if it holds a token."),
+    ]
+    event: Annotated[list[str], typer.Option(help="Event pattern such as order.*; may be repeated.")]
+    tenant: Annotated[str, typer.Option(help="Customer that it belongs to.", autocompletion=tenant_names)] = (
+        "default"
+    )
+    name: Annotated[str | None, typer.Option(help="Name, unique per tenant; absent: made from the host.")] = (
+        None
+    )
+    policy: Policy = None
+    timeout_s: Annotated[float | None, typer.Option(help="Total deadline of one attempt, in seconds.")] = None
+    concurrency: Annotated[int | None, typer.Option(help="Requests in flight to it, per worker.")] = None
+    secret_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="File with its secret; - is stdin. Absent: one is generated."),
+    ] = None
+    disabled: Annotated[bool, typer.Option("--disabled", help="Send nothing yet.")] = False
+    as_json: AsJson = False
+
+    def values(self) -> dict[Hashable, object]:
+        """Return the entry as a subscriptions file would hold it.
+
+        Raises:
+            ConfigError, OSError: the secret cannot be read.
+        """
+        url = sys.stdin.read().strip() if self.url == STDIN else self.url
+        given: dict[Hashable, object] = {
+            "name": self.name,
+            "retry": None if self.policy is None else {"policy": self.policy},
+            "timeout_s": self.timeout_s,
+            "concurrency": self.concurrency,
+            "secrets": None if self.secret_file is None else [read_secret(self.secret_file)],
+            "enabled": False if self.disabled else None,
+        }
+        absent = {key: value for key, value in given.items() if value is not None}
+        return {"tenant": self.tenant, "url": url, "events": self.event, **absent}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    app.command(
+        "add",
+        epilog=examples(
+            "leveret subscriptions add https://a.example/orders --tenant acme --name shop --event 'order.*'",
+            "leveret subscriptions add - --event '#' --policy standard-webhooks < url.txt",
+        ),
+    )(takes(Add)(add_))
+    app.command("remove", epilog=examples("leveret subscriptions remove acme/shop acme/till"))(remove_)
+    app.command("enable", epilog=examples("leveret subscriptions enable acme/shop"))(enable_)
+    app.command(
+        "disable",
+        epilog=examples("leveret subscriptions disable acme/shop --reason 'they migrate until Monday'"),
+    )(disable_)
+
+
+def add_(options: Add) -> None:
+    """Add one subscription. Its generated secret is shown once, here. For headers and the like: `apply`."""
+    if STDIN == options.url == options.secret_file:
+        raise typer.BadParameter("only one of URL and --secret-file can be read from stdin")
+    with errors_in_one_line():
+        settings = load_settings()
+        entry: SubscriptionEntry = parse_entry(options.values(), settings.subscription_rules())
+        merged = change(settings, lambda kept: add(kept, entry, fresh_secret))
+    generated = {one.id for one in merged.generated}
+    for one in merged.added:
+        secret = one.secrets[0].get_secret_value() if one.id in generated else None
+        if options.as_json:
+            row: dict[str, object] = {"change": "added", **identity(one)}
+            print_json(row if secret is None else row | {"secret": secret})
+            continue
+        typer.echo(f"added {described(one)} ({one.id})")
+        if secret is not None:
+            typer.echo(f"secret, shown this once: {secret}")
+
+
+def remove_(which: Several = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
+    """Remove subscriptions with their secrets. What still waits for them is dropped, counted `cancelled`."""
+    wanted = [address(text, tenant, name) for text in which or (None,)]
+
+    def step(kept: Sequence[StoredEntry]) -> Merge:
+        return remove(kept, {find(kept, one).id for one in wanted})
+
+    with errors_in_one_line():
+        merged = change(load_settings(), step)
+    report(merged, "removed", as_json=as_json)
+
+
+def enable_(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
+    """Send again to a subscription that was disabled by hand, by its file, after a 410 or a long failure."""
+    wanted = address(which, tenant, name)
+    with errors_in_one_line():
+        merged = change(load_settings(), lambda kept: enable(kept, find(kept, wanted).id))
+    report(merged, "enabled", as_json=as_json)
+
+
+def disable_(
+    which: Which = None,
+    tenant: Tenant = None,
+    name: Name = None,
+    reason: Reason = "by hand",
+    as_json: AsJson = False,
+) -> None:
+    """Send nothing more to a subscription until it is enabled again; what waits is parked `disabled`.
+
+    It stays so, however often its file is applied.
+    """
+    wanted, note = (
+        address(which, tenant, name),
+        Note(reason, from_datetime(datetime.now(UTC).replace(microsecond=0)) or ""),
+    )
+    with errors_in_one_line():
+        merged = change(load_settings(), lambda kept: disable(kept, find(kept, wanted).id, note))
+    report(merged, "disabled", as_json=as_json)

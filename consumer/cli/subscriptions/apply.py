@@ -1,0 +1,164 @@
+"""``leveret subscriptions apply | schema``: bring subscriptions files into the store.
+
+Data flow: files, folders, stdin -> parse_files -> merge in one transaction -> what changed, field by field.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from consumer.cli.options import examples, takes
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, show, warn
+from consumer.cli.secrets import fresh_secret
+from consumer.cli.subscriptions.shared import change, described, identity
+from consumer.core.errors import ConfigError
+from consumer.core.plain import printable
+from consumer.core.subscription_diff import FieldChange, differences
+from consumer.core.subscription_file import Parsed, parse_files
+from consumer.core.subscription_schema import subscriptions_schema
+from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.settings import load_settings
+
+ENDINGS = (".yaml", ".yml", ".json")
+"""What a subscriptions file in a folder is known by."""
+
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """How ``apply`` is called."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Subscriptions files, or folders of them; - is stdin."),
+    ]
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, field by field, and change nothing.")
+    ] = False
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what the files do not name.")] = False
+    enable: Annotated[
+        bool,
+        typer.Option(
+            "--enable", help="Enable again what was disabled by hand, after a 410 or a long failure."
+        ),
+    ] = False
+    as_json: AsJson = False
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    app.command(
+        "apply",
+        epilog=examples(
+            "leveret subscriptions apply subscriptions.yaml",
+            "leveret subscriptions apply --dry-run --prune subscriptions/",
+            "leveret subscriptions apply - < subscriptions.yaml",
+        ),
+    )(takes(Apply)(apply))
+    app.command("schema", epilog=examples("leveret subscriptions schema > subscriptions.schema.json"))(schema)
+
+
+def apply(options: Apply) -> None:
+    """Bring files into the store; again it changes nothing. A generated secret is shown once, here."""
+    with errors_in_one_line():
+        settings = load_settings()
+        parsed = parse_files(list(_read(options.files)), settings.subscription_rules())
+        merged = change(settings, lambda kept: _merged(kept, parsed, options), write=not options.dry_run)
+    for warning in parsed.warnings:
+        warn(warning)
+    for entry in merged.still_disabled:
+        since = f"{entry.disabled_at} ({entry.disabled_reason})"
+        remedy = "change its url or apply with --enable"
+        warn(f"{entry.tenant}/{entry.label} stays disabled since {since}; {remedy}")
+    (_print_json if options.as_json else _print_text)(merged, options)
+
+
+def schema() -> None:
+    """Print the JSON Schema of a subscriptions file, for editors; it knows the policies of the settings."""
+    with errors_in_one_line():
+        document = subscriptions_schema(load_settings().subscription_rules().policies)
+    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def _merged(kept: Sequence[StoredEntry], parsed: Parsed, options: Apply) -> Merge:
+    return merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
+
+
+def _read(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each file, every file once."""
+    if paths.count("-") > 1:
+        raise typer.BadParameter("- can stand there once")
+    for file in dict.fromkeys(file for path in paths for file in _files(path)):
+        yield file, _text(file)
+
+
+def _files(path: str) -> Iterable[str]:
+    if path == "-" or not os.path.isdir(path):
+        return [path]
+    found: list[str] = []
+    for folder, inner, names in os.walk(path):
+        # not into hidden folders, such as those behind a mounted Kubernetes volume
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        visible = (name for name in names if not name.startswith(".") and name.endswith(ENDINGS))
+        found += (os.path.join(folder, name) for name in visible)
+    if not found:
+        raise ConfigError(f"{path}: holds no {', '.join(ENDINGS)} file; name another folder or a file")
+    return sorted(found)
+
+
+def _text(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+
+
+def _changes(merged: Merge) -> Iterator[tuple[str, StoredEntry, Sequence[FieldChange]]]:
+    """Yield what became of each entry, and the fields that differ."""
+    for entry in merged.added:
+        yield "added", entry, differences(None, entry)
+    for old, entry in zip(merged.replaced, merged.changed, strict=True):
+        yield "changed", entry, differences(old, entry)
+    for entry in merged.unchanged:
+        yield "unchanged", entry, ()
+    for entry in merged.removed:
+        yield "removed", entry, ()
+
+
+def _print_json(merged: Merge, options: Apply) -> None:
+    generated = set() if options.dry_run else {entry.id for entry in merged.generated}
+    for word, entry, fields in _changes(merged):
+        row: dict[str, object] = {"change": word, **identity(entry), "dry_run": options.dry_run}
+        if word == "changed":
+            row["fields"] = [field._asdict() for field in fields]
+        if entry.id in generated:
+            row["secret"] = entry.secrets[0].get_secret_value()
+        print_json(row)
+
+
+def _print_text(merged: Merge, options: Apply) -> None:
+    for word, entry, fields in _changes(merged):
+        if word == "unchanged":
+            continue
+        if not options.dry_run:
+            typer.echo(f"{word} {described(entry)}")
+            continue
+        typer.echo(f"{_SIGNS[word]} {described(entry)}")
+        for field in fields:
+            old = "" if word == "added" else f"{show(field.old)} -> "
+            typer.echo(printable(f"    {field.field}: {old}{show(field.new)}"))
+    if not options.dry_run:
+        for entry in merged.generated:
+            secret = entry.secrets[0].get_secret_value()
+            typer.echo(f"secret of {entry.tenant}/{entry.label}, shown this once: {secret}")
+    counts = [f"{len(getattr(merged, word))} {word}" for word in ("added", "changed", "unchanged", "removed")]
+    typer.echo(", ".join(counts) + ("; dry run: nothing was written" if options.dry_run else ""))

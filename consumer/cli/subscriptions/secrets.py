@@ -1,0 +1,87 @@
+"""``leveret subscriptions rotate-secret``: a new secret in front, the old behind it until it is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from consumer.cli.options import examples, takes
+from consumer.cli.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.secrets import fresh_like, read_secret
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described, identity
+from consumer.core.signing import Ed25519Key, format_public
+from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.core.subscription_steps import drop_old, find, rotate
+from consumer.settings import load_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotate:
+    """How ``rotate-secret`` is called."""
+
+    which: Which = None
+    tenant: Tenant = None
+    name: Name = None
+    secret_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="File with the new secret; - is stdin. Absent: generated."),
+    ] = None
+    drop: Annotated[
+        bool, typer.Option("--drop-old", help="End the overlap: the newest secret alone signs. Makes none.")
+    ] = False
+    as_json: AsJson = False
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "rotate-secret",
+        epilog=examples(
+            "leveret subscriptions rotate-secret acme/shop",
+            "leveret subscriptions rotate-secret acme/shop --drop-old",
+        ),
+    )(takes(Rotate)(rotate_secret))
+
+
+def rotate_secret(options: Rotate) -> None:
+    """Give a subscription a new secret, shown once, here. The old ones sign beside it until --drop-old.
+
+    Where a subscriptions file lists its secrets, put the new one there, or the next apply takes it back.
+    """
+    if options.drop and options.secret_file is not None:
+        raise typer.BadParameter("--drop-old takes no new secret; leave --secret-file out")
+    wanted = address(options.which, options.tenant, options.name)
+
+    def step(kept: Sequence[StoredEntry]) -> Merge:
+        entry = find(kept, wanted)
+        if options.drop:
+            return drop_old(kept, entry.id)
+        return rotate(kept, entry.id, given or fresh_like(entry.signing_keys()))
+
+    with errors_in_one_line():
+        given = None if options.secret_file is None else read_secret(options.secret_file)
+        merged = change(load_settings(), step)
+    for entry in (*merged.changed, *merged.unchanged):
+        _report(entry, options, shown=given is None and bool(merged.generated))
+
+
+def _report(entry: StoredEntry, options: Rotate, *, shown: bool) -> None:
+    """Print how many secrets sign now, and the new one, or for ed25519 what its receivers verify with."""
+    keys = entry.signing_keys()
+    public = format_public(keys[0]) if keys and isinstance(keys[0], Ed25519Key) else None
+    secret = entry.secrets[0].get_secret_value() if shown and public is None else None
+    if options.as_json:
+        row: dict[str, object] = {"change": "rotated", **identity(entry), "secrets": len(entry.secrets)}
+        if options.drop:
+            row["change"] = "dropped"
+        print_json(row | ({"secret": secret} if secret else {}) | ({"public_key": public} if public else {}))
+        return
+    count = len(entry.secrets)
+    typer.echo(f"{described(entry)}: {count} {'secret signs' if count == 1 else 'secrets sign'} each webhook")
+    if public is not None:
+        typer.echo(f"public key for its receivers: {public}")
+    elif secret is not None:
+        typer.echo(f"new secret, shown this once: {secret}")

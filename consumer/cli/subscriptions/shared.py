@@ -1,0 +1,96 @@
+"""What the subscription commands share: which one is meant, the store, and how one is printed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from consumer.cli.complete import policy_names, subscription_names, tenant_names
+from consumer.cli.output import print_json
+from consumer.core.plain import printable
+from consumer.core.subscription import endpoint_id
+from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.core.subscription_steps import Address, full_name
+from consumer.core.urls import show_url
+from consumer.edges.store import Step, open_store
+from consumer.settings import Settings
+
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SUBSCRIPTION", help="tenant/name, id, or name alone.", autocompletion=subscription_names
+    ),
+]
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the subscription.", autocompletion=tenant_names)]
+Name = Annotated[str | None, typer.Option(help="Its name, beside --tenant.")]
+Policy = Annotated[
+    str | None, typer.Option(help="Retry policy; see `leveret policy list`.", autocompletion=policy_names)
+]
+
+
+def address(which: str | None, tenant: str | None, name: str | None) -> Address:
+    """Return which subscription a command line means.
+
+    Raises:
+        BadParameter: it names none, or one in two ways.
+    """
+    if which is None and name is None:
+        raise typer.BadParameter("name a subscription: tenant/name, its id, or --tenant with --name")
+    if which is not None and (name is not None or tenant is not None):
+        raise typer.BadParameter("name a subscription either as tenant/name or by --tenant and --name")
+    return Address(text=which, tenant=tenant, name=name)
+
+
+def read_entries(settings: Settings) -> Sequence[StoredEntry]:
+    """Return what is kept, sorted by tenant and name."""
+
+    async def read() -> Sequence[StoredEntry]:
+        store = open_store(settings)
+        try:
+            return await store.entries()
+        finally:
+            await store.close()
+
+    return sorted(asyncio.run(read()), key=full_name)
+
+
+def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:
+    """Take *step* on what is kept, in one transaction."""
+
+    async def run() -> Merge:
+        store = open_store(settings)
+        try:
+            return await store.change(step, write=write)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def identity(entry: StoredEntry) -> dict[str, object]:
+    """Return the fields by which a subscription is known."""
+    return {
+        "id": entry.id,
+        "endpoint": endpoint_id(entry.tenant, entry.url),
+        "tenant": entry.tenant,
+        "name": entry.label,
+        "url": show_url(entry.url),
+    }
+
+
+def report(merged: Merge, what: str, *, as_json: bool) -> None:
+    """Print what was done, *what* in one word: ``enabled``; what was so already is ``unchanged``."""
+    entries = (*merged.added, *merged.changed, *merged.removed)
+    for word, entry in [*((what, e) for e in entries), *(("unchanged", e) for e in merged.unchanged)]:
+        if as_json:
+            print_json({"change": word, **identity(entry)})
+        else:
+            typer.echo(f"{word} {described(entry)}")
+
+
+def described(entry: StoredEntry) -> str:
+    """Return an entry as one line of text."""
+    return printable(f"{full_name(entry)} -> {show_url(entry.url)}")

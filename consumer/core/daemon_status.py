@@ -1,0 +1,98 @@
+"""Work out what a daemon does now from two looks at its metrics.
+
+Data flow: samples of /metrics, twice -> Look, Look -> status -> the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    """One line of a metrics page."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All samples at one moment."""
+
+    at_s: float  #: monotonic seconds
+    samples: tuple[Sample, ...]
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of the samples of *name* that carry *labels*; 0 when there is none."""
+        return sum(self._values(name, labels))
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Return the samples of *name*, added up by one label."""
+        found: dict[str, float] = {}
+        for sample in self.samples:
+            if sample.name == name and label in sample.labels:
+                value = sample.labels[label]
+                found[value] = found.get(value, 0.0) + sample.value
+        return found
+
+    def _values(self, name: str, labels: Mapping[str, str]) -> Iterable[float]:
+        return (s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What a daemon does now; rates are over the time between the two looks."""
+
+    interval_s: float
+    events_per_s: float
+    deliveries_per_s: float  #: that ended, however
+    attempts_per_s: float
+    success_ratio: float | None  #: of the attempts that ended; None when there was none
+    in_flight: int  #: HTTP requests
+    waiting: Mapping[str, int]  #: messages by kind of queue
+    windows: Mapping[str, int]  #: messages in hand and not started, by source
+    breakers: Mapping[str, int]  #: endpoints by the state of their breaker
+    parked: int
+    subscriptions: int  #: enabled
+    subscriptions_disabled: int
+
+
+def status(first: Look, second: Look) -> Status:
+    """Compare two looks.
+
+    A counter that went down is that of a daemon that was started anew meanwhile: it counts from 0.
+
+    Raises:
+        ValueError: the second is no later than the first.
+    """
+    seconds = second.at_s - first.at_s
+    if seconds <= 0:
+        raise ValueError(f"the second look must be later, not by {seconds} s")
+
+    def grown(name: str, **labels: str) -> float:
+        before, now = first.total(name, **labels), second.total(name, **labels)
+        return now - before if now >= before else now
+
+    attempts = grown("leveret_attempts_total")
+    queues = second.by("leveret_queue_messages", "queue")
+    return Status(
+        interval_s=round(seconds, 3),
+        events_per_s=round(grown("leveret_events_total") / seconds, 1),
+        deliveries_per_s=round(grown("leveret_deliveries_total") / seconds, 1),
+        attempts_per_s=round(attempts / seconds, 1),
+        success_ratio=round(grown("leveret_attempts_total", kind="ok") / attempts, 4) if attempts else None,
+        in_flight=int(second.total("leveret_requests_in_flight")),
+        waiting={kind: int(count) for kind, count in queues.items() if kind != "parked"},
+        windows=_whole(second.by("leveret_window_messages", "source")),
+        breakers=_whole(second.by("leveret_breakers", "state")),
+        parked=int(queues.get("parked", 0)),
+        subscriptions=int(second.total("leveret_subscriptions", enabled="true")),
+        subscriptions_disabled=int(second.total("leveret_subscriptions", enabled="false")),
+    )
+
+
+def _whole(values: Mapping[str, float]) -> dict[str, int]:
+    return {name: int(value) for name, value in values.items()}

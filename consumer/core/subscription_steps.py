@@ -1,0 +1,158 @@
+"""Change one kept subscription: each step is a pure function from what is kept to a :class:`Merge`.
+
+Data flow: kept entries -> find + step -> Merge -> store, in one transaction.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pydantic import SecretStr
+
+from consumer.core.errors import ConfigError
+from consumer.core.signing import parse_secret
+from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry
+from consumer.core.subscription_set import Merge, StoredEntry, merge, refuse_clashes
+
+NEAR_MAX = 3
+"""Most names that are proposed for one that was not found."""
+
+
+class Address(NamedTuple):
+    """Which subscription is meant."""
+
+    text: str | None = None  #: ``tenant/name``, an id, or a name that only one tenant has
+    tenant: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why something was disabled, and when."""
+
+    reason: str
+    at: str  #: RFC 3339
+
+
+def find(kept: Sequence[StoredEntry], address: Address) -> StoredEntry:
+    """Return the one entry that is meant.
+
+    Raises:
+        ConfigError: there is none, or more than one; names what comes near.
+    """
+    text, tenant, name = address
+    if text is None:
+        text = name or "" if tenant is None else f"{tenant}/{name}"
+        found = [entry for entry in kept if entry.label == name and tenant in (None, entry.tenant)]
+    else:
+        found = [entry for entry in kept if text in (entry.id, full_name(entry))] or [
+            entry for entry in kept if entry.label == text
+        ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(full_name(entry) for entry in found[:NEAR_MAX])
+        raise ConfigError(f"{text!r} is the name of {len(found)} subscriptions; say which: {several}")
+    raise ConfigError(f"no subscription {text!r}; {_proposal(kept, text)}")
+
+
+def full_name(entry: SubscriptionEntry) -> str:
+    """Return ``tenant/name``, by which people know a subscription."""
+    return f"{entry.tenant}/{entry.label}"
+
+
+def _proposal(kept: Sequence[StoredEntry], text: str) -> str:
+    """Name what comes near: as a whole, by the name alone, or by a part of the name."""
+    full = {full_name(entry): entry.label.lower() for entry in kept}
+    wanted = text.rpartition("/")[2].lower()
+    near = difflib.get_close_matches(text, full, n=NEAR_MAX)
+    labels = set(difflib.get_close_matches(wanted, set(full.values()), n=NEAR_MAX))
+    near += [name for name, label in full.items() if label in labels or (wanted and wanted in label)]
+    chosen = list(dict.fromkeys(near))[:NEAR_MAX]
+    return f"did you mean {', '.join(chosen)}?" if chosen else "see `leveret subscriptions list`"
+
+
+def add(kept: Sequence[StoredEntry], entry: SubscriptionEntry, make_secret: Callable[[], str]) -> Merge:
+    """Return *kept* with *entry* beside it; without secrets it gets one.
+
+    Raises:
+        ConfigError: its tenant has that name or URL already, or another tenant its secret.
+    """
+    if any(old.id == entry.id for old in kept):
+        remedy = "choose another name, remove that one first, or change it with `subscriptions apply`"
+        raise ConfigError(f"{full_name(entry)} is there already; {remedy}")
+    merged = merge(kept, [entry], make_secret)
+    return replace(merged, unchanged=())
+
+
+def remove(kept: Sequence[StoredEntry], ids: Collection[str]) -> Merge:
+    """Return *kept* without the subscriptions *ids*."""
+    return Merge(
+        entries=tuple(entry for entry in kept if entry.id not in ids),
+        removed=[entry for entry in kept if entry.id in ids],
+    )
+
+
+def enable(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *kept* with one subscription enabled, whatever had disabled it."""
+    notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
+    return _update(kept, subscription_id, lambda _: notes)
+
+
+def disable(kept: Sequence[StoredEntry], subscription_id: str, note: Note) -> Merge:
+    """Return *kept* with one subscription disabled; one that is so already keeps its first note."""
+    notes = {"enabled": False, "disabled_reason": note.reason, "disabled_at": note.at}
+
+    def changes(entry: StoredEntry) -> dict[str, object]:
+        return notes if entry.enabled or entry.disabled_reason is None else {}
+
+    return _update(kept, subscription_id, changes)
+
+
+def rotate(kept: Sequence[StoredEntry], subscription_id: str, secret: str) -> Merge:
+    """Return *kept* with a new secret in front of those that one subscription has.
+
+    The old ones go on signing beside it, so that receivers can change over; over
+    :data:`consumer.core.subscription_model.SECRETS_MAX` the oldest go. One that is locked has it alone.
+
+    Raises:
+        ConfigError: the secret is unusable, one that it has already, or another tenant's.
+
+    Source: Standard Webhooks 1.0.0, "Zero downtime secret rotation" (SW-32).
+    """
+    key = parse_secret(secret)
+
+    def changes(entry: StoredEntry) -> dict[str, object]:
+        if key in entry.signing_keys():
+            raise ConfigError(f"{full_name(entry)} has that secret already; give a new one")
+        return {"secrets": (SecretStr(secret), *entry.secrets)[:SECRETS_MAX], "locked": None}
+
+    merged = _update(kept, subscription_id, changes)
+    refuse_clashes(merged.entries)
+    return replace(merged, generated=merged.changed)
+
+
+def drop_old(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *kept* with the newest secret alone of one subscription: the overlap is over."""
+    return _update(kept, subscription_id, lambda entry: {"secrets": entry.secrets[:1]})
+
+
+def _update(
+    kept: Sequence[StoredEntry],
+    subscription_id: str,
+    changes: Callable[[StoredEntry], Mapping[str, object]],
+) -> Merge:
+    """Return *kept* with *changes* made to one entry; what comes out equal counts as unchanged."""
+    entries = list(kept)
+    for index, old in enumerate(kept):
+        if old.id != subscription_id:
+            continue
+        new = old.model_copy(update=dict(changes(old)))
+        if new.document() == old.document():
+            return Merge(entries=kept, unchanged=[old])
+        entries[index] = new
+        return Merge(entries=tuple(entries), changed=[new], replaced=[old])
+    return Merge(entries=kept)

@@ -1,0 +1,35 @@
+"""The store: subscriptions with their secrets, endpoint states, the index of parked entries. ADR 16."""
+
+from __future__ import annotations
+
+from consumer.edges.store.database import Database
+from consumer.edges.store.keys import Keys
+from consumer.edges.store.recorder import StoreRecorder
+from consumer.edges.store.records import Records
+from consumer.edges.store.sqlite import SqliteDatabase
+from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
+from consumer.settings import Settings
+
+__all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store"]
+
+
+def open_store(settings: Settings) -> SqlStore:
+    """Return the store that *settings* name; nothing is read or made before it is used.
+
+    Raises:
+        ConfigError: a file that a setting names cannot be read.
+    """
+    key = settings.store.key
+    keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
+    database = _database(settings)
+    records = Records(database, settings.store.parked_index_max)
+    return SqlStore(database, keys, settings.subscription_rules(), records)
+
+
+def _database(settings: Settings) -> Database:
+    url = settings.postgres_url()
+    if url is None:
+        return SqliteDatabase(settings.home, settings.store.busy_timeout_s)
+    from consumer.edges.store.postgres import PostgresDatabase  # noqa: PLC0415 (its driver costs 5 MB)
+
+    return PostgresDatabase(url, settings.store.busy_timeout_s)

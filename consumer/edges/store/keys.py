@@ -1,0 +1,98 @@
+"""Where the keys come from that encrypt the secrets in the store.
+
+Data flow: ``[store] key``, or a file -> KeyRing. The file is read at each use, so one that was put back
+counts at once. The default file is made at the first write, and never where sealed secrets stand already:
+a new key would open none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Hashable
+from pathlib import Path
+
+from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.sealing import KEY_BYTES, MAKE_ONE, KeyRing, format_key, parse_keys
+
+FILE_NAME = "store.key"
+
+
+class Keys:
+    """The keys of one store."""
+
+    def __init__(self, home: Path, key: str | None, key_file: Path | None) -> None:
+        """Bind to a source.
+
+        Args:
+            home: State folder, for the default file.
+            key: Keys as text, or None.
+            key_file: File of the user's, or None.
+        """
+        self._given = None if key is None else KeyRing(parse_keys(key))
+        self._is_default = key is None and key_file is None
+        self.path = home / FILE_NAME if key_file is None else key_file
+
+    def look(self) -> Hashable:
+        """Return something that is another one after each change of the file."""
+        if self._given is not None:
+            return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def ring(self) -> KeyRing:
+        """Return the keys at hand; a ring without keys says why there is none."""
+        if self._given is not None:
+            return self._given
+        try:
+            return KeyRing(parse_keys(self.path.read_text(encoding="ascii")))
+        except FileNotFoundError:
+            return KeyRing(fault=f"{self.path}: the store's key is missing; restore it, or {MAKE_ONE}")
+        except OSError as error:
+            return KeyRing(fault=f"{self.path}: the store's key cannot be read: {error.strerror}")
+        except UnicodeDecodeError:
+            return KeyRing(fault=f"{self.path}: the store's key is damaged; restore it from a backup")
+        except ConfigError as error:
+            return KeyRing(fault=f"{self.path}: {error}")
+
+    def make(self) -> KeyRing:
+        """Make the default key file where there is none, and return the keys.
+
+        The file appears whole or not at all; the caller keeps others out.
+
+        Raises:
+            StoreUnavailable: the disk does not take it.
+        """
+        if self._is_default and not self.path.exists():
+            try:
+                _write_whole(self.path, format_key(secrets.token_bytes(KEY_BYTES)) + "\n")
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"{self.path}: the store's key cannot be written: {error.strerror}; "
+                    "make the folder writable, or set LEVERET_STORE__KEY_FILE"
+                ) from error
+        return self.ring()
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, for its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

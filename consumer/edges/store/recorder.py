@@ -1,0 +1,144 @@
+"""Write down states of endpoints and what was parked, beside the delivery and never in its way.
+
+Data flow: flow -> :class:`StoreRecorder` (in memory, bounded) -> a batch each half second -> store.
+While the store is away, states are kept, the newest of each endpoint; lines of the index are kept up to a
+bound, then the oldest are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+from consumer.core.errors import LeveretError
+from consumer.core.parked import ParkedEntry
+from consumer.core.records import EndpointState, ParkedRow, parked_row, short
+from consumer.core.subscription import Subscription, endpoint_id
+from consumer.edges.store.records import Batch
+from consumer.flow.observe import Observer
+
+GATHER_S = 0.5  #: what comes within this time is written together
+BATCH_MAX = 1_000  #: lines of the index in one transaction
+PENDING_MAX = 10_000  #: lines that wait for a store that is away
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 10.0
+
+
+class Writes(Protocol):
+    """Takes a batch of rows."""
+
+    async def write(self, batch: Batch) -> None:
+        """Write *batch*, all or nothing; see :meth:`consumer.edges.store.records.Records.write`."""
+
+
+class StoreRecorder:
+    """Implements :class:`consumer.ports.Recorder`."""
+
+    def __init__(
+        self,
+        records: Writes,
+        observe: Observer,
+        now: Callable[[], float],
+        pending_max: int = PENDING_MAX,
+    ) -> None:
+        """Bind to the rows of a store.
+
+        Args:
+            records: Where to write.
+            observe: Is told of faults and of what was dropped.
+            now: Unix seconds.
+            pending_max: Lines of the index that wait for a store that is away.
+        """
+        self._pending_max = pending_max
+        self._records = records
+        self._observe = observe
+        self._now = now
+        self._states: dict[str, EndpointState] = {}
+        self._parked: dict[str, ParkedRow | None] = {}  #: None: it is parked no more
+        self._work = asyncio.Event()
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Note the state of an endpoint; returns at once."""
+        endpoint = endpoint_id(subscription.tenant, subscription.url)
+        self._states[endpoint] = EndpointState(
+            endpoint=endpoint,
+            tenant=subscription.tenant,
+            subscription_id=subscription.id,
+            state=state,
+            epoch=epoch,
+            since=self._now(),
+            reason=short(reason),
+        )
+        self._work.set()
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Note what was parked; returns at once."""
+        self._keep(entry.id, parked_row(entry))
+
+    def unparked(self, entry_id: str) -> None:
+        """Note that an entry is parked no more; returns at once."""
+        self._keep(entry_id, None)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            await self._work.wait()
+            await asyncio.sleep(GATHER_S)
+            try:
+                worked = await self.flush()
+            except Exception as error:  # a bug: it stops no delivery
+                self._observe.task_failed("record", error)
+                worked = False
+            if worked:
+                pause_s = FIRST_PAUSE_S
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def finish(self) -> None:
+        """Write what is left, if the store takes it."""
+        while self._work.is_set() and await self.flush():
+            pass
+
+    async def flush(self) -> bool:
+        """Write one batch; return False when the store did not take it, and keep what was in it."""
+        states, self._states = self._states, {}
+        lines = {key: self._parked.pop(key) for key in list(islice(self._parked, BATCH_MAX))}
+        if not self._parked:
+            self._work.clear()
+        batch = Batch(
+            states=states,
+            parked={key: row for key, row in lines.items() if row is not None},
+            gone=[key for key, row in lines.items() if row is None],
+        )
+        if not batch:
+            return True
+        try:
+            await self._records.write(batch)
+        except BaseException as error:
+            self._states = states | self._states
+            self._parked = lines | self._parked
+            self._drop_oldest()
+            self._work.set()
+            if not isinstance(error, LeveretError | OSError):
+                raise
+            self._observe.store_failed("write", error)
+            return False
+        self._observe.store_worked("write")
+        return True
+
+    def _keep(self, entry_id: str, row: ParkedRow | None) -> None:
+        self._parked.pop(entry_id, None)
+        self._parked[entry_id] = row
+        self._drop_oldest()
+        self._work.set()
+
+    def _drop_oldest(self) -> None:
+        excess = len(self._parked) - self._pending_max
+        if excess > 0:
+            for key in list(islice(self._parked, excess)):
+                del self._parked[key]
+            self._observe.records_dropped(excess)

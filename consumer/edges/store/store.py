@@ -1,0 +1,321 @@
+"""Subscriptions in SQL: the store that daemon and command line share.
+
+Data flow: command line -> :meth:`SqlStore.change` (one transaction) -> another mark ->
+:meth:`SqlStore.changed` in the daemon -> :meth:`SqlStore.load`.
+
+Secrets are sealed; see :mod:`consumer.core.sealing`. A reader never sees half of a change. Writers stand in
+line, so a change is never made from what another one has replaced meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.records import EndpointState, ParkedRow, short
+from consumer.core.sealing import KeyRing
+from consumer.core.subscription import Subscription, endpoint_id
+from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.edges.store.database import Database, NewerSchema
+from consumer.edges.store.keys import Keys
+from consumer.edges.store.records import Records, delete_ids
+from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
+from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
+
+Step = Callable[[Sequence[StoredEntry]], Merge]
+"""A pure step from the entries that are kept to those that are to be."""
+
+PROBE_S = 10.0
+"""How often :meth:`SqlStore.changed` asks the database itself, whatever the file's time stamps say."""
+
+_MARK_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rekeyed:
+    """What became of the sealed secrets, in subscriptions."""
+
+    current: int  #: sealed with the first key before
+    rekeyed: int
+    locked: int  #: no key at hand opens them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyUse:
+    """A key of the store, by its id."""
+
+    id: str
+    is_at_hand: bool  #: the settings or the key file hold it
+    is_first: bool  #: it seals what is written
+    subscriptions: int  #: whose secrets it seals
+
+
+class SqlStore:
+    """The subscriptions. Implements :class:`consumer.ports.Store`."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: Keys,
+        rules: SubscriptionRules,
+        records: Records,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Bind to a database; nothing is opened yet.
+
+        Args:
+            database: Where the rows are.
+            keys: What seals the secrets.
+            rules: What a subscription takes where its entry says nothing.
+            records: The other rows of the database.
+            now: Unix seconds.
+        """
+        self.records = records
+        self._database = database
+        self._keys = keys
+        self._rules = rules
+        self._now = now
+        self._built: dict[str, tuple[Kept, Subscription]] = {}
+        self._store: str | None = None  #: which store was loaded
+        self._mark: str | None = None  #: of what was loaded
+        self._look: Hashable = None
+        self._key_look: Hashable = None
+        self._probe_at = 0.0
+
+    @property
+    def where(self) -> str:
+        """Place of the store, without a password."""
+        return self._database.where
+
+    async def load(self) -> Sequence[Subscription]:
+        """Bring the schema up to date, and return every subscription, enabled or not.
+
+        One that did not change is the same as before, also while its key is away.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            ConfigError: an entry is damaged, or names a policy that is gone; one line per problem.
+        """
+        with suppress(NewerSchema):  # what it knows of the tables may still be there
+            await self._database.prepare()
+        look, self._key_look = self._database.look(), self._keys.look()
+        ring = self._keys.ring()
+        async with self._database.reading() as connection:
+            self._demand_same(await _identity(connection))
+            mark = await _mark(connection)
+            rows = await _rows(connection)
+        self._mark, self._look = mark, look
+        built = await asyncio.to_thread(self._build, rows, ring)
+        self._built = built
+        return tuple(subscription for _, subscription in built.values())
+
+    async def entries(self) -> Sequence[StoredEntry]:
+        """Return the entries as they are kept, secrets included; by tenant and name.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            ConfigError: an entry is damaged.
+        """
+        async with self._database.reading() as connection:
+            rows = await _rows(connection)
+        return await asyncio.to_thread(self._entries, rows, self._keys.ring())
+
+    async def change(self, step: Step, *, write: bool = True) -> Merge:
+        """Let *step* see the kept entries, and keep what it added, changed and removed, all or nothing.
+
+        No other change comes between.
+
+        Args:
+            step: Pure; what it raises leaves the store as it was.
+            write: False only tells what would change; then nothing is made or locked.
+
+        Raises:
+            StoreUnavailable: the store cannot be read or written; it is as it was.
+            ConfigError: an entry is damaged, or there is no key to seal secrets with.
+        """
+        if not write:
+            return await asyncio.to_thread(step, await self.entries())
+        async with self._database.writing() as connection:
+            kept = await _rows(connection)
+            ring = self._keys.ring()
+            entries = await asyncio.to_thread(self._entries, kept, ring)
+            merged = await asyncio.to_thread(step, entries)
+            if merged.added or merged.changed or merged.removed:
+                await self._save(connection, {row.id: row for row in kept}, merged, ring)
+                await _bump(connection)
+        return merged
+
+    async def disable(self, subscription_id: str, reason: str) -> None:
+        """Set ``enabled: false`` and remember why. Unknown ids are ignored.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+        """
+        at = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        table = SUBSCRIPTIONS.c
+        statement = (
+            update(SUBSCRIPTIONS)
+            .where(table.id == subscription_id, table.enabled)
+            .values(enabled=False, disabled_reason=short(reason), disabled_at=at, version=table.version + 1)
+        )
+        async with self._database.writing() as connection:
+            if (await connection.execute(statement)).rowcount:
+                await _bump(connection)
+
+    async def key_uses(self) -> Sequence[KeyUse]:
+        """Return the keys at hand in their order, then those that are missing.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        ring = self._keys.ring()
+        async with self._database.reading() as connection:
+            uses = Counter(row.sealed.key_id for row in await _rows(connection))
+        at_hand = [key.id for key in ring.keys]
+        return [
+            KeyUse(id=of, is_at_hand=of in at_hand, is_first=[of] == at_hand[:1], subscriptions=uses[of])
+            for of in dict.fromkeys([*at_hand, *sorted(uses)])
+        ]
+
+    async def rekey(self) -> Rekeyed:
+        """Seal all secrets with the first key; what cannot be opened stays as it is.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+            ConfigError: there is no key.
+        """
+        ring = self._keys.ring()
+        if not ring.keys:
+            raise ConfigError(ring.fault)
+        async with self._database.writing() as connection:
+            rows = await _rows(connection)
+            old = [row for row in rows if row.sealed.key_id != ring.keys[0].id]
+            fresh = [found for row in old if (found := resealed(row, ring)) is not None]
+            if fresh:
+                table = SUBSCRIPTIONS.c
+                one = update(SUBSCRIPTIONS).where(table.id == bindparam("of"))
+                await connection.execute(
+                    one.values(key_id=bindparam("key"), secrets=bindparam("sealed")), fresh
+                )
+                await _bump(connection)
+        return Rekeyed(current=len(rows) - len(old), rekeyed=len(fresh), locked=len(old) - len(fresh))
+
+    async def changed(self) -> bool:
+        """Say whether there is something else than at the last :meth:`load`.
+
+        Mostly a few ``stat`` calls on SQLite, one short query on PostgreSQL.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        if self._keys.look() != self._key_look:
+            return True
+        look = self._database.look()
+        if look is not None and look == self._look and self._now() < self._probe_at:
+            return False
+        async with self._database.reading() as connection:
+            mark = await _mark(connection)
+        self._probe_at = self._now() + PROBE_S
+        if mark == self._mark:
+            self._look = look
+            return False
+        return True
+
+    async def endpoint_states(self) -> Sequence[EndpointState]:
+        """Return what was last said of each endpoint; see :meth:`Records.endpoint_states`."""
+        return await self.records.endpoint_states()
+
+    async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
+        """Return the index of parked entries, newest first; see :meth:`Records.parked_index`."""
+        return await self.records.parked_index(tenant, limit)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._database.close()
+
+    def _build(self, rows: Sequence[Kept], ring: KeyRing) -> dict[str, tuple[Kept, Subscription]]:
+        """Build what is new or other than before; a locked one is tried again each time."""
+        built: dict[str, tuple[Kept, Subscription]] = {}
+        faults = []
+        for row in rows:
+            before = self._built.get(row.id)
+            if before is not None and before[0] == row and before[1].locked is None:
+                built[row.id] = before
+                continue
+            try:
+                built[row.id] = (row, to_subscription(row, ring, self._rules, self.where))
+            except ConfigError as error:
+                faults.append(str(error))
+        if faults:
+            raise ConfigError("\n".join(faults))
+        return built
+
+    def _demand_same(self, store: str) -> None:
+        """Refuse a store that was made anew meanwhile: it would take every subscription away."""
+        if self._store not in (None, store):
+            raise StoreUnavailable(
+                f"{self.where}: was made anew since it was loaded; restore a backup of the former store, "
+                "or restart the daemon to go on with this one"
+            )
+        self._store = store
+
+    def _entries(self, rows: Iterable[Kept], ring: KeyRing) -> Sequence[StoredEntry]:
+        return tuple(to_entry(row, ring, self.where) for row in rows)
+
+    async def _save(
+        self, connection: AsyncConnection, before: Mapping[str, Kept], merged: Merge, ring: KeyRing
+    ) -> None:
+        """Write what changed. A changed row goes and comes anew: two may have swapped their URLs."""
+        if not ring.keys and not before:
+            ring = await asyncio.to_thread(self._keys.make)
+        fresh = [to_row(entry, before.get(entry.id), ring) for entry in (*merged.added, *merged.changed)]
+        gone = [entry.id for entry in (*merged.removed, *merged.changed)]
+        await delete_ids(connection, SUBSCRIPTIONS, "id", gone)
+        if fresh:
+            await connection.execute(insert(SUBSCRIPTIONS), fresh)
+        await delete_ids(connection, ENDPOINT_STATES, "endpoint", _outdated(before, merged))
+
+
+def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
+    """Return the endpoints of which what was said is no longer so: removed, moved, or enabled again."""
+    removed = [before[entry.id] for entry in merged.removed]
+    old = [(before[entry.id], entry) for entry in merged.changed]
+    moved = [was for was, now in old if was.url != now.url or (now.enabled and not was.enabled)]
+    return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
+
+
+async def _identity(connection: AsyncConnection | None) -> str:
+    if connection is None:
+        return ""
+    return str(await connection.scalar(select(REVISION.c.store)))
+
+
+async def _mark(connection: AsyncConnection | None) -> str:
+    if connection is None:
+        return ""
+    return str(await connection.scalar(select(REVISION.c.mark)))
+
+
+async def _rows(connection: AsyncConnection | None) -> Sequence[Kept]:
+    """Return every row, by tenant and name."""
+    if connection is None:
+        return ()
+    rows = (await connection.execute(select(*SUBSCRIPTIONS.c))).all()
+    return sorted(map(Kept.of, rows), key=lambda row: (row.tenant, row.name))
+
+
+async def _bump(connection: AsyncConnection) -> None:
+    """Say to all who ask that something changed."""
+    mark = secrets.token_hex(_MARK_BYTES)
+    await connection.execute(update(REVISION).values(number=REVISION.c.number + 1, mark=mark))

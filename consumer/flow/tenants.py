@@ -1,0 +1,99 @@
+"""What is counted per tenant. Belongs to the Observer, which alone calls it.
+
+Jobs are counted on the path of every message, and cost one addition. All the rest is looked at once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import Gauge
+
+from consumer.core.fairness import Standing, priority_after
+from metrics.series import OTHER, Series, Tally
+
+IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The series of one label value, looked up once."""
+
+    jobs: Tally
+    last_job: Gauge
+    waiting: Gauge
+    rounds: Gauge
+    priority: Gauge
+    consecutive: Gauge
+    seen: int = 0  #: jobs at the last look
+
+
+class Tenants:
+    """The tenants' series. Only a tenant with a subscription gets a label; a producer's word makes none."""
+
+    def __init__(self, series: Series) -> None:
+        self._series = series
+        self._meters: dict[str, _Meter] = {}
+        self.jobs: dict[str, Tally] = {}  #: by label; other tenants are not in it
+
+    def know(self, tenants: Iterable[str]) -> None:
+        """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
+        for tenant in tenants:
+            self._meter(self._series.tenant_label(tenant))
+
+    def job(self, tenant: str) -> None:
+        """Count one started job of a tenant whose label is not in :attr:`jobs` yet."""
+        self._meter(self._series.tenant_label(tenant)).jobs.inc()
+
+    def parked(self, tenant: str) -> None:
+        """Count a delivery that was parked."""
+        self._series.tenant_parked.labels(self._label(tenant)).inc()
+
+    def replayed(self, tenant: str) -> None:
+        """Count a parked delivery that came back."""
+        self._series.tenant_replayed.labels(self._label(tenant)).inc()
+
+    def look(self, standings: Mapping[str, Standing], now: float) -> None:
+        """Bring the gauges up to date.
+
+        Args:
+            standings: Of the tenants that wait, by what their messages say.
+            now: Unix seconds.
+        """
+        by_label: dict[str, Standing] = {}
+        for tenant, standing in standings.items():
+            label = tenant if tenant in self._meters else OTHER
+            by_label[label] = standing.beside(by_label.get(label, IDLE))
+        for label in by_label.keys() - self._meters.keys():
+            self._meter(label)
+        for label, meter in self._meters.items():
+            if meter.jobs.count != meter.seen:
+                meter.seen = meter.jobs.count
+                meter.last_job.set(int(now))
+            standing = by_label.get(label, IDLE)
+            meter.waiting.set(standing.waiting)
+            meter.rounds.set(standing.rounds)
+            meter.priority.set(priority_after(standing.rounds))
+            meter.consecutive.set(standing.consecutive)
+
+    def _label(self, tenant: str) -> str:
+        return tenant if tenant in self._meters else OTHER
+
+    def _meter(self, label: str) -> _Meter:
+        known = self._meters.get(label)
+        if known is not None:
+            return known
+        s = self._series
+        s.tenant_parked.labels(label)
+        s.tenant_replayed.labels(label)
+        meter = self._meters[label] = _Meter(
+            jobs=s.tally(s.tenant_jobs.labels(label)),
+            last_job=s.tenant_last_job.labels(label),
+            waiting=s.tenant_waiting.labels(label),
+            rounds=s.tenant_rounds.labels(label),
+            priority=s.tenant_priority.labels(label),
+            consecutive=s.tenant_consecutive.labels(label),
+        )
+        self.jobs[label] = meter.jobs
+        return meter

@@ -1,0 +1,63 @@
+"""Events of five tenants, published as an application does: persistent, mandatory, confirmed, steadily.
+
+Data flow: number -> event of the next tenant -> leveret.events -> confirmed -> the book.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
+from consumer.edges.paced import Pace, publish_paced
+from consumer.ports import Publication
+from demo.cast import TENANTS, TYPES
+from topology.names import Names
+
+
+class Sent(NamedTuple):
+    """One event on its way."""
+
+    id: str
+    tenant: str
+    at: float  #: Unix seconds
+
+
+async def publish(
+    amqp_url: str, pace: Pace, made: Callable[[Sent], None], confirmed: Callable[[str], None]
+) -> None:
+    """Publish until the count of *pace* is reached, or for ever.
+
+    Args:
+        amqp_url: The broker.
+        pace: How many, how fast.
+        made: Told of each event before it leaves: a receiver may be faster than the confirm.
+        confirmed: Told of its id once the broker owes it to us.
+
+    Raises:
+        BrokerUnavailable: the broker did not take one.
+    """
+
+    exchange = Names().events
+
+    def make(number: int) -> Publication:
+        sent = Sent(f"demo-{number:07d}", TENANTS[number % len(TENANTS)], time.time())
+        made(sent)
+        return Publication(
+            exchange=exchange,
+            routing_key=TYPES[number // len(TENANTS) % len(TYPES)],
+            body=b'{"number":%d,"total":"%d.50"}' % (number, number % 90 + 10),
+            headers={"tenant": sent.tenant},
+            message_id=sent.id,
+            timestamp_s=sent.at,
+        )
+
+    def tell(taken: Publication) -> None:
+        confirmed(str(taken.message_id))
+
+    connection = await connect(AmqpOptions(urls=(amqp_url,)), "demo")
+    try:
+        await publish_paced(connection, exchange, make, pace, tell)
+    finally:
+        await close_quietly(connection)

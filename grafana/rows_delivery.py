@@ -1,0 +1,219 @@
+"""The dashboard's upper rows: what happens now, throughput, attempts and retries.
+
+Gauges that every worker reads from the broker are joined with ``max``: the sum would count a queue twice.
+"""
+
+from __future__ import annotations
+
+from grafana.promql import RATE, over_range, quantile, rate, ratio
+from grafana.spec import Kind, PanelSpec, Query, RowSpec
+
+NOW = RowSpec(
+    "Now",
+    (
+        PanelSpec(
+            title="Ready",
+            text="Workers that are ready, of those that answer. /readyz says what is missing.",
+            queries=(Query("sum(leveret_ready{@}) / count(leveret_ready{@})"),),
+            kind=Kind.STAT,
+            unit="percentunit",
+            width=3,
+            height=4,
+            warn=1.0,
+            bad=0.5,
+            runbook="nothing-is-sent-readyz-is-red",
+        ),
+        PanelSpec(
+            title="Back-pressure",
+            text="Workers that start nothing new because the broker is slow, blocked or away.",
+            queries=(Query("sum(leveret_pressed{@})"),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+            bad=1,
+            values={"0": "none"},
+            runbook="nothing-is-sent-readyz-is-red",
+        ),
+        PanelSpec(
+            title="Delivered",
+            text="Webhooks that endpoints took, per second.",
+            queries=(Query(rate("leveret_deliveries_total", ',verdict="delivered"')),),
+            kind=Kind.STAT,
+            unit="reqps",
+            width=3,
+            height=4,
+        ),
+        PanelSpec(
+            title="Requests that succeed",
+            text="Share of all HTTP requests answered with 2xx. Under 90 % an alert fires.",
+            queries=(ratio(rate("leveret_attempts_total", ',kind="ok"'), rate("leveret_attempts_total")),),
+            kind=Kind.STAT,
+            unit="percentunit",
+            width=3,
+            height=4,
+            warn=0.98,
+            bad=0.9,
+            runbook="many-requests-fail",
+        ),
+        PanelSpec(
+            title="In flight",
+            text="HTTP requests that wait for their answer now.",
+            queries=(Query("sum(leveret_requests_in_flight{@})"),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+        ),
+        PanelSpec(
+            title="Waiting",
+            text="Deliveries that wait for their next attempt, in the queues of the delay ladder.",
+            queries=(Query('max(leveret_queue_messages{@,queue="wait"})'),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+        ),
+        PanelSpec(
+            title="Parked",
+            text="Entries that wait for an operator. Over 100 an alert fires.",
+            queries=(Query('max(leveret_queue_messages{@,queue="parked"})'),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+            warn=1,
+            bad=100,
+            runbook="parked-grows",
+        ),
+        PanelSpec(
+            title="Open breakers",
+            text="Endpoints that are left alone for now because they failed again and again.",
+            queries=(Query('max(leveret_breakers{@,state="open"})'),),
+            kind=Kind.STAT,
+            width=3,
+            height=4,
+            warn=1,
+            runbook="one-endpoint-is-down",
+        ),
+    ),
+)
+
+THROUGHPUT = RowSpec(
+    "Throughput",
+    (
+        PanelSpec(
+            title="Events",
+            text="Events taken from the lanes, by what became of them. unrouted: nobody subscribed to it.",
+            queries=(Query(rate("leveret_events_total", by="outcome"), "{{outcome}}"),),
+            unit="eps",
+        ),
+        PanelSpec(
+            title="Deliveries that ended",
+            text="How deliveries ended. cancelled: its subscription was deleted. archived: parked too long.",
+            queries=(Query(rate("leveret_deliveries_total", by="verdict"), "{{verdict}}"),),
+            kind=Kind.STACK,
+            unit="reqps",
+        ),
+        PanelSpec(
+            title="Deliveries that succeed",
+            text="Share of the deliveries that ended by being taken; the rest was parked.",
+            queries=(
+                ratio(
+                    rate("leveret_deliveries_total", ',verdict="delivered"'),
+                    rate("leveret_deliveries_total", ',verdict=~"delivered|parked"'),
+                    "delivered",
+                ),
+            ),
+            unit="percentunit",
+            warn=0.99,
+            bad=0.98,
+            runbook="parked-grows",
+        ),
+        PanelSpec(
+            title="From event to delivery",
+            text="From an event's arrival to the end of the request that delivered it, retries included.",
+            queries=tuple(quantile(share, "leveret_delivery_seconds") for share in (0.5, 0.95, 0.99)),
+            unit="s",
+            warn=60,
+            bad=300,
+            runbook="deliveries-take-long",
+        ),
+        PanelSpec(
+            title="One request",
+            text="Wall time of single HTTP requests, failed ones included.",
+            queries=tuple(quantile(share, "leveret_attempt_duration_seconds") for share in (0.5, 0.95, 0.99)),
+            unit="s",
+        ),
+        PanelSpec(
+            title="Queues",
+            text="Messages ready on the broker, by kind of queue. lane: fresh events; wait: retries.",
+            queries=(Query("max by (queue) (leveret_queue_messages{@})", "{{queue}}"),),
+            runbook="the-brokers-memory-or-disk-is-near-its-limit",
+        ),
+    ),
+)
+
+ATTEMPTS = RowSpec(
+    "Attempts and retries",
+    (
+        PanelSpec(
+            title="Attempts by number",
+            text="HTTP requests by how often the delivery was tried. All but 1 are retries.",
+            queries=(Query(rate("leveret_attempts_by_number_total", by="attempt"), "attempt {{attempt}}"),),
+            kind=Kind.STACK,
+            unit="reqps",
+        ),
+        PanelSpec(
+            title="Success rate by attempt",
+            text="Share of the requests of each attempt number that succeeded, over the chosen time.",
+            queries=(
+                ratio(
+                    over_range("leveret_attempts_by_number_total", "attempt", ',result="delivered"'),
+                    over_range("leveret_attempts_by_number_total", "attempt"),
+                    "attempt {{attempt}}",
+                ),
+            ),
+            kind=Kind.BARS,
+            unit="percentunit",
+            warn=0.95,
+            bad=0.5,
+            runbook="many-requests-fail",
+        ),
+        PanelSpec(
+            title="Failures by code",
+            text="Failed requests by HTTP status, or by the kind of error where no status came.",
+            queries=(Query(rate("leveret_failures_total", by="code"), "{{code}}"),),
+            kind=Kind.STACK,
+            unit="reqps",
+            runbook="many-requests-fail",
+        ),
+        PanelSpec(
+            title="Planned waits",
+            text="How long the retries planned just now wait: the backoff, jitter and Retry-After included.",
+            queries=(
+                Query(f"sum by (le) (increase(leveret_retry_wait_seconds_bucket{{@}}{RATE}))", "{{le}}"),
+            ),
+            kind=Kind.HEAT,
+            unit="s",
+        ),
+        PanelSpec(
+            title="Time between attempts",
+            text="What really lay between two attempts, beside the mean wait that was planned.",
+            queries=(
+                ratio(
+                    rate("leveret_attempt_gap_seconds_sum"), rate("leveret_attempt_gap_seconds_count"), "mean"
+                ),
+                ratio(
+                    rate("leveret_retry_wait_seconds_sum"),
+                    rate("leveret_retry_wait_seconds_count"),
+                    "planned",
+                ),
+            ),
+            unit="s",
+        ),
+        PanelSpec(
+            title="Retries planned",
+            text="Retries by the number of the attempt that failed.",
+            queries=(Query(rate("leveret_retries_total", by="attempt"), "after {{attempt}}"),),
+            kind=Kind.STACK,
+            unit="reqps",
+        ),
+    ),
+)

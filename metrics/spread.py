@@ -1,0 +1,79 @@
+"""A histogram for the path of every request: one bisection and two additions for each value.
+
+The library's own histogram takes a lock for the sum and another for the bucket, some 1.5 us for each value.
+All our values come from the one thread of the event loop, so none is needed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from prometheus_client.metrics_core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+
+class SpreadChild:
+    """The values of one label set."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Take in one value; a bucket holds its upper bound."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return each upper bound with the number of values up to it."""
+        names = [*map(floatToGoString, self._bounds), "+Inf"]
+        return list(zip(names, map(float, accumulate(self._counts)), strict=True))
+
+    @property
+    def sum(self) -> float:
+        """The sum of all values."""
+        return self._sum
+
+
+class Spread(Collector):
+    """A histogram of floats with fixed bounds."""
+
+    def __init__(self, name: str, text: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
+        """Prepare; nothing is registered yet.
+
+        Args:
+            name: With the unit, such as ``leveret_retry_wait_seconds``.
+            text: What it counts.
+            bounds: Upper bounds of the buckets, ascending, without the infinite one.
+            labels: Names of its labels; without any there is one child from the start.
+        """
+        self._name = name
+        self._text = text
+        self._bounds = tuple(bounds)
+        self._labelnames = tuple(labels)
+        self._children: dict[tuple[str, ...], SpreadChild] = {}
+        if not labels:
+            self.labels()
+
+    def labels(self, *values: str) -> SpreadChild:
+        """Return what counts for these label values; made at the first call."""
+        if len(values) != len(self._labelnames):
+            raise ValueError(f"{self._name} has the labels {self._labelnames}, got {values}")
+        return self._children.setdefault(values, SpreadChild(self._bounds))
+
+    def describe(self) -> Iterable[HistogramMetricFamily]:
+        """Name what is collected, so that the registry refuses a second series of the name."""
+        return [HistogramMetricFamily(self._name, self._text, labels=self._labelnames)]
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        """Return the values so far."""
+        [family] = self.describe()
+        for values, child in self._children.items():
+            family.add_metric(values, child.buckets(), child.sum)
+        return [family]

@@ -1,0 +1,34 @@
+"""Run a command in this process, in an empty folder, with no settings but the given ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from consumer.cli import app
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run ``leveret`` with the given words; keyword arguments are settings, *stdin* is what it reads."""
+    for name in [name for name in os.environ if name.startswith("LEVERET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*words: str, stdin: str | bytes | None = None, **settings: str) -> Result:
+        variables = {f"LEVERET_{name}": value for name, value in settings.items()}
+        return CliRunner().invoke(app, list(words), env=variables, input=stdin)
+
+    return invoke
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    """Return the objects that were printed, one per line."""
+    return [json.loads(line) for line in result.stdout.splitlines()]

@@ -1,0 +1,122 @@
+"""Help, examples, version and completion of every command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from consumer.cli import app
+from tests.cli.conftest import Run
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command with the words that call it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name, each in inner.items():
+        yield from commands(each, (*path, name))
+
+
+ROOT = typer.main.get_command(app)
+COMMANDS = dict(commands(ROOT))
+
+
+def shown_examples(words: tuple[str, ...]) -> list[str]:
+    """Return the example lines of a command's help."""
+    epilog: str = COMMANDS[words].epilog or ""
+    return [line for line in epilog.split("\n\n") if line.startswith("leveret ")]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_examples_that_parse(words: tuple[str, ...]) -> None:
+    """Issue 3, item 2: help with examples; each example is a right use of its own command."""
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    lines = shown_examples(words)
+
+    assert shown.exit_code == 0
+    assert "Examples:" in shown.stdout
+    assert lines
+    for line in lines:
+        first, *rest = shlex.split(line.split(" | ")[0].split(" > ")[0].split(" < ")[0])
+        assert (first, *rest[: len(words)]) == ("leveret", *words)
+        COMMANDS[words].make_context("leveret", rest[len(words) :])
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
+    """Outside contract, CLI: --json everywhere; but for the daemon and what prints a file as it is."""
+    options = {option for parameter in COMMANDS[words].params for option in parameter.opts}
+
+    as_it_is = {("run",), ("parked", "export"), ("topology", "export"), ("subscriptions", "schema")}
+    assert ("--json" in options) == (words not in as_it_is)
+
+
+def test_version(run: Run) -> None:
+    """A bug report begins with it."""
+    assert run("--version").stdout.startswith("leveret ")
+
+
+def complete(folder: Path, *words: str) -> list[str]:
+    """Return what bash would be offered for the last word."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
+    asked = {
+        "_LEVERET_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("leveret", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from consumer.cli import main; main()"],
+        env=clean | asked,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_shell_completes_names(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: commands, subscriptions and policies are completed; a broken setting is silence."""
+    run("subscriptions", "add", "https://a.example/", "--event", "#", "--tenant", "acme", "--name", "shop")
+    run("subscriptions", "add", "https://b.example/", "--event", "#", "--tenant", "globex", "--name", "till")
+
+    assert complete(tmp_path, "sub") == ["subscriptions"]
+    assert complete(tmp_path, "subscriptions", "show", "ac") == ["acme/shop"]
+    assert complete(tmp_path, "policy", "show", "st") == ["standard-webhooks"]
+    (tmp_path / "leveret.toml").write_text("no_such_setting = 1\n")
+    assert complete(tmp_path, "policy", "show", "st") == []
+    assert complete(tmp_path, "subscriptions", "show", "") == []
+
+
+def test_bash_can_install_completion(tmp_path: Path) -> None:
+    """Issue 3, item 2: `leveret --install-completion bash` writes a script that bash reads."""
+    leveret = Path(sys.executable).with_name("leveret")
+    env = os.environ | {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
+
+    done = subprocess.run(
+        [leveret, "--install-completion", "bash"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    [script] = tmp_path.rglob("leveret.sh")
+    assert "bash completion installed in" in done.stdout
+    check = f"source {shlex.quote(str(script))} && complete -p leveret"
+    found = subprocess.run(["bash", "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    assert "leveret" in found.stdout

@@ -1,0 +1,329 @@
+"""``leveret subscriptions`` as a user meets it, on a store of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import Result
+
+from consumer.core.retry import POLICIES
+from consumer.core.signing import parse_secret
+from consumer.core.subscription_schema import subscriptions_schema
+from tests.cli.conftest import Run, rows
+from tests.core.subscriptions import secret_of
+
+SHOP = {
+    "tenant": "acme",
+    "name": "shop",
+    "url": "https://hooks.acme.example/orders?token=hush",
+    "events": ["order.*"],
+    "headers": {"authorization": "Bearer hush"},
+}
+TILL = {"tenant": "acme", "name": "till", "url": "https://till.acme.example/", "events": ["#"]}
+
+
+def text(*entries: Mapping[str, object]) -> str:
+    """Return a subscriptions file."""
+    return yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
+
+
+def kept(run: Run) -> list[dict[str, Any]]:
+    """Return everything that is kept, secrets included."""
+    document = json.loads(run("subscriptions", "export", "--show-secrets", "--json").stdout)
+    entries: list[dict[str, Any]] = document["subscriptions"]
+    return entries
+
+
+def error(result: Result) -> str:
+    """Return the one line on stderr of a command that failed."""
+    assert result.exit_code == 1, result.output
+    [line] = result.stderr.splitlines()
+    assert line.startswith("leveret: ")
+    return line.removeprefix("leveret: ")
+
+
+# apply
+
+
+def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: every YAML and JSON file below it, hidden ones left out, whatever their order."""
+    inner = tmp_path / "subs" / "acme"
+    inner.mkdir(parents=True)
+    (inner / "shop.yaml").write_text(text(SHOP))
+    (inner / "till.json").write_text(json.dumps({"subscriptions": [TILL]}))
+    (inner / "README.md").write_text("no subscriptions")
+    (tmp_path / "subs" / "..data").mkdir()
+    (tmp_path / "subs" / "..data" / "shop.yaml").write_text(text(SHOP))
+
+    first = run("subscriptions", "apply", "subs", "--prune")
+    again = run("subscriptions", "apply", "subs", "subs/acme/shop.yaml", "--prune")
+
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    assert "2 added, 0 changed, 0 unchanged, 0 removed" in first.stdout
+    assert again.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
+
+
+def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> None:
+    """Issue 2, item 7: each with its file and line, those between files too; nothing is stored."""
+    folder = tmp_path / "subs"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(text(SHOP))
+    (folder / "b.yaml").write_text(
+        "subscriptions:\n- url: https://hooks.acme.example/orders?token=hush\n"
+        "  tenant: acme\n  name: other\n  events: ['#']\n"
+    )
+    (folder / "c.yaml").write_text("subscriptions: [}")
+    (folder / "d.yaml").write_text("subscriptions:\n- url: ftp://x/\n  events: ['#']\n")
+
+    failed = run("subscriptions", "apply", "subs")
+
+    places = [line.split(" ")[1] for line in failed.stderr.splitlines()]
+    assert failed.exit_code == 1
+    assert places == ["subs/b.yaml:2:", "subs/c.yaml:1:", "subs/d.yaml:2:"]
+    assert "tenant acme has this URL already, as 'shop'" in failed.stderr
+    assert kept(run) == []
+
+
+def test_an_empty_folder_is_no_reason_to_prune(run: Run, tmp_path: Path) -> None:
+    """Rules, errors: a wrong path does not remove every subscription."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+    (tmp_path / "empty").mkdir()
+
+    failed = run("subscriptions", "apply", "empty", "--prune")
+
+    assert "empty: holds no .yaml, .yml, .json file" in error(failed)
+    assert len(kept(run)) == 1
+
+
+def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
+    """Issue 3, item 2: field by field, never a secret, and the store is as it was."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
+    before = kept(run)
+    new = {**TILL, "name": "new", "url": "https://new.example/"}
+    changed = {**SHOP, "timeout_s": 3, "headers": {"authorization": "hush2"}, "secrets": [secret_of("hush")]}
+
+    shown = run("subscriptions", "apply", "-", "--prune", "--dry-run", stdin=text(changed, new))
+    objects = rows(
+        run("subscriptions", "apply", "-", "--prune", "--dry-run", "--json", stdin=text(changed, new))
+    )
+
+    assert shown.stdout.splitlines() == [
+        "+ acme/new -> https://new.example/",
+        "    url: https://new.example/",
+        "    events: #",
+        "    secrets: 1 x ***",
+        "~ acme/shop -> https://hooks.acme.example/orders",
+        "    secrets: 1 x *** -> 1 x ***",
+        "    timeout_s: - -> 3",
+        "    headers.authorization: *** -> ***",
+        "- acme/till -> https://till.acme.example/",
+        "1 added, 1 changed, 0 unchanged, 1 removed; dry run: nothing was written",
+    ]
+    assert [(o["change"], o["name"], o["dry_run"]) for o in objects] == [
+        ("added", "new", True),
+        ("changed", "shop", True),
+        ("removed", "till", True),
+    ]
+    assert "whsec_" not in shown.output + str(objects)
+    assert "hush" not in shown.output + str(objects)
+    assert kept(run) == before
+
+
+def test_dry_run_on_an_empty_home_makes_nothing(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: looking leaves no trace."""
+    shown = run("subscriptions", "apply", "-", "--dry-run", stdin=text(SHOP))
+
+    assert shown.exit_code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+# add, remove
+
+
+def test_add_list_show_remove(run: Run) -> None:
+    """Issue 3, item 2: one subscription from the command line, its secret shown once."""
+    added = run(
+        *("subscriptions", "add", "https://a.example/x?k=hush", "--tenant", "acme", "--name", "shop"),
+        *("--event", "order.*", "--event", "invoice.paid", "--policy", "linear", "--timeout-s", "3"),
+    )
+
+    secret = added.stdout.splitlines()[-1].removeprefix("secret, shown this once: ")
+    parse_secret(secret)
+    [shown] = rows(run("subscriptions", "show", "acme/shop", "--json"))
+    assert (shown["retry"], shown["timeout_s"], shown["events"]) == (
+        "linear",
+        3.0,
+        ["order.*", "invoice.paid"],
+    )
+    assert (shown["delays_s"], shown["signed_with"]) == ([5.0, 5.0], ["v1 (HMAC-SHA256)"])
+    for view in (run("subscriptions", "show", "shop"), run("subscriptions", "list")):
+        assert secret not in view.output
+        assert "hush" not in view.output
+    removed = run("subscriptions", "remove", str(shown["id"]))
+    assert removed.stdout == "removed acme/shop -> https://a.example/x\n"
+    assert kept(run) == []
+
+
+def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -> None:
+    """Rules, secrets: neither has to stand on the command line, and what was given is not shown."""
+    (tmp_path / "secret").write_text(secret_of("own") + "\n")
+
+    added = run(
+        *("subscriptions", "add", "-", "--event", "#", "--secret-file", "secret"),
+        stdin="https://a.example/?k=hush\n",
+    )
+    both = run("subscriptions", "add", "-", "--event", "#", "--secret-file", "-", stdin="x")
+
+    [entry] = kept(run)
+    assert added.exit_code == 0
+    assert secret_of("own") not in added.output
+    assert (entry["url"], entry["secrets"]) == ("https://a.example/?k=hush", [secret_of("own")])
+    assert both.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("http://a.example/", "--event", "#"), "url: "),
+        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
+        (
+            ("https://a.example/", "--event", "#", "--policy", "defalt"),
+            "retry: retry.policy: 'defalt' is none of",
+        ),
+        (
+            ("https://a.example/", "--event", "#", "--timeout-s", "31"),
+            "timeout_s: must be a number from 1 to 30",
+        ),
+        (("https://a.example/", "--event", "#", "--secret-file", "no"), "no: No such file"),
+    ],
+)
+def test_add_names_what_is_wrong(run: Run, words: tuple[str, ...], told: str) -> None:
+    """Rules, errors: one line with field and remedy; nothing is stored."""
+    assert told in error(run("subscriptions", "add", *words))
+    assert kept(run) == []
+
+
+def test_a_miss_names_near_ones_and_removes_nothing(run: Run) -> None:
+    """Issue 3, item 2: of several names one is wrong: nothing is removed."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
+
+    failed = run("subscriptions", "remove", "acme/till", "acme/shpo")
+
+    assert error(failed) == "no subscription 'acme/shpo'; did you mean acme/shop?"
+    assert len(kept(run)) == 2
+
+
+def test_a_subscription_is_named_in_one_way(run: Run) -> None:
+    """Outside contract, CLI: wrong usage is 2."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+
+    assert run("subscriptions", "show", "--tenant", "acme", "--name", "shop").exit_code == 0
+    assert run("subscriptions", "show").exit_code == 2
+    assert run("subscriptions", "show", "acme/shop", "--name", "shop").exit_code == 2
+
+
+# enable, disable
+
+
+def test_disable_outlives_an_apply_and_enable_ends_it(run: Run) -> None:
+    """Issue 3, item 2: by hand, with a reason; the next apply says that it stays so."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+
+    off = run("subscriptions", "disable", "acme/shop", "--reason", "moving")
+    applied = run("subscriptions", "apply", "-", stdin=text(SHOP))
+    [row] = rows(run("subscriptions", "list", "--json"))
+    on = rows(run("subscriptions", "enable", "acme/shop", "--json"))
+    again = rows(run("subscriptions", "enable", "acme/shop", "--json"))
+
+    assert off.stdout.startswith("disabled acme/shop")
+    assert (row["enabled"], row["disabled_reason"]) == (False, "moving")
+    assert "acme/shop stays disabled since" in applied.stderr
+    assert [one["change"] for one in on + again] == ["enabled", "unchanged"]
+    assert rows(run("subscriptions", "list", "--json"))[0]["enabled"] is True
+
+
+# rotate-secret
+
+
+def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
+    """SW-32: both sign during the overlap; --drop-old ends it and makes none."""
+    run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [secret_of("old")]}))
+
+    rotated = run("subscriptions", "rotate-secret", "acme/shop")
+    [overlap] = kept(run)
+    dropped = run("subscriptions", "rotate-secret", "acme/shop", "--drop-old")
+    [after] = kept(run)
+
+    new = rotated.stdout.splitlines()[-1].removeprefix("new secret, shown this once: ")
+    assert overlap["secrets"] == [new, secret_of("old")]
+    assert after["secrets"] == [new]
+    assert secret_of("old") not in rotated.output
+    assert new not in dropped.output
+    assert "1 secret signs" in dropped.stdout
+
+
+def test_an_ed25519_key_is_rotated_to_one_of_its_kind(run: Run) -> None:
+    """SW-10, SW-31: receivers that verify v1a go on doing so; the private half is not shown."""
+    private = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+    run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [private]}))
+
+    rotated = run("subscriptions", "rotate-secret", "acme/shop")
+    [row] = rows(run("subscriptions", "rotate-secret", "acme/shop", "--json"))
+
+    assert "public key for its receivers: whpk_" in rotated.stdout
+    assert "whsk_" not in rotated.output + str(row)
+    assert str(row["public_key"]).startswith("whpk_")
+    assert [str(secret)[:5] for secret in kept(run)[0]["secrets"]] == ["whsk_"] * 3
+
+
+def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
+    """Rules, secrets: never from the command line; a file that holds more than it is refused."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+    (tmp_path / "two").write_text("a\nb\n")
+
+    given = run(
+        "subscriptions", "rotate-secret", "acme/shop", "--secret-file", "-", stdin=secret_of("mine") + "\n"
+    )
+    refused = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two")
+    wrong = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two", "--drop-old")
+
+    assert secret_of("mine") not in given.output
+    assert kept(run)[0]["secrets"][0] == secret_of("mine")
+    assert error(refused) == "two: holds 2 lines; write the secret alone into it, on one line"
+    assert wrong.exit_code == 2
+
+
+# export, schema
+
+
+def test_an_export_is_taken_back_with_no_change(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: without secrets into the same store, with them into an empty one."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP, TILL, {**TILL, "tenant": "globex"}))
+    bare = run("subscriptions", "export").stdout
+    full = run("subscriptions", "export", "--show-secrets").stdout
+    one = run("subscriptions", "export", "--tenant", "globex").stdout
+
+    assert "whsec_" not in bare
+    assert run("subscriptions", "apply", "-", "--prune", stdin=bare).stdout.startswith(
+        "0 added, 0 changed, 3"
+    )
+    assert [entry["tenant"] for entry in yaml.safe_load(one)["subscriptions"]] == ["globex"]
+    before = kept(run)
+    moved = run("subscriptions", "apply", "-", "--json", stdin=full, HOME=str(tmp_path / "other"))
+    assert [row["change"] for row in rows(moved)] == ["added"] * 3
+    assert not any("secret" in row for row in rows(moved))
+    exported = run("subscriptions", "export", "--show-secrets", "--json", HOME=str(tmp_path / "other"))
+    assert json.loads(exported.stdout)["subscriptions"] == before
+
+
+def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: what editors check by; own policies are valid in it."""
+    assert json.loads(run("subscriptions", "schema").stdout) == subscriptions_schema(POLICIES)
+    (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
+
+    assert '"night"' in run("subscriptions", "schema").stdout

@@ -1,0 +1,137 @@
+"""``leveret verify``: a captured webhook, wherever its parts come from."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from consumer.core.signing import parse_secret, sign
+from tests.cli.conftest import Run, rows
+from tests.core.subscriptions import secret_of
+
+BODY = b'{"type":"order.created","data":{"n":1}}'
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> dict[str, str]:
+    """Lay a captured request out in files, and return its headers."""
+    at = int(time.time())
+    signature = sign([parse_secret(secret_of("shop"))], "msg_1", at, BODY)
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(at), "webhook-signature": signature}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    (tmp_path / "request").write_bytes(f"POST / HTTP/1.1\r\n{lines}\r\n".encode() + BODY)
+    (tmp_path / "headers").write_text(json.dumps(headers))
+    (tmp_path / "body").write_bytes(BODY)
+    (tmp_path / "secret").write_text(secret_of("shop") + "\n")
+    (tmp_path / "other").write_text(secret_of("other"))
+    return headers
+
+
+def test_a_whole_request_verifies(run: Run, captured: dict[str, str]) -> None:
+    """Issue 3, item 2: which signature fits, and the age."""
+    done = run("verify", "--request", "request", "--secret-file", "other", "--secret-file", "secret")
+
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0, done.output
+    assert lines[0].startswith(f"webhook {captured['webhook-id']}, ")
+    assert lines[1:] == ["signature 1 (v1) fits secret 2 of 2", "verified"]
+    assert "whsec_" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (("--headers", "headers", "--body", "body", "--secret-file", "-"), secret_of("shop").encode()),
+        (("--headers", "headers", "--secret-file", "secret"), BODY),
+        (("--request", "request", "--secret-env", "HOOK_SECRET"), None),
+        (("--request", "request", "--subscription", "acme/shop"), None),
+    ],
+)
+def test_each_part_comes_from_anywhere_but_argv(
+    run: Run,
+    captured: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    stdin: bytes | None,
+) -> None:
+    """Rules, secrets: a file, stdin, a variable or the store; the body's bytes as they are."""
+    monkeypatch.setenv("HOOK_SECRET", secret_of("shop"))
+    add = (
+        "https://a.example/",
+        "--event",
+        "#",
+        "--tenant",
+        "acme",
+        "--name",
+        "shop",
+        "--secret-file",
+        "secret",
+    )
+    run("subscriptions", "add", *add)
+
+    done = run("verify", *words, "--json", stdin=stdin)
+
+    [row] = rows(done)
+    assert done.exit_code == 0, done.output
+    assert (row["ok"], row["fault"], row["event_id"]) == (True, None, "msg_1")
+    assert row["matches"] == [{"signature": 1, "version": "v1", "key": 1}]
+
+
+def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
+    """Issue 3, item 2: headers are no secret; they may stand on the command line, and mend a file."""
+    options = [word for name, value in captured.items() for word in ("--header", f"{name}: {value}")]
+
+    done = run("verify", *options, "--body", "body", "--secret-file", "secret")
+    mended = run(
+        *("verify", "--headers", "headers", "--header", "Webhook-Id: msg_2", "--body", "body"),
+        *("--secret-file", "secret"),
+    )
+
+    assert done.exit_code == 0, done.output
+    assert mended.exit_code == 1
+    assert mended.stderr.startswith("leveret: does not verify: none of 1 signature(s) fits")
+
+
+def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
+    """Issue 3, item 2: exactly what is wrong; with --json as a field, too."""
+    (tmp_path / "body").write_bytes(BODY + b"\n")
+    words = ("verify", "--headers", "headers", "--body", "body", "--secret-file", "secret")
+
+    done, told = run(*words), run(*words, "--json")
+
+    [line] = done.stderr.splitlines()
+    assert (done.exit_code, told.exit_code) == (1, 1)
+    assert "the body has a line break at its end that was not signed" in line
+    assert rows(told)[0]["ok"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--request", "request"), 2, ""),
+        (("--secret-file", "secret"), 2, ""),
+        (("--headers", "headers", "--secret-file", "-"), 2, ""),
+        (("--request", "request", "--headers", "headers", "--secret-file", "secret"), 2, ""),
+        (("--request", "body", "--secret-file", "secret"), 1, "body: holds no blank line"),
+        (
+            ("--request", "request", "--secret-env", "NO_SUCH"),
+            1,
+            "the variable NO_SUCH is not set; export it",
+        ),
+        (("--request", "request", "--secret-file", "headers"), 1, "a secret has 24 to 64 bytes"),
+        (("--request", "nowhere", "--secret-file", "secret"), 1, "nowhere: No such file"),
+    ],
+)
+def test_wrong_use_names_its_remedy(
+    run: Run, captured: dict[str, str], words: tuple[str, ...], code: int, said: str
+) -> None:
+    """Outside contract, CLI: 2 for wrong usage, 1 for a fault, in one line."""
+    done = run("verify", *words)
+
+    assert done.exit_code == code, done.output
+    if code == 1:
+        assert done.stderr.startswith(f"leveret: {said}")
+        assert len(done.stderr.splitlines()) == 1

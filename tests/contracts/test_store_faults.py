@@ -1,0 +1,481 @@
+"""FAULTS 68 with the real databases: a write fails closed and says why; the store heals by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import resource
+import secrets
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bench.postgres import Postgres
+from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.edges.store import SqlStore
+from consumer.edges.store.keys import Keys
+from consumer.edges.store.postgres import PostgresDatabase
+from consumer.edges.store.records import Records
+from tests.contracts.stores import RULES, SHOP, Place, apply, by_id, many, shop
+
+REMEDY = "; "  #: every fault goes on with what to do
+
+
+async def refused(store: SqlStore, told: str) -> None:
+    """Every write fails with one line that matches *told*, a remedy in it."""
+    for write in (apply(store, shop(timeout_s=9)), store.disable(SHOP, "HTTP 410"), store.rekey()):
+        with pytest.raises(StoreUnavailable, match=told) as error:
+            await write
+        assert "\n" not in str(error.value)
+        assert REMEDY in str(error.value)
+
+
+async def unreadable(store: SqlStore, told: str) -> None:
+    """Reading and writing fail with one line that matches *told*."""
+    for read in (store.load(), store.entries(), store.changed(), store.endpoint_states()):
+        with pytest.raises(StoreUnavailable, match=told):
+            await read
+    await refused(store, told)
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Be somebody whom the rights of files stop, also where the tests run as root."""
+    if os.getuid() != 0:
+        yield
+        return
+    nobody = pwd.getpwnam("nobody")
+    os.setegid(nobody.pw_gid)
+    os.seteuid(nobody.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+# SQLite
+
+
+async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
+    """FAULTS 68: neither daemon nor command makes an empty one in its place; put back, it is used."""
+    store = sql_place.open()
+    await apply(store, shop())
+    await store.load()
+    aside = sql_place.home.parent / "aside.db"
+    sql_place.file.rename(aside)
+
+    await unreadable(store, r"leveret\.db: has gone.*; restore it from a backup, or remove .*store\.made to")
+    await refused(sql_place.open(), r"leveret\.db: has gone or is empty; restore it from a backup")
+    with pytest.raises(StoreUnavailable, match="has gone"):
+        await sql_place.open().load()
+    assert not sql_place.file.exists()
+
+    aside.rename(sql_place.file)
+    assert not await store.changed()
+    assert len(await store.load()) == 1
+    await apply(store, shop(timeout_s=9))
+
+
+async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> None:
+    """FAULTS 68: what a running daemon has loaded stays, until it is restarted or that store is back."""
+    running = place.open()
+    await apply(running, shop())
+    await running.load()
+    if place.url:
+        await on(place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    else:
+        place.file.unlink()
+        (place.home / "store.made").unlink()
+        await unreadable(running, r"has gone or is empty; restore it")
+
+    await apply(place.open(), shop(name="new"))
+
+    assert await running.changed()
+    with pytest.raises(
+        StoreUnavailable, match=r"was made anew since it was loaded; restore a backup .*restart"
+    ):
+        await running.load()
+    assert [s.name for s in await place.open().load()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda good: b"", r"holds no store; restore it from a backup"),
+        (lambda good: b"no database", r"is no SQLite file; restore it from a backup"),
+        (lambda good: good[:100] + b"\xff" * (len(good) - 100), r"is damaged; restore it from a backup"),
+        (lambda good: good[:8192], r"is damaged; restore it from a backup"),
+    ],
+    ids=["empty", "another", "overwritten", "cut"],
+)
+async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
+    """FAULTS 68: nothing is overwritten; an open daemon and a new command say the same."""
+    assert callable(damage)
+    store = sql_place.open()
+    await apply(store, *many(20))
+    await store.load()
+    good = sql_place.file.read_bytes()
+    damaged: bytes = damage(good)
+    sql_place.file.write_bytes(damaged)
+
+    for opened, words in ((store, told), (sql_place.open(), f"{told}|has gone or is empty")):
+        with pytest.raises(StoreUnavailable, match=words):
+            await opened.load()
+        with pytest.raises(StoreUnavailable, match=words):
+            await apply(opened, shop())
+    assert sql_place.file.read_bytes() == damaged
+
+    sql_place.file.write_bytes(good)
+    assert len(await store.load()) == 20
+
+
+async def test_a_locked_file_is_read_and_not_written(sql_place: Place) -> None:
+    """FAULTS 68: another process holds the write lock: wait for it a little, then say so."""
+    store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.2")
+    await apply(store, shop())
+    with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        await refused(store, r"leveret\.db: is locked by another process; find it with")
+        assert len(await store.load()) == 1
+        assert not await store.changed()
+
+    await apply(store, shop(timeout_s=9))
+
+
+async def test_a_file_that_is_held_for_itself_cannot_even_be_read(sql_place: Place) -> None:
+    """FAULTS 68: exclusive locking, as some backup tools do it."""
+    store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.2")
+    await apply(store, shop())
+    with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+
+        await unreadable(store, r"is locked by another process")
+
+    assert len(await store.load()) == 1
+
+
+async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
+    """FAULTS 33, 68: a lock that is given up in time holds nobody up for longer, and no change is lost."""
+    store = sql_place.open(STORE__BUSY_TIMEOUT_S="20")
+    await apply(store, shop())
+    with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(apply(store, shop(name="second", url="https://second.example/")))
+        await asyncio.wait({writing}, timeout=0.2)
+        assert not writing.done()
+        other.execute("UPDATE leveret_subscriptions SET disabled_reason = 'by hand', enabled = 0")
+        other.execute("COMMIT")
+
+    await writing
+    assert {e.label: e.disabled_reason for e in await store.entries()} == {"shop": "by hand", "second": None}
+
+
+async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
+    """FAULTS 68: read-only: nothing is written, nothing half; the rights come back, and so does the store."""
+    store = sql_place.open()
+    await apply(store, shop())
+    await store.load()
+    for folder in (sql_place.home.parent, *sql_place.home.parents[1:4]):
+        folder.chmod(folder.stat().st_mode | 0o055)  # all may look, nobody else may write
+    sql_place.home.chmod(0o555)
+    sql_place.file.chmod(0o444)
+    (sql_place.home / "store.key").chmod(0o444)
+
+    with without_rights():
+        await refused(store, r"leveret\.db: (cannot be (written|opened); check the rights|.*rights)")
+
+    sql_place.home.chmod(0o700)
+    sql_place.file.chmod(0o600)
+    await apply(store, shop(timeout_s=9))
+
+
+async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
+    """FAULTS 68: the first write names the folder."""
+    sql_place.home.write_text("a file")
+
+    with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that it exists and its"):
+        await apply(sql_place.open(), shop())
+
+
+async def test_a_full_disk_leaves_the_store_as_it_was(sql_place: Place) -> None:
+    """FAULTS 68: a write that breaks off is an error and is taken back; with room again it goes on."""
+    store = sql_place.open()
+    await apply(store, shop())
+    before = await store.load()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (sql_place.file.stat().st_size, hard))  # EFBIG from here on
+    try:
+        with pytest.raises(StoreUnavailable, match=r"the disk (is full|does not read or write).*free"):
+            await apply(store, *many(500))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert await store.load() == before
+    await apply(store, *many(500))
+    assert len(await store.load()) == 501
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.xfail("no right to mount; the limit on a file's size stands for it")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+async def test_a_disk_without_room_takes_nothing_and_loses_nothing(small_disk: Path) -> None:
+    """FAULTS 68: ENOSPC: the error says so; what was there is still there, and removing makes room."""
+    place = Place(small_disk / "home")
+    store = place.open()
+    await apply(store, *many(20))
+    before = await store.load()
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        fill(filler)
+
+    with pytest.raises(StoreUnavailable, match=r"the disk is full; free some space|does not read or write"):
+        await apply(store, *many(1_000))
+    assert await store.load() == before
+    assert len(await place.open().load()) == 20  # a daemon that starts now delivers
+    assert not await store.changed()
+
+    filler.unlink()
+    await apply(store, *many(200))
+    assert len(await store.load()) == 200
+    await place.close()
+
+
+def fill(path: Path) -> None:
+    """Write into *path* until the disk is full."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(handle, b"x" * 4096)
+    finally:
+        os.close(handle)
+
+
+WRITER = """
+import asyncio, json, sys
+from consumer.core.subscription_set import merge
+from consumer.edges.store import open_store
+from consumer.settings import load_settings
+from tests.contracts.stores import apply, shop
+
+async def write(tenant):
+    store = open_store(load_settings())
+    for n in range(25):
+        await apply(store, shop(tenant=tenant, name=f"n{n}", url=f"https://n{n}.example/"))
+    await store.close()
+
+asyncio.run(write(sys.argv[1]))
+"""
+
+
+async def test_processes_stand_in_line(place: Place) -> None:
+    """FAULTS 33, 75: writers of several processes lose nothing, and a reader never sees half a change."""
+    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
+    store = place.open()
+    await store.load()
+    writers = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, tenant, env=environ, stderr=asyncio.subprocess.PIPE
+        )
+        for tenant in ("a", "b", "c")
+    ]
+    waiting = asyncio.gather(*(writer.communicate() for writer in writers))
+    seen = [0]
+    while not waiting.done():
+        if await store.changed():
+            seen.append(len(await store.load()))
+        await asyncio.sleep(0)
+
+    ended = await waiting
+
+    assert [err for _, err in ended] == [b""] * 3
+    assert len(await store.load()) == 75
+    assert seen == sorted(seen)
+
+
+# PostgreSQL
+
+
+async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_postgres: Postgres) -> None:
+    """FAULTS 68: stopped in the middle; started again, the same store goes on without help."""
+    sql_place.url = await own_postgres.database()
+    store = sql_place.open()
+    await apply(store, shop())
+    await store.load()
+
+    await own_postgres.stop()
+    await unreadable(store, r"^postgresql://127\.0\.0\.1:\d+/test_\w+: cannot be reached; start PostgreSQL")
+    await own_postgres.start()
+
+    assert not await store.changed()
+    await apply(store, shop(timeout_s=9))
+    assert await store.changed()
+    assert len(await store.load()) == 1
+
+
+async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_postgres: Postgres) -> None:
+    """FAULTS 68: no answer is an answer after a while; the connection that hung is not used again."""
+    database = PostgresDatabase(await own_postgres.database(), busy_timeout_s=0.5, statement_s=0.5)
+    store = SqlStore(database, Keys(sql_place.home, None, None), RULES, Records(database, 0))
+    sql_place.opened.append(store)
+    await apply(store, shop())
+    await store.load()
+
+    own_postgres.suspend()
+    for read in (store.changed(), store.load()):
+        with pytest.raises(StoreUnavailable, match="does not answer; look after PostgreSQL and the network"):
+            await read
+    own_postgres.resume()
+
+    assert len(await store.load()) == 1
+    await apply(store, shop(timeout_s=9))
+
+
+async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgres) -> None:
+    """FAULTS 68: user, password, database, rights: named, with the remedy, and never the password."""
+    good = await postgres.database()
+    sql_place.url = good
+    await apply(sql_place.open(), shop())
+    wrongs = {
+        good.replace("only-on-loopback", "hush"): r"refuses the user or the password; correct LEVERET_",
+        good + "x": r"there is no such database; make it with createdb",
+        "postgresql://u:hush@127.0.0.1:1/d": r"^postgresql://127\.0\.0\.1:1/d: cannot be reached; start",
+        "postgresql://u:hush@nowhere.invalid/d": r"cannot be reached; start PostgreSQL",
+    }
+    for url, told in wrongs.items():
+        sql_place.url = url
+        with pytest.raises(StoreUnavailable, match=told) as error:
+            await sql_place.open().load()
+        assert "hush" not in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgres) -> None:
+    """FAULTS 68: who may not make tables hears what is missing."""
+    sql_place.url = await postgres.database()
+    user = f"u{secrets.token_hex(4)}"
+    await on(sql_place.url, f"CREATE USER {user} PASSWORD 'hush'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    sql_place.url = sql_place.url.replace("leveret:only-on-loopback", f"{user}:hush")
+
+    with pytest.raises(StoreUnavailable, match=r"the user has too few rights; make it the owner: ALTER"):
+        await sql_place.open().load()
+
+
+async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Postgres) -> None:
+    """FAULTS 68: read-only, as a standby is."""
+    sql_place.url = await postgres.database()
+    await apply(sql_place.open(), shop())
+    await on(
+        sql_place.url,
+        f"ALTER DATABASE {sql_place.url.rpartition('/')[2]} SET default_transaction_read_only = on",
+    )
+    store = sql_place.open()
+
+    assert len(await store.load()) == 1
+    await refused(store, r"takes no writes; it is a standby or read-only: name the primary")
+
+
+async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres: Postgres) -> None:
+    """FAULTS 68: locked: another session holds the writers' row for too long; reading goes on."""
+    sql_place.url = await postgres.database()
+    store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.3")
+    await apply(store, shop())
+    other = await asyncpg.connect(sql_place.url)
+    async with other.transaction():
+        await other.execute("SELECT * FROM leveret_revision FOR UPDATE")
+
+        await refused(store, r"another writer holds the store for too long; look at pg_stat_activity")
+        assert len(await store.load()) == 1
+    await other.close()
+
+    await apply(store, shop(timeout_s=9))
+
+
+async def test_tables_that_have_gone_are_not_made_anew_by_who_knew_them(
+    sql_place: Place, postgres: Postgres
+) -> None:
+    """FAULTS 68: a running daemon never takes an emptied database for an empty store."""
+    sql_place.url = await postgres.database()
+    store = sql_place.open()
+    await apply(store, shop())
+    await store.load()
+    await on(sql_place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+    await unreadable(store, r"holds no store; restore it from a backup$")
+
+
+async def on(url: str, statement: str) -> None:
+    """Run a statement as an operator would."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(statement)
+    await connection.close()
+
+
+# what is stored
+
+
+async def test_a_policy_that_is_gone_is_told_at_load(place: Place) -> None:
+    """Issue 2, item 3: own policies are settings; one that a subscription names cannot vanish silently."""
+    with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
+    await apply(with_night, shop(retry={"max_attempts": 2}))
+    await edit(place, """{"events": ["#"], "retry": {"policy": "night"}}""")
+    assert by_id(await with_night.load())[SHOP].retry.name == "night"
+    del place.environ["LEVERET_RETRY__POLICIES"]
+    store = place.open()
+
+    with pytest.raises(ConfigError, match=r"acme/shop: retry.policy: 'night' is none of adr, "):
+        await store.load()
+
+    assert [entry.label for entry in await store.entries()] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ("{", r"acme/shop: is damaged; restore the store from a backup, or remove it and apply"),
+        ("[]", r"acme/shop: is damaged"),
+        ("{}", r"acme/shop: events: is missing; add it"),
+        ('{"events": ["#"], "timeout_s": 99}', r"acme/shop: timeout_s: must be a number from 1 to 30"),
+        ('{"events": ["#"], "colour": 1}', r"acme/shop: colour: no such key"),
+    ],
+)
+async def test_an_entry_that_is_wrong_is_named(place: Place, stored: str, told: str) -> None:
+    """FAULTS 68: which subscription and which field; nothing is written over it."""
+    store = place.open()
+    await apply(store, shop())
+    await edit(place, stored)
+
+    for use in (store.load(), store.entries(), apply(store, shop(timeout_s=9))):
+        with pytest.raises(ConfigError, match=told):
+            await use
+
+
+async def edit(place: Place, entry: str) -> None:
+    """Write *entry* over what is stored of the subscription."""
+    if place.url:
+        connection = await asyncpg.connect(place.url)
+        await connection.execute("UPDATE leveret_subscriptions SET entry = $1", entry)
+        await connection.close()
+        return
+    with closing(sqlite3.connect(place.file, isolation_level=None)) as connection:
+        connection.execute("UPDATE leveret_subscriptions SET entry = ?", (entry,))

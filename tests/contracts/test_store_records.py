@@ -1,0 +1,249 @@
+"""States of endpoints and the index of parked entries: best effort, bounded, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.errors import StoreUnavailable
+from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+from consumer.core.parked import ParkedEntry
+from consumer.core.records import EndpointState, ParkedRow
+from consumer.core.subscription import Subscription, endpoint_id, subscription_id
+from consumer.edges.store import StoreRecorder
+from consumer.edges.store.records import Batch
+from consumer.flow.observe import Observer
+from metrics.series import Series
+from tests.contracts.stores import Place, apply, by_id, shop
+from tests.fakes import RecordingLog
+from tests.flow.worker import event
+
+NOW = 1_767_225_600.0
+
+
+def state(name: str = "shop", **more: Any) -> EndpointState:
+    """A state of one of the test's endpoints."""
+    fields: dict[str, Any] = {
+        "endpoint": endpoint_id("acme", f"https://{name}.example/"),
+        "tenant": "acme",
+        "subscription_id": subscription_id("acme", name),
+        "state": "open",
+        "epoch": 1,
+        "since": NOW,
+    }
+    return EndpointState(**fields | more)
+
+
+def row(number: int, **more: Any) -> ParkedRow:
+    """A line of the index; a higher number was parked later."""
+    fields: dict[str, Any] = {
+        "id": f"prk_{number:016x}",
+        "tenant": "acme",
+        "event_id": f"evt_{number}",
+        "type": "order.created",
+        "subscription_ids": ("sub_1",),
+        "reason": "exhausted",
+        "detail": "HTTP 503",
+        "code": "503",
+        "attempts": 5,
+        "arrived_at": NOW,
+        "parked_at": NOW + number,
+        "expires_at": time.time() + 3_600,
+    }
+    return ParkedRow(**fields | more)
+
+
+def batch(*rows: ParkedRow, states: tuple[EndpointState, ...] = (), gone: tuple[str, ...] = ()) -> Batch:
+    """What is written together."""
+    return Batch(states={s.endpoint: s for s in states}, parked={r.id: r for r in rows}, gone=gone)
+
+
+async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
+    """FAULTS 75: what a worker says late, after an outage, does not overwrite what was said since."""
+    store = place.open()
+    await apply(store, shop(), shop(name="crm", url="https://crm.example/"))
+    await store.records.write(batch(states=(state(), state("crm", state="probing"))))
+    await store.records.write(batch(states=(state(state="closed", since=NOW + 5, epoch=0),)))
+    await store.records.write(batch(states=(state(state="open", since=NOW + 2, epoch=9),)))
+
+    shown = {s.endpoint: s for s in await place.open().endpoint_states()}
+
+    assert len(shown) == 2
+    kept = shown[state().endpoint]
+    assert (kept.state, kept.epoch, kept.since) == ("closed", 0, NOW + 5)
+    assert kept.updated == pytest.approx(time.time(), abs=60)
+
+
+async def test_a_state_goes_with_its_endpoint(place: Place) -> None:
+    """FAULTS 31, 32, 38: removed, moved or enabled again: what was said of the old endpoint is over."""
+    store = place.open()
+    names = ("removed", "moved", "enabled", "stays")
+    entries = {name: shop(name=name, url=f"https://{name}.example/") for name in names}
+    await apply(store, *entries.values())
+    await store.disable(subscription_id("acme", "enabled"), "HTTP 410")
+    await store.records.write(batch(states=tuple(state(name, state="disabled") for name in names)))
+
+    moved = entries["moved"] | {"url": "https://elsewhere.example/"}
+    await apply(store, moved, entries["enabled"], entries["stays"], prune=True, enable=True)
+
+    assert [s.subscription_id for s in await store.endpoint_states()] == [subscription_id("acme", "stays")]
+    await store.records.write(batch(states=(state("removed"),)))  # said too late
+    assert len(await store.endpoint_states()) == 1
+
+
+async def test_the_index_is_read_newest_first(place: Place) -> None:
+    """S1-13: by tenant, at most so many; every field as it was written."""
+    store = place.open()
+    strange = row(4, tenant=None, event_id=None, type=None, subscription_ids=(), code=None, arrived_at=None)
+    await store.records.write(batch(row(1), row(2, tenant="beta"), row(3), strange))
+
+    index = await store.parked_index()
+    assert [r.id for r in index] == [row(n).id for n in (4, 3, 2, 1)]
+    assert index[0] == strange
+    assert [r.event_id for r in await store.parked_index(tenant="acme")] == ["evt_3", "evt_1"]
+    assert [r.event_id for r in await store.parked_index(limit=2)] == [None, "evt_3"]
+
+
+async def test_the_index_is_bounded(place: Place) -> None:
+    """S1-4: the newest lines stay; what is replayed, archived or over its time goes; twice is once."""
+    store = place.open(STORE__PARKED_INDEX_MAX="5")
+    await store.records.write(batch(row(1), row(2, expires_at=1.0)))
+    await store.records.write(batch(*(row(n) for n in range(3, 10)), gone=(row(1).id,)))
+    await store.records.write(batch(row(9, attempts=6)))
+
+    left = await store.parked_index()
+
+    assert [r.id for r in left] == [row(n).id for n in (9, 8, 7, 6, 5)]
+    assert left[0].attempts == 6
+    none = place.open(STORE__PARKED_INDEX_MAX="0")
+    await none.records.write(batch(row(20)))
+    assert row(20).id not in {r.id for r in await none.parked_index()}
+
+
+class Desk:
+    """A recorder on a real store that can be away, with what it counts and logs."""
+
+    def __init__(self, place: Place, pending_max: int = 100) -> None:
+        self.is_away = False
+        self.series = Series(CollectorRegistry())
+        self.log = RecordingLog()
+        self.store = place.open()
+        observe = Observer(self.series, self.log)
+        self.recorder = StoreRecorder(self, observe, lambda: NOW, pending_max)
+
+    async def write(self, batch: Batch) -> None:
+        """Write into the store, unless it is away."""
+        if self.is_away:
+            raise StoreUnavailable("a.db: is locked")
+        await self.store.records.write(batch)
+
+    def count(self, name: str) -> float:
+        """Read a metric."""
+        return self.series.registry.get_sample_value(f"leveret_{name}") or 0.0
+
+
+async def subscription(desk: Desk) -> Subscription:
+    """Return the subscription that the states are of."""
+    await apply(desk.store, shop())
+    return by_id(await desk.store.load())[subscription_id("acme", "shop")]
+
+
+def parked(number: int) -> ParkedEntry:
+    """A parked delivery."""
+    attempt = Attempt(number=1, at=NOW, kind=Kind.DNS, status=None, duration_s=0.1)
+    message = DeliveryMessage(
+        event=event(id=f"evt_{number}"), targets=("sub_1",), attempts=(attempt,), attempts_made=1
+    )
+    return ParkedEntry(
+        id=f"prk_{number:016x}",
+        reason=ParkReason.EXHAUSTED,
+        detail="dns",
+        parked_at=time.time(),
+        ttl_s=60.0,
+        body=b"",
+        delivery=message,
+    )
+
+
+async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
+    """Issue 3, item 1: in the background; the newest state of an endpoint, each entry with its numbers."""
+    desk = Desk(place)
+    shop_ = await subscription(desk)
+    running = asyncio.create_task(desk.recorder.run())
+    for name in ("closed", "open", "probing"):
+        desk.recorder.endpoint(shop_, name, epoch=3)
+    desk.recorder.parked(parked(1))
+    desk.recorder.parked(parked(2))
+    desk.recorder.unparked(parked(2).id)
+
+    async with asyncio.timeout(20):
+        while not await desk.store.endpoint_states():  # noqa: ASYNC110 (another connection tells)
+            await asyncio.sleep(0.02)
+    running.cancel()
+
+    states = await desk.store.endpoint_states()
+    assert [(s.state, s.epoch, s.since) for s in states] == [("probing", 3, NOW)]
+    [line] = await desk.store.parked_index()
+    assert (line.event_id, line.code, line.attempts, line.subscription_ids) == ("evt_1", "dns", 1, ("sub_1",))
+
+
+async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None:
+    """FAULTS 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
+    desk = Desk(place, pending_max=3)
+    shop_ = await subscription(desk)
+    await apply(desk.store, shop(name="crm", url="https://crm.example/"))
+    crm = by_id(await desk.store.load())[subscription_id("acme", "crm")]
+    desk.is_away = True
+    desk.recorder.endpoint(shop_, "open", epoch=1)
+    desk.recorder.endpoint(crm, "open", epoch=1)
+    for number in range(5):
+        desk.recorder.parked(parked(number))
+        assert not await desk.recorder.flush()
+    desk.recorder.endpoint(shop_, "probing", epoch=2)
+    assert (desk.count("records_dropped_total"), desk.count("store_up")) == (2, 0)
+    assert len(desk.log.events("store.failed")) == 1
+
+    desk.is_away = False
+    await desk.recorder.finish()
+
+    states = {s.subscription_id: (s.state, s.epoch) for s in await desk.store.endpoint_states()}
+    assert states == {shop_.id: ("probing", 2), crm.id: ("open", 1)}
+    assert {line.event_id for line in await desk.store.parked_index()} == {"evt_2", "evt_3", "evt_4"}
+    assert desk.count("store_up") == 1
+
+
+async def test_a_producers_words_do_no_harm(place: Place) -> None:
+    """FAULTS 8, 51: what a strange message, or an endpoint, says is written short and safe."""
+    desk = Desk(place)
+    raw = RawMessage(
+        body=b"",
+        headers={"tenant": ["a", {"b": "\x00"}]},
+        exchange="e",
+        routing_key="\x00\x1b[31m\ud800" + "k" * 1_000,
+        message_id="'; DROP TABLE leveret_subscriptions; --",
+    )
+    entry = ParkedEntry(
+        id="prk_1", reason=ParkReason.BAD_TENANT, detail="\x00no", parked_at=NOW, ttl_s=9e9, body=b"", raw=raw
+    )
+
+    desk.recorder.parked(entry)
+    shop_ = await subscription(desk)
+    desk.recorder.endpoint(shop_, "disabled", epoch=0, reason="gone\x00\ud800" + "x" * 5_000)
+    await desk.recorder.finish()
+    await desk.store.disable(shop_.id, "gone\x00\ud800")
+
+    assert [(s.reason[:15], len(s.reason)) for s in await desk.store.endpoint_states()] == [
+        ("gone\\x00\\ud800x", 1_000)
+    ]
+    assert [e.disabled_reason for e in await desk.store.entries()] == ["gone\\x00\\ud800"]
+    [line] = await desk.store.parked_index()
+    assert line.event_id == raw.message_id
+    assert (line.detail, line.subscription_ids, line.attempts) == ("\\x00no", (), 0)
+    assert line.type is not None
+    assert line.type.startswith("\\x00\\x1b[31m\\ud800k")
+    assert len(line.type) == 256

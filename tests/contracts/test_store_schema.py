@@ -1,0 +1,161 @@
+"""The tables: made once, whoever comes first; never touched by a release that does not know them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from consumer.core.errors import StoreUnavailable
+from consumer.edges.store import migrate
+from consumer.edges.store.tables import METADATA, SCHEMA, VERSION_TABLE
+from tests.contracts.stores import Place, apply, shop
+
+NEWER = "UPDATE leveret_schema SET version_num = '0999'"
+
+STARTER = """
+import asyncio, json, os, sys
+from consumer.edges.store import open_store
+from consumer.settings import load_settings
+
+async def start():
+    store = open_store(load_settings())
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await store.load()
+    await store.close()
+
+asyncio.run(start())
+"""
+
+
+def engine_of(place: Place) -> AsyncEngine:
+    """Return an engine on the test's database, without anything of ours."""
+    url = place.url.replace("postgresql:", "postgresql+asyncpg:") or f"sqlite+aiosqlite:///{place.file}"
+    return create_async_engine(url)
+
+
+async def execute(place: Place, statement: str) -> None:
+    """Run a statement on the database itself."""
+    engine = engine_of(place)
+    async with engine.begin() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
+
+
+async def tables(place: Place) -> list[str]:
+    """Return the names of the tables that there are."""
+    engine = engine_of(place)
+    async with engine.connect() as connection:
+        found = await connection.run_sync(lambda c: inspect(c).get_table_names())
+    await engine.dispose()
+    return found
+
+
+async def test_the_migrations_make_the_tables_that_the_code_uses(place: Place) -> None:
+    """Issue 3, item 1: nothing differs between the steps and the tables in the code."""
+
+    def differences(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        return list(compare_metadata(context, METADATA))
+
+    await place.open().load()
+    engine = engine_of(place)
+    async with engine.connect() as connection:
+        found = await connection.run_sync(differences)
+    await engine.dispose()
+
+    assert found == []
+
+
+def test_the_code_names_the_newest_step() -> None:
+    """Issue 3, item 1: numbers of four digits, in a line, and the last one is what the code expects."""
+    steps = ScriptDirectory.from_config(migrate.config())
+
+    numbers = [step.revision for step in steps.walk_revisions()]
+
+    assert steps.get_heads() == [SCHEMA]
+    assert numbers == sorted(numbers, reverse=True)
+    assert all(len(number) == 4 and number.isdecimal() for number in numbers)
+
+
+async def test_two_that_start_at_once_make_the_tables_once(place: Place) -> None:
+    """Issue 3, item 1: processes that find no tables stand in line; all of them go on."""
+    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
+    pipe = asyncio.subprocess.PIPE
+    starters = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", STARTER), env=environ, stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        for _ in range(4)
+    ]
+    for starter in starters:
+        assert starter.stdout is not None
+        assert await starter.stdout.readline() == b"ready\n"
+
+    ended = await asyncio.gather(*(starter.communicate(b"\n") for starter in starters))
+
+    assert [err for _, err in ended] == [b""] * 4
+    assert [starter.returncode for starter in starters] == [0] * 4
+    await apply(place.open(), shop())
+    assert len(await place.open().load()) == 1
+
+
+async def test_a_step_that_breaks_off_leaves_nothing(place: Place) -> None:
+    """FAULTS 57, 68: a migration is whole or not at all; once the fault is gone the next start makes it."""
+    place.home.mkdir()
+    in_the_way = "leveret_parked_index"  # of the tables, the one that is made last
+    await execute(place, f"CREATE TABLE {in_the_way} (id INTEGER)")
+
+    with pytest.raises(StoreUnavailable, match=f"{in_the_way}.* already exists"):
+        await place.open().load()
+    assert await tables(place) == [in_the_way]
+
+    await execute(place, f"DROP TABLE {in_the_way}")
+    await apply(place.open(), shop())
+    assert len(await place.open().load()) == 1
+
+
+async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
+    """Issue 3, item 1: of a newer release; delivery goes on from what can be read, writes are refused."""
+    await apply(place.open(), shop())
+    await execute(place, NEWER)
+    await execute(place, "ALTER TABLE leveret_subscriptions ADD COLUMN of_tomorrow TEXT")
+    store = place.open()
+
+    assert len(await store.load()) == 1
+    for write in (apply(store, shop(timeout_s=3)), store.disable("sub_1", "x"), store.rekey()):
+        with pytest.raises(StoreUnavailable, match=r"is of a newer release \(schema 0999, this"):
+            await write
+    assert [entry.timeout_s for entry in await store.entries()] == [None]
+
+
+async def test_a_newer_schema_that_cannot_be_read_is_told(place: Place) -> None:
+    """FAULTS 68: what this release does not find any more is an error, not an empty store."""
+    await apply(place.open(), shop())
+    await execute(place, NEWER)
+    await execute(place, "ALTER TABLE leveret_subscriptions RENAME TO leveret_endpoints")
+
+    with pytest.raises(StoreUnavailable, match=r"holds no store; restore it from a backup$"):
+        await place.open().load()
+
+
+async def test_reading_makes_nothing(place: Place) -> None:
+    """Issue 3, item 1: the tables come with the daemon's start or the first write, not with a listing."""
+    store = place.open()
+
+    assert list(await store.entries()) == []
+    assert list(await store.endpoint_states()) == []
+    assert list(await store.parked_index()) == []
+
+    assert not place.home.exists()
+    if place.url:
+        assert await tables(place) == []

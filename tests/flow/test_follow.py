@@ -1,0 +1,62 @@
+"""The daemon's hold on its store: followed for ever, whatever happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from consumer.core.errors import StoreUnavailable
+from consumer.flow.follow import Follower
+from tests.flow.worker import Worker
+
+
+@pytest_asyncio.fixture
+async def follower(worker: Worker) -> AsyncIterator[Follower]:
+    """Give the routine, running; end it after the test."""
+    following = Follower(worker.store, worker.registry, worker.endpoints, worker.record, worker.observe)
+    task = asyncio.create_task(following.run())
+    yield following
+    assert not task.done()
+    task.cancel()
+
+
+async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worker: Worker) -> None:
+    """FAULTS 68: nothing counts as loaded meanwhile: an event would pass as wanted by nobody."""
+    following = Follower(worker.store, worker.registry, worker.endpoints, worker.record, worker.observe)
+    worker.store.failure = StoreUnavailable("a.db: is locked")
+    task = asyncio.create_task(following.run())
+    await worker.clock.advance(5)
+    assert not following.loaded.is_set()
+
+    worker.store.failure = None
+    await worker.clock.advance(1)
+    assert following.loaded.is_set()
+    assert worker.count("store_up") == 1
+    task.cancel()
+
+
+async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, follower: Follower) -> None:
+    """FAULTS 68: an error that nobody expected is said, and it is asked again."""
+    await worker.subscribe("shop")
+    await worker.clock.advance(1)
+    worker.store.failure = RuntimeError("a driver's bug")
+    await worker.clock.advance(2)
+    worker.store.failure = None
+
+    assert len(worker.bugs()) >= 2
+    await worker.store.disable((await worker.store.entries())[0].id, "by hand")
+    await worker.clock.advance(1)
+    assert list(worker.registry.match("acme", "x")) == []
+
+
+async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
+    """FAULTS 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
+    shop = await worker.subscribe("shop")
+    following = Follower(worker.store, worker.registry, worker.endpoints, worker.record, worker.observe)
+    worker.registry.disable(shop, "HTTP 410")
+
+    await following.finish()
+
+    assert [entry.enabled for entry in await worker.store.entries()] == [False]

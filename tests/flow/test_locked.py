@@ -1,0 +1,84 @@
+"""Subscriptions whose secrets cannot be decrypted: nothing is sent unsigned, and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.model import ParkReason
+from consumer.flow.endpoints import Endpoint, Hold, Send
+from consumer.flow.intake import Source
+from consumer.flow.world import Bounds
+from tests.fakes import START
+from tests.flow.worker import Worker, delivery_message, event, event_message
+
+FAULT = "the store's key is missing"
+
+
+async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) -> None:
+    """FAULTS 69: the others get theirs; what is parked says why, and can be replayed once the key is back."""
+    shop, _ = await worker.subscribe_all("shop", "crm")
+    worker.store.locked.add(shop.id)
+    assert await worker.registry.reload()
+
+    ticket = await worker.handle(event_message())
+    [waiting] = worker.waiting()
+    await worker.handle(delivery_message(waiting), Source.DUE)
+
+    assert ticket.settles == ["ack"]
+    assert (waiting.targets, waiting.attempts_made) == ((shop.id,), 0)
+    assert (worker.sent("shop"), worker.sent("crm")) == (0, 1)
+    [entry] = worker.parked()
+    assert (entry.reason, entry.detail) == (ParkReason.LOCKED, FAULT)
+    assert worker.count("parked_total", reason="locked") == 1
+    assert worker.bugs() == []
+
+
+async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Worker) -> None:
+    """FAULTS 69: also what failed before; once the key is back a new event is sent."""
+    shop = await worker.subscribe("shop")
+    worker.store.locked.add(shop.id)
+    assert await worker.registry.reload()
+    owed = DeliveryMessage(event=event(id="ord-7"), targets=(shop.id,), attempts_made=3)
+
+    await worker.handle(delivery_message(owed), Source.DUE)
+
+    assert [entry.reason for entry in worker.parked()] == [ParkReason.LOCKED]
+    worker.store.locked.clear()
+    assert await worker.registry.reload()
+    await worker.handle(event_message())
+    assert worker.sent("shop") == 1
+
+
+async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
+    """FAULTS 69: one clear line for each, once; a gauge, and a note for who asks whether all is well."""
+    shop, crm = await worker.subscribe_all("shop", "crm")
+    worker.store.locked |= {shop.id, crm.id}
+    for _ in range(3):
+        assert await worker.registry.reload()
+
+    lines = worker.log.events("subscription.locked")
+    assert [(line["tenant"], line["detail"]) for line in lines] == [("acme", FAULT)] * 2
+    assert worker.count("subscriptions_locked") == 2
+    [note] = worker.registry.notes()
+    assert "2" in note
+    assert "acme" not in note
+
+    worker.store.locked.clear()
+    assert await worker.registry.reload()
+    assert (worker.count("subscriptions_locked"), worker.registry.notes()) == (0, [])
+
+
+async def test_a_request_that_waits_for_its_turn_is_called_off(worker: Worker) -> None:
+    """FAULTS 69: admitted before, locked since: it is not signed with nothing."""
+    shop = await worker.subscribe("shop", concurrency=1)
+    endpoint = Endpoint(shop, Bounds())
+    admission = endpoint.admit(START, fresh=True, reserved=False)
+    assert isinstance(admission, Send)
+
+    endpoint.rebind(replace(shop, keys=(), locked=FAULT))
+
+    hold = endpoint.recall(admission.epoch, START)
+    assert isinstance(hold, Hold)
+    assert hold.reason == "locked"
+    assert isinstance(endpoint.admit(START, fresh=False, reserved=True), Hold)

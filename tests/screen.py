@@ -1,0 +1,90 @@
+"""A program on a terminal of its own, as a person has it: what it draws is read, keys are pressed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# Becomes the program named after it once its stdin is its controlling terminal, so that Ctrl-C reaches it.
+_LAUNCH = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+CTRL_C = b"\x03"
+
+
+class Terminal:
+    """Runs *argv* on a terminal of 100 columns and 30 lines."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _LAUNCH, *argv],
+            env=dict(env) | {"TERM": "xterm"},
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._raw = b""
+
+    @property
+    def text(self) -> str:
+        """Everything that was drawn so far, without colours and cursor movements."""
+        return _ESCAPES.sub("", self._raw.decode("utf-8", "replace"))
+
+    def press(self, keys: bytes) -> None:
+        """Type *keys*."""
+        os.write(self._ours, keys)
+
+    def until(self, pattern: str, limit_s: float = 60.0) -> re.Match[str]:
+        """Read until *pattern* was drawn.
+
+        Raises:
+            AssertionError: it was not within *limit_s*, or before the program ended.
+        """
+        deadline = time.monotonic() + limit_s
+        while (found := re.search(pattern, self.text)) is None:
+            assert self._read(deadline), f"not drawn: {pattern}; but: {self.text[-2000:]}"
+        return found
+
+    def wait(self, limit_s: float = 60.0) -> int:
+        """Read to the end; return the exit code."""
+        deadline = time.monotonic() + limit_s
+        while self._read(deadline):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """End the program if it still runs, and take the terminal away."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(30)
+        os.close(self._ours)
+
+    def _read(self, deadline: float) -> bool:
+        """Read what there is; False at the end of the program or of the time."""
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            got = os.read(self._ours, 65_536)
+        except OSError:  # Linux says so when nobody holds the other end any more
+            return False
+        self._raw += got
+        return bool(got)
