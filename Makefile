@@ -70,6 +70,12 @@ prove-core: broker-install ## Measure the core's promises; writes build/prove-co
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_core $(PROVE)
 
+.PHONY: prove-egress
+prove-egress: $(READY) ## Measure what sending promises; needs root for its networks; writes build/prove-egress.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
+	$(BIN)/python -m bench.prove_egress $(PROVE)
+
 .PHONY: prove-newcomer
 prove-newcomer: broker-install postgres-install ## Measure the first hour's promises; writes build/prove-newcomer.json
 	$(BIN)/python -m bench.prove_newcomer $(PROVE)

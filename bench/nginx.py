@@ -33,6 +33,7 @@ http {{
     access_log {folder}/nginx.log proof buffer=256k flush=1s;
     location / {{ return 204; }}
   }}
+  {tls}
   server {{
     listen 127.0.0.1:{status_port};
     access_log off;
@@ -40,6 +41,14 @@ http {{
   }}
 }}
 """
+
+TLS = """server {{
+    listen 127.0.0.1:{port} ssl backlog=4096;
+    ssl_certificate {file};
+    ssl_certificate_key {file};
+    access_log off;
+    location / {{ return 204; }}
+  }}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,17 @@ class Mark:
 class Nginx:
     """A private nginx in one process, on free ports of 127.0.0.1."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, certificate: Path | None = None) -> None:
+        """Prepare.
+
+        Args:
+            folder: For its files.
+            certificate: PEM file with certificate and key, for a second port that speaks TLS.
+        """
         self.folder = folder
         self.port = 0
+        self.tls_port = 0
+        self._certificate = certificate
         self._status_port = 0
         self._asked = 0
         self._log = folder / "nginx.log"
@@ -64,9 +81,12 @@ class Nginx:
     async def __aenter__(self) -> Nginx:
         self.port, self._status_port = free_port(), free_port()
         config = self.folder / "nginx.conf"
-        config.write_text(
-            CONFIG.format(folder=self.folder, port=self.port, status_port=self._status_port), encoding="utf-8"
-        )
+        tls = ""
+        if self._certificate is not None:
+            self.tls_port = free_port()
+            tls = TLS.format(port=self.tls_port, file=self._certificate)
+        text = CONFIG.format(folder=self.folder, port=self.port, status_port=self._status_port, tls=tls)
+        config.write_text(text, encoding="utf-8")
         argv = ["/usr/sbin/nginx", "-e", str(self.folder / "nginx-error.log"), "-c", str(config)]
         self._process = spawn(argv, log=self.folder / "nginx.out")
         async with asyncio.timeout(10):

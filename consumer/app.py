@@ -24,7 +24,7 @@ from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.sizing import due_hold, lane_window, sized_queues, windows
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
@@ -37,7 +37,7 @@ from consumer.flow.overflow import Overflow
 from consumer.flow.registry import Registry
 from consumer.flow.spill import Spill
 from consumer.flow.world import Bounds, World
-from consumer.ports import Incoming, Sender
+from consumer.ports import Incoming
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import build_plan
@@ -70,14 +70,18 @@ def _tune_collector() -> None:
 
 
 async def _serve(settings: Settings, how: Run) -> int:
-    urls = settings.amqp_urls() or (await asyncio.to_thread(_private_broker_url, settings),)
-    return await Daemon(settings, how, urls).run()
+    urls = settings.amqp_urls() or await asyncio.to_thread(_private_broker_urls, settings)
+    daemon = Daemon(settings, how, tuple(url for url in urls if url.startswith("amqp")))
+    for url in urls:
+        daemon.sender.guard.protect_url(url)
+    return await daemon.run()
 
 
-def _private_broker_url(settings: Settings) -> str:
-    """Start the private broker, or find it running."""
+def _private_broker_urls(settings: Settings) -> tuple[str, ...]:
+    """Start the private broker, or find it running; return where it speaks AMQP, and its management API."""
     server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
-    return PrivateBroker(settings.home, server=server).start().amqp_url
+    node = PrivateBroker(settings.home, server=server).start()
+    return node.amqp_url, node.management_url
 
 
 class Daemon:
@@ -94,7 +98,7 @@ class Daemon:
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
-        self._sender = make_sender(settings)
+        self.sender = make_sender(settings)
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
         self._follower = Follower(
@@ -114,6 +118,7 @@ class Daemon:
         self._watch_signals()
         _tune_collector()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
+        self.sender.guard.protect(self._settings.listen_host, port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
         if self._settings.egress.allow or self._settings.egress.allow_http:
             self.observe.warned(
@@ -141,7 +146,7 @@ class Daemon:
             await self._drain()
         await end([*serving, stopping])
         await self._follower.finish()
-        await self._sender.close()
+        await self.sender.close()
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
         return code
@@ -190,7 +195,7 @@ class Daemon:
         )
         return World(
             publisher=self._edge.publisher,
-            sender=self._sender,
+            sender=self.sender,
             clock=self._clock,
             observe=self.observe,
             sample=random.random,
@@ -338,11 +343,6 @@ async def _flush_log() -> None:
         logs.flush()
 
 
-def make_sender(settings: Settings) -> Sender:
+def make_sender(settings: Settings) -> WebhookSender:
     """Return what sends webhooks as the settings say, under the address guard."""
-    options = SenderOptions(
-        connect_timeout_s=settings.sending.connect_timeout_s,
-        max_response_bytes=settings.sending.max_response_bytes,
-        egress=settings.egress_rule(),
-    )
-    return AiohttpSender(options)
+    return open_sender(settings)

@@ -23,8 +23,9 @@ from pydantic.fields import FieldInfo
 
 from consumer.cli import app
 from consumer.core import schema
+from consumer.core.access_model import AuthFields, BasicFields, OAuth2Fields, TlsFields
 from consumer.core.breaker import BREAKERS
-from consumer.core.classify import classification_table
+from consumer.core.classify import classification_table, kind_table
 from consumer.core.durations import format_duration
 from consumer.core.model import Kind, ParkReason
 from consumer.core.policy_model import BreakerFields, RetryChoice
@@ -40,7 +41,11 @@ from topology.plan import TopologySpec, build_plan
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "docs" / "subscriptions.schema.json"
-FILES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+FILES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
+)
 
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _LABEL_NOTE = re.compile(
@@ -118,6 +123,14 @@ def subscription_tables() -> str:
         + _model_table(RetryChoice)
         + "\nFields of `breaker`:\n\n"
         + _model_table(BreakerFields)
+        + "\nFields of `auth`:\n\n"
+        + _model_table(AuthFields)
+        + "\nFields of `auth.basic`:\n\n"
+        + _model_table(BasicFields)
+        + "\nFields of `auth.oauth2`:\n\n"
+        + _model_table(OAuth2Fields)
+        + "\nFields of `tls`:\n\n"
+        + _model_table(TlsFields)
     )
 
 
@@ -227,6 +240,12 @@ def classification() -> str:
     return table(("answer", "we", "the breaker learns", "because"), rows)
 
 
+def outcomes() -> str:
+    """What each kind of outcome means, what we do, and whether the breaker counts it."""
+    rows = [(f"`{kind}`", what, do, "yes" if counts else "no") for kind, what, do, counts in kind_table()]
+    return table(("kind", "means", "we", "counts for the breaker"), rows)
+
+
 def policies() -> str:
     """Every named retry policy with its waits."""
     rows = []
@@ -298,6 +317,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "log": log_table,
     "commands": cli_tables,
     "classification": classification,
+    "outcomes": outcomes,
     "policies": policies,
     "breakers": breakers,
     "rungs": rungs,

@@ -151,7 +151,7 @@ class Series:
         self.moved = self._counter("moved_messages", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | locked | paced | saturated | slow
+        # reason: breaker | locked | paced | proxy | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing

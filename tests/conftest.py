@@ -15,6 +15,7 @@ import pytest
 
 from bench.postgres import Postgres
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+from tests.certificates import Authority
 
 SERVER_VERSION = pytest.StashKey[str]()
 
@@ -51,6 +52,12 @@ def end(broker: PrivateBroker) -> None:
     """Stop a node and remove its data, which in a chroot no one else would; its logs stay."""
     broker.stop()
     shutil.rmtree(broker.layout.outside / "data", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A certificate authority that all tests share."""
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Control, Kind, Outcome, SignedRequest
 
 _BY_CLASS = {2: Kind.OK, 3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
 
@@ -20,6 +20,7 @@ class Reply:
     status: int = 200
     retry_after: str | None = None
     location: str | None = None
+    control: Control | None = None  #: ``webhook-delivery``, as a sender that obeys it hands it on
     body: bytes = b""
     fault: Kind | None = None  #: no response: this instead
     hang: bool = False  #: never answers: the request's deadline ends it
@@ -97,4 +98,5 @@ class FakeSender:
             retry_after=None if success else reply.retry_after,
             location=reply.location if 300 <= reply.status < 400 else None,
             body=reply.body[: self._max_response_bytes],
+            control=reply.control,
         )

@@ -24,6 +24,7 @@ PAGES = (
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
     *sorted((ROOT / "docs" / "adr").glob("*.md")),
 )
 REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text()

@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from consumer.core.egress import parse_rule
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import SenderOptions, WebhookSender
 from tests.raw_server import eventually
 from tests.receiver import Receiver, flaky_fails
 
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.timeout(30)
 
 
 @pytest_asyncio.fixture
-async def sender() -> AsyncIterator[AiohttpSender]:
+async def sender() -> AsyncIterator[WebhookSender]:
     """A sender that may go to loopback."""
-    built = AiohttpSender(SenderOptions(egress=parse_rule(["127.0.0.0/8"])))
+    built = WebhookSender("aiohttp", SenderOptions(egress=parse_rule(["127.0.0.0/8"])))
     yield built
     await built.close()
 
@@ -40,7 +40,7 @@ def to(url: str, webhook_id: str = "msg_1", *, body: bytes = b"{}", timeout_s: f
 
 
 async def statuses(
-    sender: AiohttpSender, url: str, count: int, webhook_id: str = "msg_1"
+    sender: WebhookSender, url: str, count: int, webhook_id: str = "msg_1"
 ) -> list[int | None]:
     """Return the statuses of *count* requests in turn."""
     return [(await sender.send(to(url, webhook_id))).status for _ in range(count)]
@@ -51,7 +51,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-async def test_each_path_behaves_as_it_says(sender: AiohttpSender) -> None:
+async def test_each_path_behaves_as_it_says(sender: WebhookSender) -> None:
     """Counts are per target; segments behind the first only tell endpoints apart."""
     async with Receiver() as receiver:
         assert await statuses(sender, receiver.url("/ok/a"), 2) == [200, 200]
@@ -65,7 +65,7 @@ async def test_each_path_behaves_as_it_says(sender: AiohttpSender) -> None:
         assert receiver.connections == 1
 
 
-async def test_retry_after_is_sent_with_the_status(sender: AiohttpSender) -> None:
+async def test_retry_after_is_sent_with_the_status(sender: WebhookSender) -> None:
     """FAULTS 39: the first answer per webhook-id carries the wait."""
     async with Receiver() as receiver:
         outcome = await sender.send(to(receiver.url("/retry-after?s=7")))
@@ -73,7 +73,7 @@ async def test_retry_after_is_sent_with_the_status(sender: AiohttpSender) -> Non
         assert (outcome.status, outcome.retry_after) == (503, "7")
 
 
-async def test_slow_answers_late(sender: AiohttpSender) -> None:
+async def test_slow_answers_late(sender: WebhookSender) -> None:
     """S0-9: the answer takes as long as the path says."""
     async with Receiver() as receiver:
         outcome = await sender.send(to(receiver.url("/slow?s=0.2")))
@@ -81,7 +81,7 @@ async def test_slow_answers_late(sender: AiohttpSender) -> None:
         assert (outcome.status, outcome.duration_s >= 0.2) == (200, True)
 
 
-async def test_flaky_fails_as_computed_beforehand(sender: AiohttpSender) -> None:
+async def test_flaky_fails_as_computed_beforehand(sender: WebhookSender) -> None:
     """Proof ledger: the number of attempts that each id needs is known before it is sent."""
     async with Receiver() as receiver:
         url = receiver.url("/flaky?share=0.5")
@@ -99,7 +99,7 @@ def test_flaky_fails_the_share_that_it_is_told() -> None:
     assert all(flaky_fails(f"msg_{number}", 1, 1.0) for number in range(100))
 
 
-async def test_hold_answers_all_at_once_and_then_succeeds(sender: AiohttpSender) -> None:
+async def test_hold_answers_all_at_once_and_then_succeeds(sender: WebhookSender) -> None:
     """Proof retry: the first n are kept until the n-th is there; what comes later is fine."""
     async with Receiver() as receiver:
         url = receiver.url("/hold?n=20&status=503&retry_after=7")
@@ -116,7 +116,7 @@ async def test_hold_answers_all_at_once_and_then_succeeds(sender: AiohttpSender)
 
 
 async def test_a_request_without_an_answer_is_logged_when_it_ends(
-    sender: AiohttpSender, tmp_path: Path
+    sender: WebhookSender, tmp_path: Path
 ) -> None:
     """FAULTS 57: a sender that dies in a request leaves its line, with status 0."""
     log = tmp_path / "log"
@@ -128,7 +128,7 @@ async def test_a_request_without_an_answer_is_logged_when_it_ends(
         assert [(line["target"], line["status"]) for line in lines(log)] == [("/hang", 0)]
 
 
-async def test_a_large_body_in_many_pieces_is_taken_whole(sender: AiohttpSender, tmp_path: Path) -> None:
+async def test_a_large_body_in_many_pieces_is_taken_whole(sender: WebhookSender, tmp_path: Path) -> None:
     """FAULTS 47: size and hash are of all of it; the start is when the head was there."""
     body, log = bytes(range(256)) * 8_000, tmp_path / "log"
     async with Receiver(log=log, bodies=True) as receiver:
@@ -153,7 +153,7 @@ async def test_two_requests_in_one_segment_are_answered_in_turn() -> None:
 
 
 async def test_a_child_process_logs_each_answer_before_it_gives_it(
-    sender: AiohttpSender, tmp_path: Path
+    sender: WebhookSender, tmp_path: Path
 ) -> None:
     """Proofs: what the sender has seen is in the log even if the receiver is killed the moment after."""
     log = tmp_path / "log"

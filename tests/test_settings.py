@@ -14,6 +14,7 @@ from consumer.core import schema
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.errors import ConfigError
 from consumer.core.retry import POLICIES, planned_delays_s
+from consumer.edges.http import Proxy, open_sender
 from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
 from topology.plan import TopologySpec
 
@@ -161,6 +162,35 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
             '["10.0.0.1/8"]',
             "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is no CIDR network: "
             "10.0.0.1/8 has host bits set; write one such as 10.1.0.0/16",
+        ),
+        (
+            "EGRESS__ALLOW",
+            '["10.0.0.0/8:99999"]',
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.0/8:99999' is no CIDR network: "
+            "'10.0.0.0/8:99999' has a port outside 1 to 65535; write one such as 10.1.0.0/16",
+        ),
+        (
+            "EGRESS__PROXY",
+            "https://user:hidden@proxy.example:3128",
+            "egress.proxy (env LEVERET_EGRESS__PROXY): "
+            "must be http://USER:PASSWORD@HOST:PORT or socks5://USER:PASSWORD@HOST:PORT",
+        ),
+        (
+            "SENDING__CLIENT",
+            "curl",
+            "sending.client (env LEVERET_SENDING__CLIENT): must be one of aiohttp, httpx, not 'curl'",
+        ),
+        (
+            "SENDING__DNS_SERVERS",
+            '["dns.example"]',
+            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is no name server: "
+            "write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53",
+        ),
+        (
+            "SENDING__DNS_TTL_MAX_S",
+            "0.5",
+            "sending (env LEVERET_SENDING__DNS_TTL_MAX_S): "
+            "dns_ttl_min_s must not be larger than dns_ttl_max_s",
         ),
         (
             "LISTEN",
@@ -389,3 +419,25 @@ def test_a_tier_gives_its_weight() -> None:
     assert [fairness.weight_of(tenant) for tenant in ("acme", "shop", "other")] == [4.0, 0.5, 1.0]
     [fault] = faults({"LEVERET_FAIRNESS__TENANTS": '{"acme":"silver"}'})
     assert fault.endswith("tenants.acme: there is no tier 'silver'; add it to tiers or write a weight")
+
+
+def test_egress_is_what_it_says() -> None:
+    """Issue 4, items 4 and 6: networks with and without a port, what is denied, and the way out."""
+    settings = load(
+        {
+            "LEVERET_EGRESS__ALLOW": '["10.0.0.0/8", "10.9.0.0/16:8443", "127.0.0.1"]',
+            "LEVERET_EGRESS__DENY": '["10.1.0.0/16"]',
+            "LEVERET_EGRESS__PROXY": "socks5://us%40er:p%3Aw@proxy.example:1080",
+            "LEVERET_SENDING__DNS_SERVERS": '["192.0.2.53", "192.0.2.53:5353", "[fd00::53]:53", "fd00::53"]',
+        }
+    ).settings
+
+    rule = settings.egress_rule()
+    way = open_sender(settings).options.proxy
+
+    assert [str(allowed) for allowed in rule.allow] == ["10.0.0.0/8", "10.9.0.0/16:8443", "127.0.0.1/32"]
+    assert [str(network) for network in rule.deny] == ["10.1.0.0/16"]
+    assert way == Proxy(scheme="socks5", host="proxy.example", port=1080, user="us@er", password="p:w")
+    assert "p%3Aw" not in repr(settings)
+    assert "p:w" not in repr(way)
+    assert settings.model_dump(mode="json")["egress"]["allow"][1] == "10.9.0.0/16:8443"

@@ -86,8 +86,12 @@ KINDS: Final[Mapping[Kind, Meaning]] = {
     Kind.PROTOCOL: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer was not HTTP"),
     Kind.TOO_LARGE: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer's head was larger than we read"),
     Kind.BLOCKED: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "the address guard let nothing through"),
-    Kind.PROXY: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "our proxy failed, not the endpoint"),
-    Kind.CLIENT_ERROR: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it"),
+    Kind.PROXY: Meaning(
+        StatusRule.RETRY, Signal.UNKNOWN, "our proxy failed, not the endpoint; no attempt is spent"
+    ),
+    Kind.CLIENT_ERROR: Meaning(
+        StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it, or had no token to send"
+    ),
     # A kind that promises a status and has none is a broken answer.
     **dict.fromkeys(
         (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX),
@@ -193,3 +197,21 @@ def classification_table() -> Sequence[tuple[str, StatusRule, Signal, str]]:
     for kind, meaning in KINDS.items():
         by_meaning.setdefault(meaning, []).append(kind.value)
     return [(", ".join(what), m.rule, m.signal, m.why) for m, what in by_meaning.items()]
+
+
+def kind_table() -> Sequence[tuple[str, str, str, bool]]:
+    """Return what each kind means: (kind, what came, what we do, whether the breaker counts it)."""
+    rows: list[tuple[str, str, str, bool]] = [
+        (Kind.OK.value, "any 2xx, even one whose body broke off", "delivered", False)
+    ]
+    for kind, digit in ((Kind.HTTP_3XX, 3), (Kind.HTTP_4XX, 4), (Kind.HTTP_5XX, 5)):
+        meaning = CLASSES[digit]
+        own = sorted(status for status in STATUSES if status // 100 == digit)
+        text = f"{meaning.why}; by status: {', '.join(map(str, own))}" if own else meaning.why
+        rows.append((kind.value, text, meaning.rule.value, meaning.signal is Signal.FAILING))
+    for kind in Kind:
+        if kind not in (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX):
+            meaning = KINDS[kind]
+            rule = "put off" if kind is Kind.PROXY else meaning.rule.value
+            rows.append((kind.value, meaning.why, rule, meaning.signal is Signal.FAILING))
+    return rows

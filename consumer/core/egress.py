@@ -7,15 +7,17 @@ judged again on the very address that is about to be connected to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from consumer.core.errors import ConfigError
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
+
+_T = TypeVar("_T")
 
 #: IPv4 that is not the public internet.
 #: Source: IANA IPv4 Special-Purpose Address Registry; RFC 5771 (multicast); RFC 1112 (240/4);
@@ -55,29 +57,80 @@ _REFUSED_V6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32",
 _ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9A-Fa-f]*)\.?$")
 
 
+#: Last 64 bits of an ISATAP address begin so; the IPv4 address follows. Source: RFC 5214, section 6.1.
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+
+#: IPv6 networks whose last 32 bits are an IPv4 address, beside ``::ffff:0:0/96``: IPv4-compatible,
+#: IPv4-translated, NAT64. Source: RFC 4291, 2.5.5.1; RFC 7915, appendix; RFC 6052, 2.1.
+_ENDS_IN_V4 = tuple(IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A network that the operator lets through."""
+
+    network: Network
+    port: int | None = None  #: None: every port
+
+    def __str__(self) -> str:
+        """Return it as it is written in the settings."""
+        return f"{self.network}" if self.port is None else f"{self.network}:{self.port}"
+
+    def covers(self, address: Address, port: int | None) -> bool:
+        """Return whether it lets *port* of *address* through."""
+        return address in self.network and self.port in (None, port)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressRule:
     """Where webhooks may go beyond the public internet over TLS."""
 
-    allow: tuple[Network, ...] = ()  #: reachable although not public, over ``http`` too
+    allow: tuple[Allowed, ...] = ()  #: reachable although not public, over ``http`` too
     allow_http: bool = False  #: True: plain ``http`` also to public addresses
+    deny: tuple[Network, ...] = ()  #: never reachable, whatever *allow* says
+
+    def allows(self, address: Address, port: int | None) -> bool:
+        """Return whether *allow* names the address."""
+        return any(allowed.covers(address, port) for allowed in self.allow)
 
 
-def parse_rule(allow: Iterable[str] = (), *, allow_http: bool = False) -> EgressRule:
-    """Build a rule from CIDR texts such as ``127.0.0.0/8`` or ``fd00::/8``.
+def parse_allowed(text: str) -> Allowed:
+    """Read ``10.1.0.0/16``, ``10.1.0.0/16:8443`` or ``fd00::/8:8443``; one address is a network of one.
+
+    Raises:
+        ValueError: it is none of these, or has bits set beyond its prefix.
+    """
+    head, slash, tail = text.partition("/")
+    prefix, colon, port_text = tail.partition(":")
+    network = ip_network(f"{head}{slash}{prefix}")
+    if not colon:
+        return Allowed(network)
+    port = int(port_text) if port_text.isascii() and port_text.isdecimal() else 0
+    if not 1 <= port <= 65_535:
+        raise ValueError(f"{text!r} has a port outside 1 to 65535")
+    return Allowed(network, port)
+
+
+def parse_rule(
+    allow: Iterable[str] = (), *, allow_http: bool = False, deny: Iterable[str] = ()
+) -> EgressRule:
+    """Build a rule from CIDR texts such as ``127.0.0.0/8``, ``fd00::/8`` or ``10.0.0.0/8:8443``.
 
     Raises:
         ConfigError: a text is not a network, or has bits set beyond its prefix.
     """
-    networks: list[Network] = []
-    for text in allow:
-        try:
-            networks.append(ip_network(text))
-        except ValueError as fault:
-            raise ConfigError(
-                f"egress.allow: {text!r} is not a network ({fault}); write it like 10.1.0.0/16"
-            ) from None
-    return EgressRule(allow=tuple(networks), allow_http=allow_http)
+    return EgressRule(
+        allow=tuple(_configured("egress.allow", text, parse_allowed) for text in allow),
+        allow_http=allow_http,
+        deny=tuple(_configured("egress.deny", text, ip_network) for text in deny),
+    )
+
+
+def _configured(key: str, text: str, parse: Callable[[str], _T]) -> _T:
+    try:
+        return parse(text)
+    except ValueError as fault:
+        raise ConfigError(f"{key}: {text!r} is not a network ({fault}); write it like 10.1.0.0/16") from None
 
 
 def refuse_url(scheme: str, host: str, rule: EgressRule) -> str | None:
@@ -86,25 +139,32 @@ def refuse_url(scheme: str, host: str, rule: EgressRule) -> str | None:
         return f"scheme {scheme!r} is not http or https"
     if scheme == "http" and not rule.allow_http and not rule.allow:
         return "plain http is not allowed"
-    if _ENDS_IN_NUMBER.search(host) and not _is_address(host):
+    if _ENDS_IN_NUMBER.search(host) and not is_address(host):
         return "the host is a number that is not a plain IPv4 address"
     return None
 
 
-def refuse_address(text: str, rule: EgressRule, *, tls: bool) -> str | None:
+def refuse_address(text: str, rule: EgressRule, *, tls: bool, port: int | None = None) -> str | None:
     """Return why no connection may be made to an address, or None when it may.
 
     Args:
-        text: A literal address as a resolver or a socket gives it; an IPv6 zone is looked past.
+        text: A literal address as a resolver or a socket gives it; one with an IPv6 zone is refused.
         rule: What the operator allows.
         tls: False for plain ``http``, which needs an allowed network or ``allow_http``.
+        port: What would be connected to; None is the port of no rule.
     """
+    if "%" in text:
+        return f"address {text.partition('%')[0]!r} has a zone, which names an interface of this machine"
     try:
-        address = _unmapped(ip_address(text.partition("%")[0]))
+        address = unmapped(ip_address(text))
     except ValueError:
         return f"{text!r} is not an address"
-    if any(address in network for network in rule.allow):
-        return None
+    if any(address in network for network in rule.deny):
+        return f"address {address} is denied"
+    inner = _embedded(address)
+    if rule.allows(address, port):  # the network of a translator does not let through what stands behind it
+        behind = None if inner is None else refuse_address(str(inner), rule, tls=tls, port=port)
+        return None if behind is None else f"{behind}, inside {address}"
     if not is_public(address):
         return f"address {address} is not public"
     if not tls and not rule.allow_http:
@@ -114,22 +174,40 @@ def refuse_address(text: str, rule: EgressRule, *, tls: bool) -> str | None:
 
 def is_public(address: Address) -> bool:
     """Return whether *address* is on the public internet."""
-    address = _unmapped(address)
+    address = unmapped(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _REFUSED_V4)
+    if _embedded(address) is not None:
+        return False
     return address in _GLOBAL_V6 and not any(address in network for network in _REFUSED_V6)
 
 
-def _unmapped(address: Address) -> Address:
+def unmapped(address: Address) -> Address:
     """Return the IPv4 address inside ``::ffff:0:0/96``, which sockets treat as that IPv4 address."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Return whether *host* is a plain address rather than a name."""
     try:
         ip_address(host)
     except ValueError:
         return False
     return True
+
+
+def _embedded(address: Address) -> IPv4Address | None:
+    """Return the IPv4 address to which a translator or a tunnel would take an IPv6 address, if any."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    value = int(address)
+    if value <= 1:  # unspecified and loopback hold nothing
+        return None
+    ends_in_v4 = any(address in network for network in _ENDS_IN_V4) or (value >> 32) & 0xFFFF_FFFF in _ISATAP
+    return IPv4Address(value & 0xFFFF_FFFF) if ends_in_v4 else None

@@ -1,4 +1,4 @@
-"""The vocabulary: event, target, attempt, outcome, verdict. Imported by all, imports nothing of ours.
+"""The vocabulary: event, target, attempt, outcome, verdict. Imported by all, imports next to nothing of ours.
 
 Data flow: RawMessage -> (decode) Event -> (match) targets -> Attempt / Outcome -> (decide) Verdict.
 """
@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
+
+from consumer.core.access import Access
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +96,17 @@ class SignedRequest(NamedTuple):
     headers: Sequence[tuple[str, str]]  #: all that we set; the sender adds Host and Content-Length
     body: bytes
     timeout_s: float  #: total deadline: resolve, connect, TLS, write, headers and body
+    access: Access | None = None  #: the endpoint's own TLS and OAuth2
+
+
+class Control(StrEnum):
+    """What an endpoint asks for in the response header ``webhook-delivery``.
+
+    Source: STANDARD_WEBHOOKS 1.1 (Svix' receiver-to-sender header); FAULTS 52.
+    """
+
+    DISABLE = "disable"  #: send nothing more to this endpoint
+    ABORT_MESSAGE = "abort-message"  #: do not try this webhook again
 
 
 class Outcome(NamedTuple):
@@ -106,6 +119,7 @@ class Outcome(NamedTuple):
     location: str | None = None  #: the header of a 3xx, shortened
     detail: str = ""  #: error text for the operator, shortened; never a secret
     body: bytes = b""  #: start of the response body, at most ``max_response_bytes``
+    control: Control | None = None  #: what the endpoint asks for, where we are told to obey
 
 
 class Attempt(NamedTuple):
@@ -138,6 +152,8 @@ class ParkReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """The endpoint took it."""
+
+    disables: bool = False  #: True when it asked us to send nothing more
 
 
 @dataclass(frozen=True, slots=True)

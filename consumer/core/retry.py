@@ -16,7 +16,18 @@ from typing import Final
 
 from consumer.core.classify import StatusRule, breaker_counts, is_success, rule_for
 from consumer.core.errors import ConfigError
-from consumer.core.model import Delivered, Drop, Outcome, Park, ParkReason, Retry, Verdict
+from consumer.core.model import (
+    Control,
+    Defer,
+    Delivered,
+    Drop,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+    Verdict,
+)
 from consumer.core.retry_after import RETRY_AFTER_MAX_S, parse_retry_after
 
 __all__ = [
@@ -40,6 +51,8 @@ __all__ = [
 
 #: A delivery lives at least this long. Source: ARCHITECTURE, REQUIREMENTS S1-15.
 MIN_MAX_AGE_S: Final = 86_400.0
+#: While our own egress proxy fails, a delivery looks again after this long, ± half, and spends no attempt.
+PROXY_WAIT_S: Final = 10.0
 #: Room for jitter and for the requests themselves over the planned schedule. Source: ARCHITECTURE.
 MAX_AGE_FACTOR: Final = 1.2
 
@@ -301,10 +314,19 @@ class Situation:
 def decide(outcome: Outcome, situation: Situation) -> Verdict:
     """Return what becomes of a delivery after one attempt.
 
-    Source: REQUIREMENTS S1-2, S1-7, S3-4; FAULTS 34-40.
+    Source: REQUIREMENTS S1-2, S1-7, S3-4; FAULTS 34-40, 52.
     """
     if is_success(outcome):
-        return Delivered()
+        return Delivered(disables=outcome.control is Control.DISABLE)
+    if outcome.kind is Kind.PROXY:
+        return _wait_for_proxy(situation)
+    match outcome.control:
+        case Control.DISABLE:
+            return Park(ParkReason.DISABLED, f"webhook-delivery: disable; {describe(outcome)}", disables=True)
+        case Control.ABORT_MESSAGE:
+            return Park(ParkReason.PERMANENT, f"webhook-delivery: abort-message; {describe(outcome)}")
+        case None:
+            pass
     match rule_for(outcome, situation.rules):
         case StatusRule.DISABLE:
             return Park(ParkReason.DISABLED, describe(outcome), disables=True)
@@ -314,6 +336,12 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
             return Drop(describe(outcome))
         case StatusRule.RETRY:
             return _retry(outcome, situation)
+
+
+def _wait_for_proxy(situation: Situation) -> Defer:
+    """Put it off: the endpoint was never reached, so nothing of its policy is used up but time."""
+    last = deadline(situation.policy, situation.arrived_at, situation.expires_at)
+    return Defer(min(situation.now + PROXY_WAIT_S * (0.5 + situation.sample), last))
 
 
 def _retry(outcome: Outcome, situation: Situation) -> Verdict:

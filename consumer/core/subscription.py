@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from consumer.core.access import Access
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.retry import RetryPolicy, StatusRule
 from consumer.core.signing import SigningKey
@@ -31,7 +32,8 @@ class Subscription:
     rate_per_s: float | None = None  #: requests a second to this endpoint, by all workers; None is no limit
     burst: int | None = None  #: requests that may start together under a rate; None: a tenth of a second's
     timeout_s: float = 15.0  #: total deadline of one attempt
-    headers: Sequence[tuple[str, str]] = ()  #: sent with every webhook
+    headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
+    access: Access | None = None  #: its own TLS and OAuth2; None: nothing beyond the headers
     enabled: bool = True
     locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
 from consumer.core import schema
+from consumer.core.access_model import AuthFields
 from consumer.core.errors import ConfigError
 from consumer.core.plain import printable
 from consumer.core.policy_model import RetryChoice
@@ -223,6 +224,12 @@ def _check_against(
         reason = refuse_endpoint(parse_url(url), rules.egress) if isinstance(url, str) else None
         if reason is not None:
             document.complain((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
+    with suppress(ValidationError):
+        fields = AuthFields.model_validate(values["auth"]) if values.get("auth") is not None else None
+        oauth2 = None if fields is None else fields.oauth2
+        refused = None if oauth2 is None else refuse_endpoint(parse_url(oauth2.token_url), rules.egress)
+        if refused is not None:
+            document.complain((*path, "auth", "oauth2", "token_url"), f"{refused}; see egress.allow")
     with suppress(ValidationError):
         try:
             if retry is not None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
+from consumer.core.access import Access
+from consumer.core.access_model import AuthFields, TlsFields
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.classify import StatusRule, parse_status_rules
 from consumer.core.decode import TENANT_PATTERN
@@ -20,7 +23,7 @@ from consumer.core.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.match import check_pattern
 from consumer.core.policy_model import BreakerFields, RetryChoice, text_keys
 from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.schema import Section, as_value_error
+from consumer.core.schema import Section, as_value_error, is_secret, leaves
 from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.urls import Url, parse_url
@@ -94,6 +97,10 @@ class SubscriptionEntry(Section):
     """Total deadline of one attempt."""
     headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
     """Headers to send with every webhook."""
+    auth: AuthFields | None = None
+    """What the header Authorization carries; absent: nothing."""
+    tls: TlsFields = Field(default_factory=TlsFields)
+    """Authorities and client certificate of this endpoint."""
     enabled: bool = True
     """Whether anything is sent."""
 
@@ -133,6 +140,14 @@ class SubscriptionEntry(Section):
             _check_header(name, text)
         return value
 
+    @model_validator(mode="after")
+    def _check_access(self) -> SubscriptionEntry:
+        if self.auth is not None and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError("auth sets the header authorization; remove it from headers")
+        if self.tls.build() is not None and self.url.startswith("http:"):
+            raise ValueError("tls does nothing for an http:// URL; remove it or use https://")
+        return self
+
     @property
     def label(self) -> str:
         """The name; made from host and endpoint id where none was given."""
@@ -151,8 +166,19 @@ class SubscriptionEntry(Section):
 
     def record(self) -> dict[str, object]:
         """Return what differs from the defaults as JSON values, without secrets; the name is always there."""
-        dump = self.model_dump(mode="json", exclude_defaults=True, exclude={"secrets"})
-        return {"tenant": self.tenant, "name": self.label, **dump}
+        dump = self.model_dump(exclude_defaults=True, exclude={"secrets"})
+        return {"tenant": self.tenant, "name": self.label, **json_values(dump, secrets=False)}
+
+    def credentials(self) -> dict[str, str]:
+        """Return the secrets beside those that sign, by their place, such as ``auth.bearer``."""
+        found: dict[str, str] = {}
+        for path in CREDENTIALS:
+            value: object = self
+            for part in path:
+                value = getattr(value, part, None)
+            if isinstance(value, SecretStr):
+                found[".".join(path)] = value.get_secret_value()
+        return found
 
     def build(self, rules: SubscriptionRules) -> Subscription:
         """Return the subscription, with *rules* where the entry says nothing.
@@ -174,9 +200,43 @@ class SubscriptionEntry(Section):
             rate_per_s=self.rate_per_s,
             burst=self.burst,
             timeout_s=rules.timeout_s if self.timeout_s is None else self.timeout_s,
-            headers=tuple(self.headers.items()),
+            headers=(*self.headers.items(), *(() if self.auth is None else self.auth.headers())),
+            access=self.access(),
             enabled=self.enabled,
         )
+
+    def access(self) -> Access | None:
+        """Return what the endpoint wants beyond headers, or None."""
+        oauth2 = self.auth.oauth2 if self.auth is not None else None
+        tls = self.tls.build()
+        if oauth2 is None and tls is None:
+            return None
+        return Access(tls=tls, oauth2=None if oauth2 is None else oauth2.build())
+
+
+CREDENTIALS: Final = tuple(
+    path for path, each in leaves(SubscriptionEntry) if is_secret(each) and path != ("secrets",)
+)
+"""Places of the secrets beside those that sign."""
+
+
+def json_values(values: Mapping[str, object], *, secrets: bool) -> dict[str, object]:
+    """Return dumped values as JSON has them, secrets in clear or left out."""
+    return {
+        name: _plain(value, secrets=secrets)
+        for name, value in values.items()
+        if secrets or not isinstance(value, SecretStr)
+    }
+
+
+def _plain(value: object, *, secrets: bool) -> object:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return json_values(value, secrets=secrets)
+    if isinstance(value, tuple | list):
+        return [_plain(inner, secrets=secrets) for inner in value]
+    return value.value if isinstance(value, Enum) else value
 
 
 def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
@@ -189,7 +249,7 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
     """
     reason = refuse_url(url.scheme, url.host, rule)
     if reason is None and (":" in url.host or url.host.replace(".", "").isdigit()):
-        reason = refuse_address(url.host, rule, tls=url.scheme == "https")
+        reason = refuse_address(url.host, rule, tls=url.scheme == "https", port=url.port)
     return reason
 
 

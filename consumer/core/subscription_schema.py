@@ -113,6 +113,36 @@ def _narrow(fields: Mapping[str, Schema], policies: Mapping[str, RetryPolicy]) -
     fields["headers"]["propertyNames"] = {"pattern": _header_name()}
     fields["headers"]["additionalProperties"] |= {"pattern": _HEADER_VALUE, "maxLength": HEADER_VALUE_MAX}
     _narrow_retry(fields["retry"], policies)
+    _narrow_auth(fields["auth"])
+    _narrow_tls(fields["tls"])
+
+
+def _narrow_auth(auth: Schema) -> None:
+    ways = auth["properties"]
+    ways["bearer"]["pattern"] = r"^[A-Za-z0-9._~+/-]+=*$"
+    ways["basic"]["properties"]["username"]["pattern"] = r"^[^:\u0000-\u001f\u007f]+$"
+    ways["basic"]["properties"]["password"]["pattern"] = r"^[^\u0000-\u001f\u007f]*$"
+    oauth2 = ways["oauth2"]["properties"]
+    oauth2["token_url"] |= {"pattern": _URL, "maxLength": URL_MAX}
+    for name in ("client_id", "client_secret", "scope", "audience"):
+        oauth2[name]["pattern"] = r"^[\u0020-\u007e]+$"
+    given = [{"required": [way], "properties": {way: {"not": {"type": "null"}}}} for way in ways]
+    auth["anyOf"] = [{"type": "null"}, {"oneOf": given}]
+
+
+def _narrow_tls(tls: Schema) -> None:
+    fields = tls["properties"]
+    for name in ("ca", "certificate"):
+        fields[name]["pattern"] = "-----BEGIN CERTIFICATE-----"
+    fields["key"]["pattern"] = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    tls["allOf"] = [
+        {"if": _is_text(one), "then": _is_text(other)}
+        for one, other in (("certificate", "key"), ("key", "certificate"))
+    ]
+
+
+def _is_text(name: str) -> Schema:
+    return {"type": "object", "required": [name], "properties": {name: {"type": "string"}}}
 
 
 def _narrow_retry(retry: Schema, policies: Mapping[str, RetryPolicy]) -> None:

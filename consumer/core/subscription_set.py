@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr, model_validator
 from consumer.core.errors import ConfigError
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
-from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry, SubscriptionRules, json_values
 
 
 class StoredEntry(SubscriptionEntry):
@@ -46,7 +46,8 @@ class StoredEntry(SubscriptionEntry):
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""
-        return {**self.record(), "secrets": [secret.get_secret_value() for secret in self.secrets]}
+        dump = json_values(self.model_dump(exclude_defaults=True), secrets=True)
+        return {"tenant": self.tenant, "name": self.label, **dump}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ def make_trial(subscription: Subscription, user_agent: str, now: float, random: 
         (TIMESTAMP_HEADER, str(timestamp)),
         (SIGNATURE_HEADER, signature),
     )
-    request = SignedRequest(subscription.url, headers, body, subscription.timeout_s)
+    request = SignedRequest(subscription.url, headers, body, subscription.timeout_s, subscription.access)
     return Trial(request, event_id, timestamp, signature, body)
 
 

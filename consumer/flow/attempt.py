@@ -16,7 +16,6 @@ from consumer.core.model import (
     Attempt,
     Defer,
     Delivered,
-    Drop,
     Event,
     Outcome,
     Park,
@@ -48,7 +47,7 @@ class Result(NamedTuple):
     """What one target came to."""
 
     subscription: Subscription
-    attempt: Attempt | None  #: None when it was cut off at the end of the grace, or called off before
+    attempt: Attempt | None  #: None when none is spent: cut off, called off before, or our proxy failed
     verdict: Verdict
     at: float  #: Unix seconds of the verdict; waits count from here
 
@@ -131,7 +130,7 @@ class Attempts:
         verdict = self._decide(message, endpoint, outcome, now)
         previous = message.attempts[-1] if message.attempts else None
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
-        return Result(subscription, attempt, verdict, now)
+        return Result(subscription, None if isinstance(verdict, Defer) else attempt, verdict, now)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         world, subscription = self._world, endpoint.subscription
@@ -147,6 +146,7 @@ class Attempts:
             ),
             body=body,
             timeout_s=subscription.timeout_s,
+            access=subscription.access,
         )
         task = asyncio.current_task(self._loop)
         if self._cutting or task is None:
@@ -161,10 +161,8 @@ class Attempts:
         finally:
             self._requests.discard(task)
 
-    def _decide(
-        self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, now: float
-    ) -> Delivered | Retry | Park | Drop:
-        if is_success(outcome):
+    def _decide(self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, now: float) -> Verdict:
+        if outcome.control is None and is_success(outcome):
             return DELIVERED
         subscription, event = endpoint.subscription, message.event
         verdict = decide(
@@ -181,8 +179,6 @@ class Attempts:
                 success_ratio=endpoint.success_ratio,
             ),
         )
-        if isinstance(verdict, Defer):
-            raise TypeError("an outcome never defers")
         match verdict:
             case Retry() | Park() if endpoint.is_gone(now):
                 endpoint.forgive()

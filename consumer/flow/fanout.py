@@ -114,7 +114,7 @@ class FanOut:
 
     async def _settle(self, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store everything that is still owed; returns once the broker has confirmed all of it."""
-        if all(isinstance(r.verdict, Delivered) for r in results):
+        if all(isinstance(r.verdict, Delivered) and not r.verdict.disables for r in results):
             return
         now = self._world.clock.now()
         owed = (self._owed(message, result, now) for result in results)
@@ -126,7 +126,9 @@ class FanOut:
             attempts = (*message.attempts, result.attempt)
             after = replace(after, attempts=attempts, attempts_made=message.attempts_made + 1)
         match result.verdict:
-            case Delivered():
+            case Delivered(disables=disables):
+                if disables:
+                    self._registry.disable(result.subscription, "webhook-delivery: disable")
                 return None
             case Retry(wait_s=wait_s, exact=exact):
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)

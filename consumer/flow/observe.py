@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 import structlog
 
 from consumer.core.fairness import Standing
-from consumer.core.model import Attempt, Defer, Delivered, Drop, Event, Kind, Outcome, Park, ParkReason, Retry
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Drop,
+    Event,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+    Verdict,
+)
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from consumer.flow.tenants import Tenants
@@ -25,7 +37,7 @@ class Attempted(NamedTuple):
     subscription: Subscription
     attempt: Attempt
     outcome: Outcome
-    verdict: Delivered | Retry | Park | Drop
+    verdict: Verdict
     previous: Attempt | None = None  #: of the same delivery
 
 
@@ -45,7 +57,8 @@ class Observer:
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
-            name: series.attempt_duration.labels(name) for name in ("delivered", "retry", "park", "drop")
+            name: series.attempt_duration.labels(name)
+            for name in ("delivered", "retry", "defer", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
         self._moved = series.tally(series.moved)
@@ -116,10 +129,13 @@ class Observer:
                 self.series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
             self.log.info("delivery.attempted", **fields)
             return
-        self._count_failure(done, wait_s)
+        if isinstance(done.verdict, Defer):  # our own proxy failed: no attempt of the endpoint's
+            self.series.deferrals.labels("proxy").inc()
+        else:
+            self._count_failure(done, wait_s)
         fields |= {
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
-            "retryable": isinstance(done.verdict, Retry),
+            "retryable": isinstance(done.verdict, Retry | Defer),
             "wait_s": round(wait_s, 3),
             "error": outcome.detail,
         }
@@ -342,7 +358,7 @@ def _begin_at_zero(series: Series) -> None:
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker locked paced saturated slow"),
+        (series.deferrals, "breaker locked paced proxy saturated slow"),
         (series.publish_failures, "unroutable refused unavailable"),
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),
@@ -352,10 +368,12 @@ def _begin_at_zero(series: Series) -> None:
             counter.labels(value)
 
 
-def _verdict_name(verdict: Delivered | Retry | Park | Drop) -> tuple[str, float]:
+def _verdict_name(verdict: Verdict) -> tuple[str, float]:
     match verdict:
         case Delivered():
             return "delivered", 0.0
+        case Defer():
+            return "defer", 0.0
         case Retry(wait_s=wait_s):
             return "retry", wait_s
         case Park():

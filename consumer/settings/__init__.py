@@ -9,19 +9,18 @@ from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
-    EgressSettings,
     EventsSettings,
     LimitsSettings,
     LogSettings,
     MetricsSettings,
     Network,
     RetrySettings,
-    SendingSettings,
     SourceSettings,
     StoreSettings,
     TopologySettings,
     WindowsSettings,
 )
+from consumer.settings.sending import EgressSettings, SendingSettings
 
 __all__ = [
     "AmqpSettings",

@@ -24,18 +24,17 @@ from consumer.settings.fairness import FairnessSettings
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
-    EgressSettings,
     EventsSettings,
     LimitsSettings,
     LogSettings,
     MetricsSettings,
     RetrySettings,
-    SendingSettings,
     SourceSettings,
     StoreSettings,
     TopologySettings,
     WindowsSettings,
 )
+from consumer.settings.sending import EgressSettings, SendingSettings
 from topology.names import Names
 from topology.plan import TopologySpec
 
@@ -264,7 +263,7 @@ class Settings(BaseSettings):
 
     def egress_rule(self) -> EgressRule:
         """Return where webhooks may go."""
-        return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http)
+        return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http, deny=self.egress.deny)
 
     def window(self, prefetch: int | None) -> int:
         """Return *prefetch*, or where it is None the derived window in messages."""

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from consumer.core.breaker import BREAKERS
 from consumer.core.decode import TENANT_PATTERN, DecodeRules
@@ -221,31 +221,6 @@ class SourceSettings(Section):
         return SourceSpec(name=self.name, exchange=self.exchange, routing_key=self.routing_key, direct=direct)
 
 
-class SendingSettings(Section):
-    """How webhooks are sent."""
-
-    client: Literal["aiohttp"] = "aiohttp"
-    """HTTP client of the hot path."""
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
-    """Requests in flight in this worker."""
-    endpoint_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 16
-    """Requests in flight to one endpoint, where its subscription says nothing."""
-    timeout_s: Annotated[float, Field(ge=1, le=30)] = 15.0
-    """Total deadline of one attempt, where its subscription says nothing. Source: SW-42."""
-    connect_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 5.0
-    """Part of the deadline that resolving and connecting may take."""
-    max_response_bytes: Annotated[int, Field(ge=0, le=1 * KIB * KIB)] = 16 * KIB
-    """Bytes of a response body that are read; the rest is left."""
-    quick_latency_s: Annotated[float, Field(ge=0, le=30)] = 1.0
-    """A target whose recent 90th percentile is under this is sent straight from the event."""
-    quick_wait_s: Annotated[float, Field(ge=0, le=10)] = 0.25
-    """How long an event may wait for a slot before its target becomes a delivery message."""
-    drain_grace_s: Annotated[float, Field(ge=0, le=600)] = 20.0
-    """Time that requests get to end after SIGTERM."""
-    max_targets_per_message: Annotated[int, Field(ge=1, le=1_000)] = 100
-    """Targets of one delivery message; events with more are split."""
-
-
 class WindowsSettings(Section):
     """Prefetch per consumer, in messages; absent: min(2000, 2 x [sending] concurrency)."""
 
@@ -312,15 +287,6 @@ class BreakerSettings(BreakerFields):
     """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
     probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = BREAKERS["default"].probe_timeout_s
     """A probe that is silent for longer is lost; another is sent."""
-
-
-class EgressSettings(Section):
-    """Where webhooks may go."""
-
-    allow: tuple[Annotated[Network, BeforeValidator(parse_network)], ...] = ()
-    """CIDR networks let through the address guard; http:// is accepted for addresses in them."""
-    allow_http: bool = False
-    """Accept http:// for every host."""
 
 
 class MetricsSettings(Section):

@@ -13,8 +13,9 @@ import pytest_asyncio
 
 from consumer.core.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
-from consumer.edges.http import AiohttpSender, SenderOptions
+from consumer.edges.http import SenderOptions
 from consumer.ports import Sender
+from tests.contracts.loopback import SENDERS, BuildSender
 from tests.fakes_sender import FakeSender, Reply
 from tests.raw_server import Call, RawServer
 
@@ -62,8 +63,8 @@ class FakeWorld:
 class RealWorld:
     """The real sender, and one raw server for each endpoint."""
 
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self.sender: Sender = AiohttpSender(
+    def __init__(self, stack: AsyncExitStack, build: BuildSender) -> None:
+        self.sender: Sender = build(
             SenderOptions(max_response_bytes=LIMIT, egress=parse_rule(["127.0.0.0/8"]))
         )
         self._stack = stack
@@ -113,11 +114,12 @@ def as_bytes(reply: Reply) -> bytes:
     return head.encode() + b"\r\n" + reply.body
 
 
-@pytest_asyncio.fixture(params=["real", "fake"])
+@pytest_asyncio.fixture(params=[*SENDERS, "fake"])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """Both kinds, each with its sender closed at the end."""
+    """Both real ones and the fake, each with its sender closed at the end."""
     async with AsyncExitStack() as stack:
-        built: World = RealWorld(stack) if request.param == "real" else FakeWorld()
+        build = SENDERS.get(request.param)
+        built: World = FakeWorld() if build is None else RealWorld(stack, build)
         yield built
         await built.sender.close()
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 
 from consumer.core.model import Kind
-from consumer.edges.http import AiohttpSender, SenderOptions
-from tests.contracts.loopback import LOOPBACK, OPTIONS, to
-from tests.raw_server import RawServer, ok, says
+from consumer.edges.http import SenderOptions, WebhookSender, own
+from consumer.edges.http.guard import Goal
+from consumer.edges.http.parts import Parts
+from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, in_namespaces, to
+from tests.raw_server import RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -20,14 +28,14 @@ pytestmark = pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "host", ["169.254.169.254", "10.0.0.1", "[fd00:ec2::254]", "[::ffff:10.0.0.1]", "127.1"]
 )
-async def test_a_forbidden_literal_is_blocked(sender: AiohttpSender, host: str) -> None:
+async def test_a_forbidden_literal_is_blocked(sender: WebhookSender, host: str) -> None:
     """FAULTS 20, 21, 22: no connection is tried."""
     assert (await sender.send(to(f"https://{host}/"))).kind is Kind.BLOCKED
 
 
-async def test_loopback_is_blocked_unless_allowed() -> None:
+async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
     """FAULTS 21: judged on the address that is dialled; the server sees no connection."""
-    sender = AiohttpSender(SenderOptions())
+    sender = build(SenderOptions())
     async with RawServer(says(ok())) as server:
         plain = await sender.send(to(server.url()))
         secure = await sender.send(to(server.url().replace("http:", "https:")))
@@ -37,13 +45,13 @@ async def test_loopback_is_blocked_unless_allowed() -> None:
     await sender.close()
 
 
-async def test_any_forbidden_address_blocks_a_name() -> None:
+async def test_any_forbidden_address_blocks_a_name(build: BuildSender) -> None:
     """FAULTS 23: one good address beside a bad one does not help."""
 
     async def both(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1", "10.0.0.1"]
 
-    sender = AiohttpSender(OPTIONS, both)
+    sender = build(OPTIONS, both)
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="hook.example")))
 
@@ -52,14 +60,14 @@ async def test_any_forbidden_address_blocks_a_name() -> None:
     await sender.close()
 
 
-async def test_a_name_that_moves_is_judged_again() -> None:
+async def test_a_name_that_moves_is_judged_again(build: BuildSender) -> None:
     """FAULTS 24: the first answer is allowed, the second is not: no connection to it."""
     answers = [["127.0.0.1"], ["192.168.1.1"]]
 
     async def moving(host: str, port: int) -> Sequence[str]:
         return answers.pop(0)
 
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_cache_s=0), moving)
+    sender = build(SenderOptions(egress=LOOPBACK), moving)
     async with RawServer(says(ok(headers=b"Connection: close\r\n"))) as server:
         outcomes = [await sender.send(to(server.url(host="hook.example"))) for _ in range(2)]
 
@@ -67,13 +75,13 @@ async def test_a_name_that_moves_is_judged_again() -> None:
     await sender.close()
 
 
-async def test_the_system_finds_names_in_its_own_threads(sender: AiohttpSender) -> None:
-    """FAULTS 42: ``localhost`` works without an injected resolver, and not on the loop's default threads."""
+async def test_names_are_found_without_the_loops_threads(sender: WebhookSender) -> None:
+    """FAULTS 42: ``localhost`` works without an injected resolver, and the loop's own threads stay free."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="localhost")))
 
         assert outcome.kind is Kind.OK
-    assert any(thread.name.startswith("leveret-lookup") for thread in threading.enumerate())
+    assert not any(thread.name.startswith("asyncio_") for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,7 @@ async def test_the_system_finds_names_in_its_own_threads(sender: AiohttpSender) 
     ],
     ids=["nxdomain", "servfail", "empty"],
 )
-async def test_a_name_that_is_not_found_is_dns(fault: OSError | None) -> None:
+async def test_a_name_that_is_not_found_is_dns(fault: OSError | None, build: BuildSender) -> None:
     """FAULTS 42: NXDOMAIN, SERVFAIL, and an answer without addresses."""
 
     async def failing(host: str, port: int) -> Sequence[str]:
@@ -93,21 +101,21 @@ async def test_a_name_that_is_not_found_is_dns(fault: OSError | None) -> None:
             raise fault
         return []
 
-    sender = AiohttpSender(OPTIONS, failing)
+    sender = build(OPTIONS, failing)
     outcome = await sender.send(to("https://name.invalid/"))
     await sender.close()
 
     assert (outcome.kind, outcome.status) == (Kind.DNS, None)
 
 
-async def test_a_name_server_that_is_silent_is_dns_in_its_own_time() -> None:
+async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildSender) -> None:
     """FAULTS 42: the look-up has a bound of its own, below the connect bound."""
 
     async def silent(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return []
 
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, resolve_timeout_s=0.2), silent)
+    sender = build(SenderOptions(egress=LOOPBACK, resolve_timeout_s=0.2), silent)
     outcome = await sender.send(to("https://hook.example/", timeout_s=10))
     await sender.close()
 
@@ -115,7 +123,7 @@ async def test_a_name_server_that_is_silent_is_dns_in_its_own_time() -> None:
     assert outcome.duration_s < 2
 
 
-async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
+async def test_a_name_with_two_hundred_addresses_is_bounded(build: BuildSender) -> None:
     """FAULTS 42: dead addresses are tried within the connect bound, and no longer."""
 
     async def many(host: str, port: int) -> Sequence[str]:
@@ -124,7 +132,7 @@ async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    sender = AiohttpSender(SenderOptions(egress=LOOPBACK, connect_timeout_s=1), many)
+    sender = build(SenderOptions(egress=LOOPBACK, connect_timeout_s=1), many)
     outcome = await sender.send(to(f"http://hook.example:{port}/"))
     await sender.close()
 
@@ -132,14 +140,154 @@ async def test_a_name_with_two_hundred_addresses_is_bounded() -> None:
     assert outcome.duration_s < 2
 
 
-async def test_a_fault_that_nobody_foresaw_is_an_outcome() -> None:
+async def test_a_fault_that_nobody_foresaw_is_an_outcome(build: BuildSender) -> None:
     """STYLE 7: it names its type, and the worker lives."""
 
     async def broken(host: str, port: int) -> Sequence[str]:
         raise KeyError("surprise")
 
-    sender = AiohttpSender(OPTIONS, broken)
+    sender = build(OPTIONS, broken)
     outcome = await sender.send(to("https://hook.example/"))
     await sender.close()
 
     assert (outcome.kind, outcome.detail) == (Kind.CLIENT_ERROR, "KeyError: 'surprise'")
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    """``self.example`` has an address of this machine, ``broker.example`` one that is only allowed."""
+    return {"self.example": ["127.0.0.2"], "broker.example": ["127.0.0.7"]}[host]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::1]", "self.example", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("ours", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to judge
+async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours: str) -> None:
+    """FAULTS 27: by whatever address of this machine, even where that is allowed; other ports are."""
+    sender = build(OPTIONS, resolved)
+    async with RawServer(says(ok())) as admin, RawServer(says(ok())) as other:
+        sender.guard.protect(ours, admin.port)
+        own = await sender.send(to(admin.url(host=host)))
+        free = await sender.send(to(other.url()))
+
+        assert own.kind is Kind.BLOCKED
+        assert f"port {admin.port} of this machine" in own.detail
+        assert (free.kind, admin.connections) == (Kind.OK, 0)
+    await sender.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("amqp://user:secret@broker.example/", 5672),
+        ("amqps://user:secret@broker.example/", 5671),
+        ("amqp://broker.example:5699/v", 5699),
+        ("amqp://broker.example:5699/v", 15672),
+        ("http://broker.example:15699", 15699),
+        ("postgresql+asyncpg://user:secret@broker.example/db", 5432),
+    ],
+)
+async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: int) -> None:
+    """FAULTS 27: broker, management and database, by name or by address, though both are allowed."""
+    sender = build(OPTIONS, resolved)
+    sender.guard.protect_url(url)
+
+    by_name = await sender.send(to(f"http://broker.example:{port}/"))
+    by_address = await sender.send(to(f"http://127.0.0.7:{port}/"))
+    elsewhere = await sender.send(to("http://127.0.0.7:1/"))
+    await sender.close()
+
+    assert [o.kind for o in (by_name, by_address, elsewhere)] == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+    assert "secret" not in by_name.detail
+
+
+OWN_ADDRESS = """
+import asyncio, fcntl, socket, struct
+from consumer.core.egress import parse_rule
+from consumer.core.model import SignedRequest
+from consumer.edges.http import SenderOptions, WebhookSender
+
+PUBLIC = "93.184.216.34"
+
+def give_address():  # to the loopback interface, and switch that on
+    with socket.socket() as s:
+        where = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(PUBLIC))
+        fcntl.ioctl(s, 0x8916, where)
+        fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x8 | 0x40))
+
+async def main():
+    give_address()
+    seen = []
+    server = await asyncio.start_server(lambda r, w: (seen.append(1), w.close()), PUBLIC, 0)
+    port = server.sockets[0].getsockname()[1]
+    url = f"https://{PUBLIC}:{port}/"
+    for client in ("aiohttp", "httpx"):
+        for allow in ([], [PUBLIC + "/32"]):
+            sender = WebhookSender(client, SenderOptions(egress=parse_rule(allow)))
+            outcome = await sender.send(SignedRequest(url, [], b"{}", 5.0))
+            await sender.close()
+            print(outcome.kind.value, len(seen), outcome.detail if not allow else "")
+    server.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_public_address_of_this_machine_is_its_own() -> None:
+    """FAULTS 27: connections to oneself by a public address are refused, unless that address is allowed."""
+    done = subprocess.run(
+        [*in_namespaces("--net"), sys.executable, "-c", OWN_ADDRESS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    blocked = "blocked {} address 93.184.216.34 is this machine's own"
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [blocked.format(0), "tls 1 ", blocked.format(1), "tls 2 "]
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "127.8.8.8", "::1", "8.8.8.8", "2606:4700::1"])
+def test_both_ways_of_asking_the_kernel_agree(text: str) -> None:
+    """FAULTS 27: without netlink, the address that the system would send from tells the same."""
+    address = ip_address(text)
+    expected = address.is_loopback
+
+    assert own.is_own(address) is expected
+    if text != "127.8.8.8":  # the second way knows addresses, not whole networks
+        assert own._is_its_own_source(address) is expected
+
+
+async def test_connections_do_not_wait_to_send(build: BuildSender) -> None:
+    """Issue 4, item 1: small writes leave at once (TCP_NODELAY)."""
+    parts = Parts(OPTIONS)
+    async with RawServer(says(ok())) as server:
+        transport, _ = await parts.dialer.open(
+            Goal("127.0.0.1", server.port, tls=False), None, asyncio.Protocol
+        )
+        sock = transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        transport.abort()
+    await parts.close()
+
+
+async def test_idle_connections_are_closed(build: BuildSender) -> None:
+    """Issue 4, item 1: after ``keepalive_s``, without any further request."""
+    sender = build(replace(OPTIONS, keepalive_s=0.2))
+    async with RawServer(says(ok())) as server:
+        assert (await sender.send(to(server.url()))).kind is Kind.OK
+        await eventually(lambda: server.open == 0)
+    await sender.close()
+
+
+async def test_a_machine_without_sockets_says_so(sender: WebhookSender) -> None:
+    """STYLE 7: out of file descriptors is our own fault: ``client_error``, and it passes."""
+    request = to("http://127.0.0.1:1/")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)  # the next descriptor that would be given out
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        starved = await sender.send(request)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert (starved.kind, (await sender.send(request)).kind) == (Kind.CLIENT_ERROR, Kind.REFUSED)

@@ -10,6 +10,7 @@ from consumer.core.classify import (
     breaker_counts,
     breaker_signal,
     classification_table,
+    kind_table,
     parse_status_rules,
     rule_for,
 )
@@ -119,3 +120,15 @@ def test_refuses_unknown_rules() -> None:
         ConfigError, match=r"on_status\.404: 'ignore' is not one of retry, park, disable, drop"
     ):
         parse_status_rules({"404": "ignore"})
+
+
+def test_the_table_of_kinds_is_whole() -> None:
+    """Issue 4: every kind once, with what the breaker does; ``proxy`` alone is put off."""
+    rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
+
+    assert list(rows) == [kind.value for kind in Kind]
+    assert [kind for kind, (do, _) in rows.items() if do == "put off"] == ["proxy"]
+    for kind in Kind:
+        outcome = Outcome(kind=kind, duration_s=0.1)
+        if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):
+            assert rows[kind.value][1] is breaker_counts(outcome)

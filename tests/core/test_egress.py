@@ -21,7 +21,7 @@ def test_only_public_addresses_may_be_reached(case: dict[str, object]) -> None:
 
 
 def test_a_zone_does_not_hide_a_link_local_address() -> None:
-    """FAULTS 22: ``fe80::1%eth0`` is judged as ``fe80::1``."""
+    """FAULTS 22: an address with a zone is refused, whatever it is."""
     assert refuse_address("fe80::1%eth0", STRICT, tls=True) is not None
 
 
@@ -65,7 +65,64 @@ def test_only_http_and_https_are_spoken() -> None:
     assert refuse_url("http", "hook.example", parse_rule(["10.0.0.0/8"])) is None
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1/8", "nonsense", "10.0.0.0/33", ""])
+def test_a_network_may_be_allowed_at_one_port() -> None:
+    """Issue 4, item 4: ``NETWORK:PORT`` lets that port through and no other."""
+    rule = parse_rule(["10.0.0.0/8:8443", "fd00::/8:443"])
+
+    assert refuse_address("10.1.2.3", rule, tls=False, port=8443) is None
+    assert refuse_address("10.1.2.3", rule, tls=False, port=443) is not None
+    assert refuse_address("10.1.2.3", rule, tls=False) is not None
+    assert refuse_address("fd00::1", rule, tls=True, port=443) is None
+    assert [str(allowed) for allowed in rule.allow] == ["10.0.0.0/8:8443", "fd00::/8:443"]
+
+
+def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
+    """Issue 4, item 4: ``deny`` goes before ``allow`` and before the public internet."""
+    rule = parse_rule(["10.0.0.0/8"], deny=["10.9.0.0/16", "93.184.216.34/32"])
+
+    assert refuse_address("10.1.0.1", rule, tls=True) is None
+    assert refuse_address("10.9.0.1", rule, tls=True) == "address 10.9.0.1 is denied"
+    assert refuse_address("::ffff:93.184.216.34", rule, tls=True) == "address 93.184.216.34 is denied"
+
+
+@pytest.mark.parametrize(
+    ("outer", "network"),
+    [
+        ("64:ff9b::7f00:1", "64:ff9b::/96"),
+        ("2002:7f00:1::", "2002::/16"),
+        ("2001:0:4136:e378:8000:63bf:80ff:fffe", "2001::/32"),
+        ("::127.0.0.1", "::/96"),
+        ("::ffff:0:127.0.0.1", "::ffff:0:0:0/96"),
+        ("2606:4700::5efe:127.0.0.1", "2606:4700::/32"),
+        ("2606:4700::200:5efe:127.0.0.1", "2606:4700::/32"),
+    ],
+)
+def test_a_translator_that_is_allowed_does_not_open_what_stands_behind_it(outer: str, network: str) -> None:
+    """FAULTS 22: the IPv4 address inside is judged too; it counts when both are allowed."""
+    assert refuse_address(outer, STRICT, tls=True) is not None
+    assert "127.0.0.1" in str(refuse_address(outer, parse_rule([network]), tls=True))
+    assert refuse_address(outer, parse_rule([network, "127.0.0.0/8"]), tls=True) is None
+
+
+def test_loopback_and_unspecified_hold_no_other_address() -> None:
+    """FAULTS 22: ``::1`` is itself, though it lies in ``::/96``."""
+    assert refuse_address("::1", parse_rule(["::1/128"]), tls=True) is None
+    assert refuse_address("::", parse_rule(["::/128"]), tls=True) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10.0.0.0/8:0",
+        "10.0.0.0/8:65536",
+        "10.0.0.0/8:x",
+        "10.0.0.0/8:",
+        "10.0.0.1/8",
+        "nonsense",
+        "10.0.0.0/33",
+        "",
+    ],
+)
 def test_a_bad_network_is_a_config_error_that_names_it(text: str) -> None:
     """S2-1: the error names the key and the faulty text."""
     with pytest.raises(ConfigError, match=r"egress\.allow"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from consumer.core.classify import StatusRule
 from consumer.core.errors import ConfigError
-from consumer.core.model import Delivered, Drop, Kind, Outcome, Park, ParkReason, Retry
+from consumer.core.model import Control, Defer, Delivered, Drop, Kind, Outcome, Park, ParkReason, Retry
 from consumer.core.retry import (
     POLICIES,
     Growth,
@@ -444,13 +444,43 @@ def test_what_may_pass_is_retried(status: int) -> None:
     assert decide(failure(status), situation()) == Retry(1.0)
 
 
-@pytest.mark.parametrize("kind", [k for k in Kind if k is not Kind.OK and not k.value.startswith("http_")])
+@pytest.mark.parametrize(
+    "kind", [k for k in Kind if k not in (Kind.OK, Kind.PROXY) and not k.value.startswith("http_")]
+)
 def test_transport_failures_are_retried(kind: Kind) -> None:
     """S1-7, S3-4, FAULTS 42-44: no answer is always worth another try, under every policy."""
     outcome = Outcome(kind=kind, duration_s=0.1)
 
     assert decide(outcome, situation()) == Retry(1.0)
     assert decide(outcome, situation(POLICIES["transport-only"])) == Retry(1.0)
+
+
+def test_a_proxy_that_fails_spends_no_attempt() -> None:
+    """Issue 4, item 6: our own proxy's failure is waited out, on the last attempt too; age still ends it."""
+    outcome = Outcome(kind=Kind.PROXY, duration_s=0.1)
+    last = situation(attempt=POLICIES["default"].max_attempts)
+    old = situation(now=NOW + 86_399)
+
+    assert decide(outcome, last) == Defer(last.now + 5.0 + 10.0 * last.sample)
+    assert decide(outcome, old) == Defer(old.now + 1)
+
+
+@pytest.mark.parametrize("status", [200, 202, 400, 404, 503])
+def test_an_endpoint_may_ask_for_silence(status: int) -> None:
+    """FAULTS 52: ``disable`` ends the endpoint, even after a success; ``abort-message`` a failed delivery."""
+    success = status < 300
+    kind = Kind.OK if success else Kind.HTTP_4XX
+    disable = Outcome(kind=kind, status=status, duration_s=0.1, control=Control.DISABLE)
+    abort = disable._replace(control=Control.ABORT_MESSAGE)
+
+    if success:
+        assert decide(disable, situation()) == Delivered(disables=True)
+        assert decide(abort, situation()) == Delivered()
+    else:
+        text = f"webhook-delivery: disable; HTTP {status}"
+        assert decide(disable, situation()) == Park(ParkReason.DISABLED, text, disables=True)
+        text = f"webhook-delivery: abort-message; HTTP {status}"
+        assert decide(abort, situation()) == Park(ParkReason.PERMANENT, text)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,11 +18,17 @@ from consumer.core.retry import POLICIES
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import OUR_HEADERS, SubscriptionEntry
 from consumer.core.subscription_schema import subscriptions_schema
+from tests.certificates import Authority
 from tests.core.subscriptions import RULES, secret_of
 from tests.core.test_subscription_file import CONTRACT
 
 SCHEMA = subscriptions_schema(POLICIES)
 JUDGE = Draft7Validator(SCHEMA)
+
+with TemporaryDirectory() as folder:
+    AUTHORITY = Authority(Path(folder))
+PAIR = AUTHORITY.pair("leveret")
+OAUTH2 = {"token_url": "https://id.example/t", "client_id": "app", "client_secret": "x y"}
 
 #: of each field, what is right and what is wrong
 RIGHT: dict[str, list[Any]] = {
@@ -71,6 +79,22 @@ RIGHT: dict[str, list[Any]] = {
     "timeout_s": [1, 30, 1.5, None],
     "headers": [{"x-api-version": "2"}, {"X_A": "a b\tc"}, {"x": None}, {}, None, {"hosting": "x"}],
     "enabled": [True, False, None],
+    "auth": [
+        None,
+        {"bearer": "abc.DEF-_~+/=="},
+        {"bearer": "a", "basic": None},
+        {"basic": {"username": "zoë", "password": "p:w "}},
+        {"basic": {"username": "u", "password": ""}},
+        {"oauth2": OAUTH2},
+        {"oauth2": OAUTH2 | {"scope": "a b", "audience": None, "client_auth": "post"}},
+    ],
+    "tls": [
+        None,
+        {},
+        {"ca": AUTHORITY.pem},
+        {"ca": None, "certificate": PAIR.certificate, "key": PAIR.key},
+        {"certificate": None, "key": None},
+    ],
 }
 WRONG: dict[str, list[Any]] = {
     "tenant": ["", "a b", "é", "x" * 129, [], 5],
@@ -169,6 +193,33 @@ WRONG: dict[str, list[Any]] = {
         {f"x-{n}": "y" for n in range(33)},
     ],
     "enabled": ["maybe", [], 2],
+    "auth": [
+        {},
+        {"bearer": None},
+        {"bearer": "a", "basic": {"username": "u", "password": "p"}},
+        {"bearer": "Bearer a"},
+        {"bearer": ""},
+        {"basic": {"username": "a:b", "password": "p"}},
+        {"basic": {"username": "a"}},
+        {"basic": {"username": "a", "password": "b\nc"}},
+        {"oauth2": OAUTH2 | {"token_url": "ftp://id.example/"}},
+        {"oauth2": OAUTH2 | {"client_id": "é"}},
+        {"oauth2": OAUTH2 | {"client_secret": ""}},
+        {"oauth2": OAUTH2 | {"client_auth": "none"}},
+        {"digest": {}},
+        [],
+        "Bearer a",
+    ],
+    "tls": [
+        {"ca": "nonsense"},
+        {"certificate": PAIR.certificate},
+        {"certificate": PAIR.certificate, "key": None},
+        {"key": PAIR.key},
+        {"certificate": "x", "key": PAIR.key},
+        {"certificate": PAIR.certificate, "key": "x"},
+        {"verify": False},
+        [],
+    ],
 }
 
 

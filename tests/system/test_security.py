@@ -144,3 +144,34 @@ async def test_secrets_stay_out_of_the_log(
     assert broker.password not in log
     assert str(entry["secrets"])[2:-2] not in log
     assert "4111-1111" not in log
+
+
+async def test_a_webhook_never_reaches_the_daemon_itself_nor_its_broker(
+    shared: Daemon, publisher: EventPublisher, receiver: Receiver, broker: BrokerEndpoint
+) -> None:
+    """FAULTS 27: loopback is allowed here; the ports of health and AMQP are not, by whatever name."""
+    started = next(shared.lines("daemon.started"))
+    urls = [
+        f"http://{name}:{port}/"
+        for name in ("127.0.0.1", "localhost")
+        for port in (started["port"], URL(broker.amqp_url).port)
+    ]
+    await shared.apply(
+        *(
+            {"tenant": "self", "name": url[7:-1], "url": url, "events": ["#"], "retry": {"max_attempts": 1}}
+            for url in urls
+        ),
+        to(receiver, "/ok/self", "self"),
+    )
+
+    event_id = await publisher.publish("self")
+
+    await all_delivered(receiver, "/ok/self", [event_id])
+
+    def tried() -> list[tuple[str, str]]:
+        own = [line for line in shared.lines("delivery.attempted") if line["tenant"] == "self"]
+        return sorted((str(line["kind"]), str(line.get("error", ""))) for line in own)
+
+    await until(lambda: len(tried()) == 5, "all were tried")
+    assert [kind for kind, _ in tried()] == ["blocked"] * 4 + ["ok"]
+    assert all("belongs to Leveret" in error for kind, error in tried() if kind == "blocked")

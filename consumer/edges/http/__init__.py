@@ -1,7 +1,11 @@
-"""Webhooks over HTTP: the sender (:mod:`.sender`), its address guard and TLS (:mod:`.guard`), its faults
-in the core's words (:mod:`.outcomes`)."""
+"""Webhooks over HTTP: two senders, :mod:`.sender` on aiohttp and :mod:`.httpx_sender` on httpx2.
 
-from consumer.edges.http.guard import Resolve
-from consumer.edges.http.sender import AiohttpSender, SenderOptions
+Both are made of the same :mod:`.parts`: look-up, address guard, dialer with proxy and TLS. :mod:`.build` adds
+OAuth2 tokens. What goes wrong is told in the core's words (:mod:`.outcomes`).
+"""
 
-__all__ = ["AiohttpSender", "Resolve", "SenderOptions"]
+from consumer.edges.http.build import WebhookSender, open_sender
+from consumer.edges.http.options import Proxy, SenderOptions
+from consumer.edges.http.resolver import Resolve
+
+__all__ = ["Proxy", "Resolve", "SenderOptions", "WebhookSender", "open_sender"]

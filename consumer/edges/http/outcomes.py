@@ -5,16 +5,23 @@ Data flow: response head -> (answered); exception -> (classify) kind and text.
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 import aiohttp
-from aiohttp import hdrs
-from aiohttp.http import HttpProcessingError, RawResponseMessage
+import httpcore2
+from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import LineTooLong
 
-from consumer.core.model import Kind, Outcome
-from consumer.edges.http.guard import BlockedAddress
+from consumer.core.model import Control, Kind, Outcome
 
 _TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
 _BY_CLASS = {3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
+_CONTROLS = {control.value: control for control in Control}
+
+#: Returns the values of a response header, by its name in lower case.
+HeaderValues: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class AttemptFailed(Exception):
@@ -25,71 +32,61 @@ class AttemptFailed(Exception):
         self.kind = kind
 
 
-def answered(message: RawResponseMessage, body: bytes, duration_s: float, detail: str) -> Outcome:
+def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, detail: str) -> Outcome:
     """Return the outcome that the status decides.
 
     Args:
-        message: The response head.
+        status: Of the response.
+        values: Its headers.
         body: What was kept of the body.
         duration_s: Connect to last body byte read.
         detail: What was wrong with the body, if anything.
     """
-    status = message.code
-    if status < 300:
+    if 200 <= status < 300:
         return Outcome(kind=Kind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
-    location = message.headers.get(hdrs.LOCATION) if status < 400 else None
+    location = values("location") if status < 400 else ()
     return Outcome(
         kind=_BY_CLASS.get(status // 100, Kind.PROTOCOL),
         duration_s=duration_s,
         status=status,
-        retry_after=message.headers.get(hdrs.RETRY_AFTER),
-        location=None if location is None else shown(location),
+        retry_after=", ".join(values("retry-after")) or None,
+        location=shown(location[0]) if location else None,
         detail=detail,
         body=body,
     )
 
 
-def classify(fault: Exception, *, connected: bool) -> tuple[Kind, str]:
-    """Return kind and text of a fault; *connected* tells in which part of the deadline it came."""
+def control_of(values: HeaderValues) -> Control | None:
+    """Return what ``webhook-delivery`` asks for; anything but its two words asks for nothing."""
+    asked = values("webhook-delivery")
+    return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
+
+
+def late_in(*, connected: bool) -> tuple[Kind, str]:
+    """Return kind and text of an attempt that met its deadline, by the part in which it did."""
+    if connected:
+        return Kind.TIMEOUT_TOTAL, "no whole response in time"
+    return Kind.TIMEOUT_CONNECT, "no connection in time"
+
+
+def classify(fault: Exception) -> tuple[Kind, str]:
+    """Return kind and text of a fault."""
     match fault:
         case AttemptFailed():
             return fault.kind, shown(str(fault))
-        case aiohttp.ClientSSLError():
-            kind = Kind.TLS
-        case aiohttp.ClientConnectorError():
-            return _classify_connect(fault)
         case HttpProcessingError():
             return _classify_protocol(fault)
+        case _ if isinstance(fault.__cause__, ssl.SSLError) or isinstance(fault, ssl.SSLError):
+            kind = Kind.TLS  # an alert after the handshake, such as one for want of a client certificate
         case aiohttp.ServerDisconnectedError():
             return Kind.RESET, "the server closed the connection before answering"
-        case aiohttp.ClientOSError() | ConnectionError():
+        case aiohttp.ClientOSError() | ConnectionError() | httpcore2.NetworkError():
             kind = Kind.RESET
-        case TimeoutError():
-            return (
-                (Kind.TIMEOUT_TOTAL, "no whole response in time")
-                if connected
-                else (Kind.TIMEOUT_CONNECT, "no connection in time")
-            )
+        case httpcore2.RemoteProtocolError():
+            return _classify_h11(fault)
         case _:
             kind = Kind.CLIENT_ERROR
     return kind, shown(f"{type(fault).__name__}: {fault}")
-
-
-def _classify_connect(fault: aiohttp.ClientConnectorError) -> tuple[Kind, str]:
-    cause = fault.os_error
-    match cause:
-        case BlockedAddress():
-            kind = Kind.BLOCKED
-        case _ if isinstance(fault, aiohttp.ClientConnectorDNSError):
-            kind = Kind.DNS
-        case TimeoutError():
-            kind = Kind.TIMEOUT_CONNECT
-        case ConnectionResetError() | ConnectionAbortedError() | BrokenPipeError():
-            # A SYN is refused, never reset: the connection stood, and the handshake was cut.
-            return Kind.TLS, "the server hung up in the TLS handshake"
-        case _:
-            kind = Kind.REFUSED  # also no route to the host, and several addresses that failed unlike
-    return kind, shown(cause.strerror or str(cause))
 
 
 def _classify_protocol(fault: HttpProcessingError) -> tuple[Kind, str]:
@@ -97,6 +94,14 @@ def _classify_protocol(fault: HttpProcessingError) -> tuple[Kind, str]:
     cause = fault.__cause__
     too_large = isinstance(cause, LineTooLong) or "Too many headers" in fault.message
     return Kind.TOO_LARGE if too_large else Kind.PROTOCOL, shown(fault.message)
+
+
+def _classify_h11(fault: httpcore2.RemoteProtocolError) -> tuple[Kind, str]:
+    """The same for the other parser, which has one fault for all, told apart by its text only."""
+    text = str(fault)
+    if "without sending" in text or "closed connection" in text:
+        return Kind.RESET, shown(text)
+    return Kind.TOO_LARGE if "too long" in text else Kind.PROTOCOL, shown(text)
 
 
 def shown(text: str) -> str:

@@ -5,7 +5,7 @@ one -> request written in one piece -> response head, bounded body -> Outcome ->
 
 The sender drives aiohttp's connector and response parser itself instead of a ``ClientSession``. Pool, TLS,
 happy eyeballs and the C parser are what we want of it; the session around them (cookies, redirects, objects
-for URL, headers and response, a task for each body) costs as much again: ``bench/http_send.py`` measures
+for URL, headers and response, a task for each body) costs as much again: ``bench/http_clients.py`` measures
 it.
 
 **What is sent twice.** A server may act on a POST as soon as a byte of it has left, so after that a request
@@ -19,50 +19,55 @@ from __future__ import annotations
 
 import asyncio
 import select
+import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
-from aiohttp import ClientPayloadError, ClientRequest, ClientTimeout, StreamReader, TCPConnector
+from aiohttp import BaseConnector, ClientPayloadError, ClientRequest, ClientTimeout, StreamReader
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
-from yarl import URL
 
-from consumer.core.egress import EgressRule, refuse_url
+from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.guard import GuardedResolver, Resolve, SystemLookup, guarded_socket, tls_context
-from consumer.edges.http.outcomes import AttemptFailed, answered, classify
+from consumer.edges.http.dial import Dialer
+from consumer.edges.http.guard import Goal
+from consumer.edges.http.options import SenderOptions
+from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
+from consumer.edges.http.parts import Parts
+from consumer.edges.http.request import first_lines, read_url, write_head
+from consumer.edges.http.tls import ResumingContext
 
 _TARGETS = 8_192  #: URLs kept parsed; the oldest goes first
 _JOIN_BYTES = 65_536  #: a body up to this size is copied behind its head: one buffer, one write
 _INTERIM_RESPONSES = 16  #: 1xx responses that are looked past
-_EXACT = float("inf")  #: aiohttp rounds timeouts above its threshold up to whole seconds
-
-#: Headers that frame the message or name its target: the sender's own. Source: RFC 9112; RFC 9110, 7.6.
-_OWN_HEADERS = frozenset(
-    ("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect")
-)
+_NO_BOUND = ClientTimeout()  #: the dialer has its own
 
 #: The server closed its side; 0 where the system cannot tell. Source: Linux poll(2).
 _PEER_GONE: int = getattr(select, "POLLRDHUP", 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SenderOptions:
-    """How webhooks are sent; one for all endpoints."""
+class _Connector(BaseConnector):
+    """aiohttp's pool, with connections that our dialer opened."""
 
-    connect_timeout_s: float = 5.0  #: bound on look-up, TCP and TLS together, within the total deadline
-    resolve_timeout_s: float = 4.0  #: bound on the look-up alone; shorter, to be told apart
-    resolve_cache_s: float = 10.0  #: how long found addresses serve new connections; 0: looked up for each
-    max_response_bytes: int = 16_384  #: kept of a response body, at least 1; a longer one is cut off
-    keepalive_s: float = 4.0  #: idle life of a connection; Node.js and uvicorn close after 5 s
-    connections_per_host: int = 0  #: 0: as many as there are requests in flight, which the flow bounds
-    ca_file: str | None = None  #: PEM file of authorities trusted beside the system's
-    egress: EgressRule = field(default_factory=EgressRule)
+    def __init__(self, dialer: Dialer, options: SenderOptions) -> None:
+        super().__init__(
+            limit=0, limit_per_host=options.connections_per_host, keepalive_timeout=options.keepalive_s
+        )
+        self._dialer = dialer
+
+    async def _create_connection(
+        self, req: ClientRequest, traces: list[Any], timeout: ClientTimeout
+    ) -> ResponseHandler:
+        url, context = req.url, req.ssl
+        goal = Goal(url.raw_host or "", url.port or 0, tls=url.scheme == "https")
+        own = context if goal.tls and isinstance(context, ssl.SSLContext) else None
+        _, protocol = await self._dialer.open(goal, own, lambda: _Handler(self._loop))
+        return protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +75,17 @@ class _Target:
     """What a URL means, worked out once."""
 
     request: ClientRequest  #: names the pool's entry to the connector; is never sent itself
-    connector: TCPConnector
     head: str  #: request line and Host
+    context: ResumingContext | None  #: of TLS; None for plain HTTP
 
 
 class _Peer:
     """The other end of a connection that is kept."""
 
-    __slots__ = ("_poll",)
+    __slots__ = ("_poll", "resumable")
 
     def __init__(self, transport: asyncio.Transport) -> None:
+        self.resumable = False  #: True once its TLS session is kept
         self._poll: select.poll | None = None
         if _PEER_GONE:
             self._poll = select.poll()
@@ -90,13 +96,19 @@ class _Peer:
         return self._poll is not None and bool(self._poll.poll(0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Handler(ResponseHandler):
+    """aiohttp's protocol, with what we know of the other end."""
+
+    peer: _Peer | None = None  #: None until its first use
+
+
+class _Line(NamedTuple):
     """A connection that is ours until it is released or cut."""
 
     connection: Connection
-    protocol: ResponseHandler
+    protocol: _Handler
     transport: asyncio.Transport
+    peer: _Peer
 
 
 @dataclass(slots=True)
@@ -137,27 +149,15 @@ class _Deadline:
 
 
 class AiohttpSender:
-    """Implements :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
+    """Sends with aiohttp: a :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
 
-    def __init__(self, options: SenderOptions, resolve: Resolve | None = None) -> None:
-        """Prepare; nothing is opened before the first request.
-
-        Args:
-            options: Bounds and rules.
-            resolve: Looks names up; None asks the system.
-
-        Raises:
-            ConfigError: the CA file cannot be read.
-        """
-        self._options = options
-        self._lookup = SystemLookup()
-        self._resolve = resolve or self._lookup
-        self._tls = tls_context(options.ca_file)
-        self._timeout = ClientTimeout(connect=options.connect_timeout_s, ceil_threshold=_EXACT)
-        self._connectors: dict[bool, TCPConnector] = {}
-        self._targets: dict[str, _Target] = {}
-        self._in_flight: set[ResponseHandler] = set()
-        self._peers: WeakKeyDictionary[ResponseHandler, _Peer] = WeakKeyDictionary()
+    def __init__(self, parts: Parts) -> None:
+        """Prepare; nothing is opened before the first request. The parts are closed by who made them."""
+        self._options = parts.options
+        self._parts = parts
+        self._connector: _Connector | None = None
+        self._targets: dict[str | tuple[str, TlsPolicy], _Target] = {}
+        self._in_flight: set[_Handler] = set()
         self._closed = False
 
     async def send(self, request: SignedRequest) -> Outcome:
@@ -182,17 +182,19 @@ class AiohttpSender:
         except asyncio.CancelledError:
             if not deadline.passed():
                 raise
-            kind, detail = classify(TimeoutError(), connected=attempt.line is not None)
+            kind, detail = late_in(connected=attempt.line is not None)
         except Exception as fault:  # the port's promise: every fault is an outcome
-            kind, detail = classify(fault, connected=attempt.line is not None)
+            kind, detail = classify(fault)
         finally:
             deadline.call_off()
             if attempt.line is not None:
                 self._cut(attempt.line)
         duration_s = time.monotonic() - began
-        if attempt.message is not None:
-            return answered(attempt.message, attempt.body, duration_s, detail)
-        return Outcome(kind=kind, duration_s=duration_s, detail=detail)
+        if attempt.message is None:
+            return Outcome(kind=kind, duration_s=duration_s, detail=detail)
+        values = _values(attempt.message)
+        outcome = answered(attempt.message.code, values, attempt.body, duration_s, detail)
+        return outcome._replace(control=control_of(values)) if self._options.obey_control else outcome
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -203,15 +205,17 @@ class AiohttpSender:
         self._closed = True
         for protocol in self._in_flight:
             protocol.abort()
-        for connector in self._connectors.values():
-            await connector.close()
-        self._connectors.clear()
+        if self._connector is not None:
+            await self._connector.close(abort_ssl=True)
+            self._connector = None
         self._targets.clear()
-        self._lookup.close()
 
     async def _run(self, request: SignedRequest, attempt: _Attempt) -> None:
-        target = self._targets.get(request.url) or self._target(request.url)
-        head = _head(target, request)
+        access = request.access
+        policy = None if access is None else access.tls
+        key = request.url if policy is None else (request.url, policy)
+        target = self._targets.get(key) or await self._target(request.url, policy)
+        head = write_head(target.head, request)
         line = attempt.line = await self._connect(target)
         line.protocol.set_response_params(
             read_until_eof=True, auto_decompress=False, read_bufsize=self._options.max_response_bytes
@@ -225,6 +229,9 @@ class AiohttpSender:
         if whole and not line.transport.get_write_buffer_size():
             attempt.line = None
             self._in_flight.discard(line.protocol)
+            if target.context is not None and not line.peer.resumable:
+                line.peer.resumable = True
+                target.context.keep(line.transport.get_extra_info("ssl_object"))
             line.connection.release()  # to the pool, which closes it if the server said so
 
     async def _connect(self, target: _Target) -> _Line:
@@ -235,8 +242,11 @@ class AiohttpSender:
         Raises:
             ConnectionResetError: the second one was closed by the server before it was used, too.
         """
+        connector = self._connector
+        if connector is None:
+            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
         for last in (False, True):
-            connection = await target.connector.connect(target.request, [], self._timeout)
+            connection = await connector.connect(target.request, [], _NO_BOUND)
             line = self._usable(connection)
             if line is not None:
                 self._in_flight.add(line.protocol)
@@ -252,15 +262,17 @@ class AiohttpSender:
         Not when it is closed, when the server's close waits unread, or when it spoke out of turn.
         """
         protocol = connection.protocol
-        transport = connection.transport
-        if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
+        if not isinstance(protocol, _Handler) or protocol.should_close:
             return None
-        peer = self._peers.get(protocol)
+        transport = protocol.transport
+        if transport is None or transport.is_closing():
+            return None
+        peer = protocol.peer
         if peer is None:
-            peer = self._peers[protocol] = _Peer(transport)
+            peer = protocol.peer = _Peer(transport)
         if peer.gone():
             return None
-        return _Line(connection, protocol, transport)
+        return _Line(connection, protocol, transport, peer)
 
     async def _read_body(self, payload: StreamReader, attempt: _Attempt, protocol: ResponseHandler) -> bool:
         """Read at most ``max_response_bytes``; return whether that was all of the body."""
@@ -284,65 +296,28 @@ class AiohttpSender:
         line.protocol.abort()
         line.connection.close()
 
-    def _target(self, text: str) -> _Target:
+    async def _target(self, text: str, policy: TlsPolicy | None) -> _Target:
         """Work out what a URL means, and remember it."""
+        url = read_url(text, self._options.egress)
+        tls = url.scheme == "https"
+        context = await self._parts.tls.of(policy) if tls else None
         if self._closed:
             raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
-        try:
-            url = URL(text, encoded=text.isascii())  # what is written as ASCII goes out as it is written
-        except ValueError:
-            raise AttemptFailed(Kind.CLIENT_ERROR, "the URL cannot be read") from None
-        if not url.raw_host or url.raw_user is not None or url.raw_password is not None:
-            raise AttemptFailed(Kind.CLIENT_ERROR, "the URL needs a host and must not carry a user")
-        reason = refuse_url(url.scheme, url.raw_host, self._options.egress)
-        if reason is not None:
-            raise AttemptFailed(Kind.BLOCKED, reason)
+        if self._connector is None:
+            self._connector = _Connector(self._parts.dialer, self._options)
         target = _Target(
-            request=ClientRequest("POST", url, loop=asyncio.get_running_loop()),
-            connector=self._connector(tls=url.scheme == "https"),
-            head=f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n",
+            request=ClientRequest("POST", url, loop=self._loop, ssl=context or True),
+            head=first_lines(url),
+            context=context,
         )
         if len(self._targets) >= _TARGETS:
             del self._targets[next(iter(self._targets))]
-        self._targets[text] = target
+        self._targets[text if policy is None else (text, policy)] = target
         return target
 
-    def _connector(self, *, tls: bool) -> TCPConnector:
-        """Return the pool for https or for http: one each, since the address rule differs."""
-        connector = self._connectors.get(tls)
-        if connector is None:
-            options = self._options
-            connector = self._connectors[tls] = TCPConnector(
-                ssl=self._tls,
-                resolver=GuardedResolver(self._resolve, options.egress, options.resolve_timeout_s, tls=tls),
-                socket_factory=guarded_socket(options.egress, tls=tls),
-                use_dns_cache=options.resolve_cache_s > 0,
-                ttl_dns_cache=options.resolve_cache_s,  # type: ignore[arg-type]  # it takes fractions too
-                limit=0,
-                limit_per_host=options.connections_per_host,
-                keepalive_timeout=options.keepalive_s,
-                timeout_ceil_threshold=_EXACT,
-            )
-        return connector
 
-
-def _head(target: _Target, request: SignedRequest) -> bytes:
-    """Return everything before the body; the caller's headers go out as given, in their order.
-
-    Raises:
-        AttemptFailed: a header is one of the sender's own, or would break out of its line.
-    """
-    lines = [target.head]
-    for name, value in request.headers:
-        if name.lower() in _OWN_HEADERS:
-            raise AttemptFailed(Kind.CLIENT_ERROR, f"the header {name} is not the caller's to set")
-        lines.append(f"{name}: {value}\r\n")
-    lines.append(f"Content-Length: {len(request.body)}\r\n\r\n")
-    text = "".join(lines)
-    breaks = len(request.headers) + 4
-    if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
-        raise AttemptFailed(Kind.CLIENT_ERROR, "a header holds a line break or NUL")
-    return text.encode()
+def _values(message: RawResponseMessage) -> Callable[[str], Sequence[str]]:
+    return lambda name: message.headers.getall(name, ())
 
 
 async def _read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:

@@ -17,9 +17,11 @@ from consumer.core import schema
 from consumer.core.errors import ConfigError
 from consumer.core.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
 from consumer.core.subscription import Subscription
-from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.subscription_model import CREDENTIALS, SubscriptionRules
 from consumer.core.subscription_set import StoredEntry
 
+_SEALED_FIELDS = "sealed_fields"  #: names the places of the sealed secrets that follow those that sign
+_WITH_SECRETS = frozenset((_SEALED_FIELDS, *(path[0] for path in CREDENTIALS)))
 _COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
 
 
@@ -65,8 +67,12 @@ def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, 
     rest = {name: value for name, value in entry.record().items() if name not in _COLUMNS}
     if entry.locked is not None and before is not None:
         sealed = before.sealed
+        rest |= {name: value for name, value in orjson.loads(before.entry).items() if name in _WITH_SECRETS}
     else:
-        secrets = [secret.get_secret_value() for secret in entry.secrets]
+        credentials = entry.credentials()
+        if credentials:
+            rest[_SEALED_FIELDS] = list(credentials)
+        secrets = [*(secret.get_secret_value() for secret in entry.secrets), *credentials.values()]
         sealed = ring.seal(secrets, Owner(entry.tenant, entry.id), os.urandom(NONCE_BYTES))
     return {
         "id": entry.id,
@@ -91,14 +97,29 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
     """
     values: dict[str, object] = {name: getattr(kept, name) for name in _COLUMNS}
     try:
-        values["secrets"] = ring.open(kept.sealed, kept.owner)
-    except Locked as error:
-        values |= {"secrets": (), "locked": str(error)}
-    try:
         rest = orjson.loads(kept.entry)
+        places: list[str] = rest.pop(_SEALED_FIELDS, [])
+        try:
+            opened = ring.open(kept.sealed, kept.owner)
+        except Locked as error:
+            values |= {"secrets": (), "locked": str(error)}
+            rest = {name: value for name, value in rest.items() if name not in _WITH_SECRETS}
+        else:
+            signing = len(opened) - len(places)
+            values["secrets"] = opened[:signing]
+            for place, secret in zip(places, opened[signing:], strict=True):
+                _put(rest, place, secret)
         return StoredEntry.model_validate({**rest, **values})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError("\n".join(_faults(error, kept, where))) from None
+
+
+def _put(rest: dict[str, Any], place: str, secret: str) -> None:
+    """Put an opened secret back to its place, such as ``auth.basic.password``."""
+    *tables, last = place.split(".")
+    for name in tables:
+        rest = rest.setdefault(name, {})
+    rest[last] = secret
 
 
 def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:

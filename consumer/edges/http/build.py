@@ -1,0 +1,93 @@
+"""Make the sender that the settings ask for."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from consumer.edges.http.guard import Guard
+from consumer.edges.http.httpx_sender import HttpxSender
+from consumer.edges.http.options import Proxy, SenderOptions
+from consumer.edges.http.parts import Parts
+from consumer.edges.http.resolver import Resolve
+from consumer.edges.http.sender import AiohttpSender
+from consumer.edges.http.tokens import AuthorizingSender, Tokens
+from consumer.settings import Settings
+
+
+class WebhookSender(AuthorizingSender):
+    """One of the two senders, with tokens. Implements :class:`consumer.ports.Sender`."""
+
+    def __init__(
+        self, client: Literal["aiohttp", "httpx"], options: SenderOptions, resolve: Resolve | None = None
+    ) -> None:
+        """Prepare; nothing is opened before the first request.
+
+        Args:
+            client: ``[sending] client``.
+            options: Bounds and rules.
+            resolve: Looks names up; None asks the system and its name servers.
+
+        Raises:
+            ConfigError: the CA file cannot be read.
+        """
+        self.client = client
+        self.options = options
+        self._parts = Parts(options, resolve)
+        build = AiohttpSender if client == "aiohttp" else HttpxSender
+        super().__init__(build(self._parts), Tokens(self._parts))
+
+    @property
+    def guard(self) -> Guard:
+        """What judges addresses, to name what else must not be reached."""
+        return self._parts.guard
+
+    async def close(self) -> None:
+        """Close every connection and end the look-ups."""
+        await super().close()
+        await self._parts.close()
+
+
+def open_sender(settings: Settings) -> WebhookSender:
+    """Return the sender for *settings*; nothing is opened before the first request.
+
+    It keeps webhooks from management API and database; the caller names broker and admin port.
+
+    Raises:
+        ConfigError: the CA file cannot be read.
+    """
+    sending, egress = settings.sending, settings.egress
+    options = SenderOptions(
+        connect_timeout_s=sending.connect_timeout_s,
+        resolve_timeout_s=sending.dns_timeout_s,
+        resolve_ttl_min_s=sending.dns_ttl_min_s,
+        resolve_ttl_max_s=sending.dns_ttl_max_s,
+        name_servers=sending.dns_servers,
+        max_response_bytes=sending.max_response_bytes,
+        keepalive_s=sending.keepalive_s,
+        ca_file=sending.ca_file,
+        egress=settings.egress_rule(),
+        proxy=_proxy(egress.proxy, names=egress.proxy_names == "proxy"),
+        obey_control=sending.obey_webhook_delivery,
+    )
+    sender = WebhookSender(sending.client, options)
+    database = settings.database_url
+    for url in (settings.amqp.management_url, database.get_secret_value() if database else None):
+        sender.guard.protect_url(url or "")
+    return sender
+
+
+def _proxy(url: SecretStr | None, *, names: bool) -> Proxy | None:
+    if url is None:
+        return None
+    parts = urlsplit(url.get_secret_value())
+    return Proxy(
+        scheme=parts.scheme,
+        host=parts.hostname or "",
+        port=parts.port or 0,
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+        names=names,
+    )

@@ -1,0 +1,166 @@
+"""Send webhooks with httpx2: the second sender, ``[sending] client = "httpx"``.
+
+Data flow: flow.deliver -> (HttpxSender.send) httpx2.Request -> GuardedTransport of the endpoint -> bounded
+body -> Outcome. It keeps the contract of :mod:`.sender`, at several times the CPU: ``bench/http_clients``.
+
+**What is sent twice.** Nothing. Before httpcore2 takes a connection from the pool it asks whether that is
+still open (:meth:`consumer.edges.http.pipe.PipeStream.spent`); a dead one is replaced before a byte was
+written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import httpx2
+from yarl import URL
+
+from consumer.core.access import TlsPolicy
+from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.edges.http.httpx_pool import ON_OPEN, GuardedTransport
+from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
+from consumer.edges.http.parts import Parts
+from consumer.edges.http.request import read_url, write_head
+
+_HEAD_LINES = 128  #: header lines of a response that are taken, as the other sender does
+_LINE_BYTES = 8_190  #: of each
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """How far one attempt has come."""
+
+    connected: bool = False
+    response: httpx2.Response | None = None
+    body: bytes = b""
+
+    def opened(self) -> None:
+        """There is a connection."""
+        self.connected = True
+
+
+class HttpxSender:
+    """Sends with httpx2: a :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Prepare; nothing is opened before the first request. The parts are closed by who made them."""
+        self._options = parts.options
+        self._parts = parts
+        self._transports: dict[tuple[str, TlsPolicy | None], GuardedTransport] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def send(self, request: SignedRequest) -> Outcome:
+        """Send *request* under its total deadline and say what came of it.
+
+        Returns:
+            An Outcome whatever happens; unknown faults are ``CLIENT_ERROR`` with the type's name.
+
+        Raises:
+            asyncio.CancelledError: the caller gave up; the connection is cut.
+        """
+        began = time.monotonic()
+        attempt = _Attempt()
+        kind, detail = Kind.CLIENT_ERROR, ""
+        bound = asyncio.timeout(request.timeout_s)
+        try:
+            async with bound:
+                await self._run(request, attempt)
+        except Exception as fault:  # the port's promise: every fault is an outcome
+            late = bound.expired() and isinstance(fault, TimeoutError)
+            kind, detail = late_in(connected=attempt.connected) if late else classify(fault)
+        duration_s = time.monotonic() - began
+        if attempt.response is None:
+            return Outcome(kind=kind, duration_s=duration_s, detail=detail)
+        values = _values(attempt.response)
+        outcome = answered(attempt.response.status_code, values, attempt.body, duration_s, detail)
+        return outcome._replace(control=control_of(values)) if self._options.obey_control else outcome
+
+    async def close(self) -> None:
+        """Close every connection; requests in flight end as ``RESET``, later ones are refused."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+            self._sweeper = None
+        for transport in self._transports.values():
+            await transport.aclose()
+        self._transports.clear()
+
+    async def _run(self, request: SignedRequest, attempt: _Attempt) -> None:
+        url = read_url(request.url, self._options.egress)
+        write_head("\r\n\r\n", request)  # refuses what would break out of its line
+        transport = self._transport(url, None if request.access is None else request.access.tls)
+        response = await transport.handle_async_request(_request(url, request, attempt))
+        try:
+            _check_head(response)
+            attempt.response = response
+            limit = self._options.max_response_bytes
+            async for part in response.stream:  # type: ignore[union-attr]  # an async transport's is async
+                attempt.body += part
+                if len(attempt.body) > limit:
+                    attempt.body = attempt.body[:limit]
+                    break
+        finally:
+            await response.aclose()
+
+    def _transport(self, url: URL, policy: TlsPolicy | None) -> GuardedTransport:
+        """Return the transport of an endpoint: one each, as the pool looks through all of its connections."""
+        if self._closed:
+            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
+        key = (f"{url.scheme}://{url.raw_authority}", policy)
+        transport = self._transports.get(key)
+        if transport is None:
+            if self._sweeper is None:
+                self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+            transport = self._transports[key] = GuardedTransport(self._parts, policy)
+        return transport
+
+    async def _sweep(self) -> None:
+        """Close what is idle, and forget endpoints to which no connection is left."""
+        while True:
+            await asyncio.sleep(max(self._options.keepalive_s, 0.1))
+            for key, transport in list(self._transports.items()):
+                if await transport.sweep():
+                    self._transports.pop(key, None)
+
+
+def _request(url: URL, request: SignedRequest, attempt: _Attempt) -> httpx2.Request:
+    headers = [
+        (b"Host", str(url.host_port_subcomponent).encode()),
+        *((name.encode(), value.encode()) for name, value in request.headers),
+        (b"Content-Length", b"%d" % len(request.body)),
+    ]
+    where = f"{url.scheme}://{url.host_port_subcomponent}/"
+    return httpx2.Request(
+        "POST",
+        where,
+        headers=headers,
+        stream=httpx2.ByteStream(request.body),
+        extensions={"target": url.raw_path_qs.encode(), ON_OPEN: attempt.opened},
+    )
+
+
+def _check_head(response: httpx2.Response) -> None:
+    """Refuse what the other sender refuses: a switch of protocols, two lengths, a head that is too large."""
+    if response.status_code == 101:
+        raise AttemptFailed(Kind.PROTOCOL, "101: the server switched protocols unasked")
+    if "transfer-encoding" in response.headers and "content-length" in response.headers:
+        raise AttemptFailed(Kind.PROTOCOL, "the response has two lengths")  # RFC 9112, 6.3
+    lines = response.headers.raw
+    if len(lines) > _HEAD_LINES or any(len(name) + len(value) > _LINE_BYTES for name, value in lines):
+        raise AttemptFailed(Kind.TOO_LARGE, "the head of the response is too large")
+
+
+def _values(response: httpx2.Response) -> Callable[[str], Sequence[str]]:
+    """Return what reads the response's headers; bytes that are no UTF-8 are kept apart, as elsewhere."""
+
+    def values(name: str) -> Sequence[str]:
+        wanted = name.encode()
+        raw = response.headers.raw
+        return [value.decode("utf-8", "surrogateescape") for key, value in raw if key.lower() == wanted]
+
+    return values

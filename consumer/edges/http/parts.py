@@ -1,0 +1,38 @@
+"""What a sender is made of beside its client: look-up, guard, dialer, TLS contexts; the same for both."""
+
+from __future__ import annotations
+
+from consumer.edges.http.dial import Dialer
+from consumer.edges.http.guard import Guard
+from consumer.edges.http.options import SenderOptions
+from consumer.edges.http.resolver import Lookup, Resolve
+from consumer.edges.http.tls import TlsContexts
+
+
+class Parts:
+    """Made once; senders may share them."""
+
+    def __init__(self, options: SenderOptions, resolve: Resolve | None = None) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            options: Bounds and rules.
+            resolve: Looks names up; None asks the system and the name servers.
+
+        Raises:
+            ConfigError: the CA file cannot be read.
+        """
+        self.options = options
+        self._lookup = Lookup(
+            options.resolve_timeout_s,
+            options.resolve_ttl_min_s,
+            options.resolve_ttl_max_s,
+            options.name_servers,
+        )
+        self.guard = Guard(options.egress, resolve or self._lookup, options.resolve_timeout_s)
+        self.dialer = Dialer(options, self.guard)
+        self.tls = TlsContexts(options.ca_file)
+
+    async def close(self) -> None:
+        """End the look-ups."""
+        await self._lookup.close()

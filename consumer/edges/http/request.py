@@ -1,0 +1,70 @@
+"""What both senders check and write in the same way: the URL, the headers, the request head."""
+
+from __future__ import annotations
+
+from yarl import URL
+
+from consumer.core.egress import EgressRule, refuse_url
+from consumer.core.model import Kind, SignedRequest
+from consumer.edges.http.outcomes import AttemptFailed
+
+#: Headers that frame the message or name its target: the sender's own. Source: RFC 9112; RFC 9110, 7.6.
+_OWN_HEADERS = frozenset(
+    ("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect")
+)
+
+_KNOWN_NAMES = 1_024
+
+
+def read_url(text: str, rule: EgressRule) -> URL:
+    """Return a URL that may be called as far as it says itself; what is written as ASCII goes out so.
+
+    Raises:
+        AttemptFailed: it may not, or it is none.
+    """
+    try:
+        url = URL(text, encoded=text.isascii())
+        port = url.port
+    except ValueError:
+        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL cannot be read") from None
+    if not url.raw_host or url.raw_user is not None or url.raw_password is not None or not port:
+        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL needs a host and a port, and must not carry a user")
+    reason = refuse_url(url.scheme, url.raw_host, rule)
+    if reason is not None:
+        raise AttemptFailed(Kind.BLOCKED, reason)
+    return url
+
+
+def first_lines(url: URL) -> str:
+    """Return the request line and Host."""
+    return f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n"
+
+
+def write_head(first: str, request: SignedRequest) -> bytes:
+    """Return everything before the body; the caller's headers go out as given, in their order.
+
+    Raises:
+        AttemptFailed: a header is one of the sender's own, or would break out of its line.
+    """
+    lines = [first]
+    for name, value in request.headers:
+        if name not in _known:
+            _look_at(name)
+        lines.append(f"{name}: {value}\r\n")
+    lines.append(f"Content-Length: {len(request.body)}\r\n\r\n")
+    text = "".join(lines)
+    breaks = len(request.headers) + 4
+    if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
+        raise AttemptFailed(Kind.CLIENT_ERROR, "a header holds a line break or NUL")
+    return text.encode()
+
+
+_known: set[str] = set()  #: names that were looked at already
+
+
+def _look_at(name: str) -> None:
+    if name.lower() in _OWN_HEADERS:
+        raise AttemptFailed(Kind.CLIENT_ERROR, f"the header {name} is not the caller's to set")
+    if len(_known) >= _KNOWN_NAMES:
+        _known.clear()
+    _known.add(name)

@@ -1,0 +1,117 @@
+"""The sections ``[sending]`` and ``[egress]``: how webhooks are sent, and where they may go.
+
+Data flow: load -> these models, frozen -> app -> edges.http.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, field_validator, model_validator
+
+from consumer.core.egress import Allowed, parse_allowed
+from consumer.core.schema import Section
+from consumer.settings.sections import KIB, Network, parse_network
+
+_NAME_SERVER = re.compile(r"\[([0-9A-Fa-f:.]+)\](:[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?|([0-9A-Fa-f:]+)")
+_PROXY = re.compile(r"(?:http|socks5)://(?:[^/?#]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\[\]]+):[0-9]{1,5}/?")
+
+
+def _parse_allowed(value: object) -> object:
+    """Turn text into an allowed network, with a port or without."""
+    if not isinstance(value, str):
+        return value if isinstance(value, Allowed) else parse_network(value)
+    try:
+        return parse_allowed(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no CIDR network: {error}; write one such as 10.1.0.0/16") from None
+
+
+class SendingSettings(Section):
+    """How webhooks are sent."""
+
+    client: Literal["aiohttp", "httpx"] = "aiohttp"
+    """HTTP client that sends webhooks; both do the same, aiohttp in a fraction of the time."""
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """Requests in flight in this worker."""
+    endpoint_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 16
+    """Requests in flight to one endpoint, where its subscription says nothing."""
+    timeout_s: Annotated[float, Field(ge=1, le=30)] = 15.0
+    """Total deadline of one attempt, where its subscription says nothing. Source: SW-42."""
+    connect_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 5.0
+    """Part of the deadline that resolving and connecting may take."""
+    dns_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 4.0
+    """Part of the deadline that a name look-up may take."""
+    dns_ttl_min_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+    """Addresses are kept at least this long, whatever their TTL; so is a look-up that failed."""
+    dns_ttl_max_s: Annotated[float, Field(ge=0, le=86_400)] = 300.0
+    """Addresses are looked up again after this long at the latest."""
+    dns_servers: Annotated[tuple[str, ...], Field(max_length=8)] = ()
+    """Name servers as ADDRESS or ADDRESS:PORT; empty: those of the system."""
+    keepalive_s: Annotated[float, Field(ge=0, le=300)] = 4.0
+    """Idle life of a connection; many servers close theirs after 5 s."""
+    ca_file: str | None = None
+    """PEM file with authorities that are trusted beside the system's."""
+    max_response_bytes: Annotated[int, Field(ge=1, le=1 * KIB * KIB)] = 16 * KIB
+    """Bytes of a response body that are read; the rest is left."""
+    obey_webhook_delivery: bool = False
+    """Obey the response header webhook-delivery: disable ends the endpoint, abort-message the delivery."""
+    quick_latency_s: Annotated[float, Field(ge=0, le=30)] = 1.0
+    """A target whose recent 90th percentile is under this is sent straight from the event."""
+    quick_wait_s: Annotated[float, Field(ge=0, le=10)] = 0.25
+    """How long an event may wait for a slot before its target becomes a delivery message."""
+    drain_grace_s: Annotated[float, Field(ge=0, le=600)] = 20.0
+    """Time that requests get to end after SIGTERM."""
+    max_targets_per_message: Annotated[int, Field(ge=1, le=1_000)] = 100
+    """Targets of one delivery message; events with more are split."""
+
+    @field_validator("dns_servers")
+    @classmethod
+    def _check_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            match = _NAME_SERVER.fullmatch(text)
+            try:
+                good = (
+                    match is not None and ipaddress.ip_address(match[1] or match[3] or match[4]) is not None
+                )
+            except ValueError:
+                good = False
+            if not good:
+                raise ValueError(
+                    f"{text!r} is no name server: write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53"
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _check_ttls(self) -> SendingSettings:
+        if self.dns_ttl_min_s > self.dns_ttl_max_s:
+            raise ValueError("dns_ttl_min_s must not be larger than dns_ttl_max_s")
+        return self
+
+
+class EgressSettings(Section):
+    """Where webhooks may go, and which way."""
+
+    allow: tuple[
+        Annotated[Allowed, BeforeValidator(_parse_allowed), PlainSerializer(str, return_type=str)], ...
+    ] = ()
+    """CIDR networks let through the address guard, at one port if written as NETWORK:PORT; http:// is
+    accepted for addresses in them."""
+    allow_http: bool = False
+    """Accept http:// for every host."""
+    deny: tuple[Annotated[Network, BeforeValidator(parse_network)], ...] = ()
+    """CIDR networks that are never reached, whatever allow says."""
+    proxy: SecretStr | None = None
+    """Proxy that every webhook goes through: http://USER:PASSWORD@HOST:PORT (CONNECT) or socks5://..."""
+    proxy_names: Literal["checked", "proxy"] = "checked"
+    """checked: names are resolved and judged here, and the proxy is told the address; proxy: it is told the
+    name, and has to judge the address itself."""
+
+    @field_validator("proxy")
+    @classmethod
+    def _check_proxy(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _PROXY.fullmatch(value.get_secret_value()):
+            raise ValueError("must be http://USER:PASSWORD@HOST:PORT or socks5://USER:PASSWORD@HOST:PORT")
+        return value

@@ -1,0 +1,267 @@
+"""How the real senders find names: a real name server that rebinds, lies, fails and is silent; /etc/hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from consumer.core.model import Kind
+from consumer.edges.http import SenderOptions, WebhookSender
+from tests.contracts.loopback import LOOPBACK, BuildSender, in_namespaces, to
+from tests.name_server import Answer, NameServer
+from tests.raw_server import Call, RawServer, eventually, ok, says
+
+pytestmark = pytest.mark.timeout(30)
+
+HOST = "hook.example"
+HERE = "127.0.0.1"
+CLOSE = b"Connection: close\r\n"
+
+MakeSender = Callable[..., WebhookSender]
+
+
+@pytest_asyncio.fixture
+async def dns() -> AsyncIterator[NameServer]:
+    """A name server that knows nothing yet."""
+    async with NameServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def make(build: BuildSender, dns: NameServer) -> AsyncIterator[MakeSender]:
+    """Makes senders that ask the name server, with these options beside."""
+    made: list[WebhookSender] = []
+
+    def make_one(**options: float) -> WebhookSender:
+        values: dict[str, float] = {"resolve_ttl_min_s": 0.0, "resolve_timeout_s": 2.0, **options}
+        sender = build(SenderOptions(egress=LOOPBACK, name_servers=(dns.address,), **values))  # type: ignore[arg-type]  # numbers only
+        made.append(sender)
+        return sender
+
+    yield make_one
+    for sender in made:
+        await sender.close()
+
+
+async def test_a_name_that_moves_to_a_forbidden_address(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 24: the first answer is good, the second is not (TTL 0): no connection to it."""
+    dns.on(HOST, Answer((HERE,)), Answer(("192.168.1.1",)))
+    sender = make()
+    async with RawServer(says(ok(headers=CLOSE))) as server:
+        outcomes = [await sender.send(to(server.url(host=HOST))) for _ in range(2)]
+
+        assert [outcome.kind for outcome in outcomes] == [Kind.OK, Kind.BLOCKED]
+        assert outcomes[1].detail == "address 192.168.1.1 is not public"
+        assert (server.connections, dns.asked[HOST]) == (1, 2)
+
+
+async def test_a_kept_connection_stays_where_it_was_judged(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 24: while it is open, what the name says now is of no matter."""
+    dns.on(HOST, Answer((HERE,)), Answer(("192.168.1.1",)))
+    sender = make()
+    async with RawServer(says(ok())) as server:
+        outcomes = [await sender.send(to(server.url(host=HOST))) for _ in range(3)]
+
+        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3
+        assert (server.connections, dns.asked[HOST]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "bad"),
+    [
+        ((HERE, "10.0.0.1"), "10.0.0.1"),
+        ((HERE, "fd00::1"), "fd00::1"),
+        (("::1", "169.254.169.254"), "169.254.169.254"),
+    ],
+)
+async def test_any_forbidden_address_forbids_the_name(
+    make: MakeSender, dns: NameServer, addresses: tuple[str, ...], bad: str
+) -> None:
+    """FAULTS 23: one bad A or AAAA record beside a good one is enough."""
+    dns.on(HOST, Answer(addresses))
+    async with RawServer(says(ok())) as server:
+        outcome = await make().send(to(server.url(host=HOST)))
+
+        assert (outcome.kind, outcome.detail) == (Kind.BLOCKED, f"address {bad} is not public")
+        assert server.connections == 0
+
+
+async def test_an_alias_leads_to_its_addresses(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 42: a CNAME is followed, and what it leads to is judged."""
+    dns.on("good.example", Answer(alias="target.example"))
+    dns.on("bad.example", Answer(alias="inside.example"))
+    dns.on("target.example", Answer((HERE,)))
+    dns.on("inside.example", Answer(("10.1.2.3",)))
+    sender = make()
+    async with RawServer(says(ok())) as server:
+        kinds = [(await sender.send(to(server.url(host=h)))).kind for h in ("good.example", "bad.example")]
+
+    assert kinds == [Kind.OK, Kind.BLOCKED]
+
+
+@pytest.mark.parametrize(
+    ("ttl_s", "bounds", "asked"),
+    [
+        (60, {}, 1),
+        (0, {"resolve_ttl_min_s": 60.0}, 1),
+        (86_400, {"resolve_ttl_max_s": 0.0}, 3),
+        (0, {}, 3),
+    ],
+    ids=["by-ttl", "at-least", "at-most", "not-at-all"],
+)
+async def test_addresses_are_kept_for_their_time(
+    make: MakeSender, dns: NameServer, ttl_s: int, bounds: dict[str, float], asked: int
+) -> None:
+    """Issue 4, item 5: for the record's TTL, within both bounds; each connection is judged all the same."""
+    name = f"ttl-{ttl_s}-{asked}.example"
+    dns.on(name, Answer((HERE,), ttl_s))
+    sender = make(**bounds)
+    async with RawServer(says(ok(headers=CLOSE))) as server:
+        for _ in range(3):
+            assert (await sender.send(to(server.url(host=name)))).kind is Kind.OK
+
+    # c-ares keeps answers for their TTL too; beyond our bound it gives them again without a question
+    assert dns.asked[name] == (1 if ttl_s == 86_400 else asked)
+
+
+async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 42: fifty requests to a new name look it up once; one that gives up disturbs nobody."""
+    dns.on(HOST, Answer((HERE,), 5))
+    sender = make()
+    async with RawServer(says(ok())) as server:
+        sends = [asyncio.create_task(sender.send(to(server.url(host=HOST)))) for _ in range(50)]
+        await asyncio.sleep(0)
+        sends[0].cancel()
+        outcomes = await asyncio.gather(*sends[1:])
+
+    assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+    assert dns.asked[HOST] == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(code="NXDOMAIN"), Answer(code="SERVFAIL"), Answer(code="REFUSED"), Answer()],
+    ids=["nxdomain", "servfail", "refused", "no-address"],
+)
+async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer, answer: Answer) -> None:
+    """FAULTS 42: whatever the name server says instead of an address; a failure is kept for a moment."""
+    dns.on(HOST, answer)
+    sender = make(resolve_ttl_min_s=30.0)
+
+    first = await sender.send(to(f"https://{HOST}/"))
+    asked = dns.asked[HOST]
+    second = await sender.send(to(f"https://{HOST}/"))
+
+    assert (first.kind, first.status, first.detail) == (Kind.DNS, None, second.detail)
+    assert dns.asked[HOST] == asked
+
+
+async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 42: two hundred look-ups hang; others go on, no thread is added, and all end in their time."""
+    dns.on("first.example", Answer((HERE,)))
+    sender = make(resolve_timeout_s=1.5)
+    async with RawServer(says(ok())) as server:
+        assert (await sender.send(to(server.url(host="first.example")))).kind is Kind.OK
+        threads = threading.active_count()
+        for number in range(200):
+            dns.on(f"silent{number}.example", Answer(silent=True))
+        hung = [
+            asyncio.create_task(sender.send(to(f"http://silent{number}.example/", timeout_s=10)))
+            for number in range(200)
+        ]
+        first = await sender.send(to(server.url()))
+        assert not any(task.done() for task in hung)
+        meanwhile = [await sender.send(to(server.url())) for _ in range(50)]
+
+        assert {outcome.kind for outcome in (first, *meanwhile)} == {Kind.OK}
+        assert threading.active_count() <= threads
+        outcomes = await asyncio.gather(*hung)
+    assert {outcome.kind for outcome in outcomes} == {Kind.DNS}
+    assert max(outcome.duration_s for outcome in outcomes) < 5
+
+
+async def test_a_name_with_two_hundred_addresses(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 42: they come over TCP, all are judged, and dead ones cost no more than the connect bound."""
+    dns.on(HOST, Answer(tuple(f"127.0.1.{number}" for number in range(1, 201))))
+    dns.on("bad.example", Answer((*(f"127.0.1.{number}" for number in range(1, 200)), "10.0.0.1")))
+    sender = make(connect_timeout_s=1.0)
+
+    dead = await sender.send(to(f"http://{HOST}:1/"))
+    bad = await sender.send(to("http://bad.example:1/"))
+
+    assert dead.kind in {Kind.REFUSED, Kind.TIMEOUT_CONNECT}
+    assert dead.duration_s < 2
+    assert bad.kind is Kind.BLOCKED
+
+
+async def test_closing_ends_look_ups(build: BuildSender, dns: NameServer) -> None:
+    """FAULTS 58: a close waits for no name server; the request ends as an outcome."""
+    dns.on(HOST, Answer(silent=True))
+    sender = build(SenderOptions(egress=LOOPBACK, name_servers=(dns.address,)))
+    send = asyncio.create_task(sender.send(to(f"https://{HOST}/", timeout_s=10)))
+    await eventually(lambda: dns.asked[HOST] > 0)
+
+    await asyncio.wait_for(sender.close(), 2)
+
+    assert (await asyncio.wait_for(send, 2)).kind in {Kind.DNS, Kind.CLIENT_ERROR}
+
+
+PROBE = """
+import asyncio
+from consumer.edges.http.resolver import Lookup
+
+async def main():
+    lookup = Lookup(1.0, 1.0, 60.0, ["127.0.0.1:1"])
+    print(*await lookup("only-in-hosts.example", 80))
+    await lookup.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("text", ["203.0.113.7 only-in-hosts.example", "2001:db8::7 x only-in-hosts.example"])
+def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
+    """Issue 4, item 5: a name of /etc/hosts is found there, without any name server."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost\n{text}\n")
+    script = f'mount --bind {hosts} /etc/hosts && exec "$0" -c "$1"'
+
+    done = subprocess.run(
+        [*in_namespaces("--mount"), "sh", "-c", script, sys.executable, PROBE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.stdout.strip(), done.stderr) == (text.split(maxsplit=1)[0], "")
+
+
+async def test_a_slow_answer_counts_against_the_deadline(make: MakeSender, dns: NameServer) -> None:
+    """Issue 4, item 2: the total deadline is around the look-up too."""
+    dns.on(HOST, Answer(silent=True))
+
+    outcome = await make(resolve_timeout_s=5.0).send(to(f"https://{HOST}/", timeout_s=0.3))
+
+    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.duration_s < 1
+
+
+async def test_nothing_is_asked_for_an_address(make: MakeSender, dns: NameServer) -> None:
+    """FAULTS 42: a literal needs no name server."""
+    gone = asyncio.Event()
+
+    async def talk(call: Call) -> None:
+        await call.request()
+        await call.say(ok())
+        gone.set()
+
+    async with RawServer(talk) as server:
+        assert (await make().send(to(server.url()))).kind is Kind.OK
+    assert not dns.asked

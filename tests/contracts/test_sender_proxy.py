@@ -1,0 +1,231 @@
+"""The real senders through an egress proxy (CONNECT, SOCKS5) that works, lies, fails or is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from consumer.core.model import Kind, Outcome
+from consumer.edges.http import Proxy, SenderOptions, WebhookSender
+from tests.certificates import Authority
+from tests.contracts.loopback import LOOPBACK, BuildSender, to
+from tests.proxy_server import ProxyServer
+from tests.raw_server import RawServer, eventually, ok, open_files, says
+
+pytestmark = pytest.mark.timeout(30)
+
+HOST = "hook.example"
+SCHEMES = pytest.mark.parametrize("scheme", ["http", "socks5"])
+
+
+async def here(host: str, port: int) -> Sequence[str]:
+    """Every name is here."""
+    return ["127.0.0.1"]
+
+
+def by_way_of(
+    build: BuildSender,
+    proxy: ProxyServer,
+    scheme: str,
+    *,
+    names: bool = False,
+    login: str = "",
+    ca: str | None = None,
+) -> WebhookSender:
+    """Return a sender behind *proxy*."""
+    user, _, password = login.partition(":")
+    way = Proxy(
+        scheme=scheme,
+        host="127.0.0.1",
+        port=proxy.port,
+        user=user or None,
+        password=password or None,
+        names=names,
+    )
+    return build(SenderOptions(egress=LOOPBACK, proxy=way, connect_timeout_s=1.0, ca_file=ca), here)
+
+
+@SCHEMES
+@pytest.mark.parametrize("names", [False, True])
+async def test_everything_goes_through_the_proxy(
+    build: BuildSender, authority: Authority, scheme: str, names: bool
+) -> None:
+    """Issue 4, item 6: http and https are tunnelled, connections kept; the proxy sees what it should."""
+    hosts = {HOST: "127.0.0.1"}
+    async with (
+        ProxyServer(hosts=hosts) as proxy,
+        RawServer(says(ok())) as plain,
+        RawServer(says(ok()), tls=authority.server(HOST)) as secure,
+    ):
+        sender = by_way_of(build, proxy, scheme, names=names, ca=authority.file)
+        urls = [plain.url(host=HOST), secure.url(host=HOST)] * 3
+        outcomes = [await sender.send(to(url)) for url in urls]
+        await sender.close()
+
+        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 6
+        target = HOST if names else "127.0.0.1"
+        assert proxy.asked == [(target, plain.port), (target, secure.port)]
+        assert (plain.connections, secure.connections, proxy.tunnels) == (1, 1, 2)
+        assert f"Host: {HOST}:".encode() in plain.requests[0]
+
+
+@SCHEMES
+@pytest.mark.parametrize("login", ["user:p:ss w", "", "user:wrong"])
+async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> None:
+    """Issue 4, item 6: the login reaches the proxy; with a wrong one it is the proxy that fails."""
+    async with ProxyServer(login=("user", "p:ss w")) as proxy, RawServer(says(ok())) as server:
+        sender = by_way_of(build, proxy, scheme, login=login)
+        outcome = await sender.send(to(server.url()))
+        await sender.close()
+
+        assert outcome.kind is (Kind.OK if login == "user:p:ss w" else Kind.PROXY)
+        assert "p:ss" not in outcome.detail
+        assert server.connections == (1 if outcome.kind is Kind.OK else 0)
+
+
+@pytest.mark.parametrize(
+    ("says_what", "kind"),
+    [
+        (b"HTTP/1.1 403 Forbidden by rule\r\n\r\n", Kind.BLOCKED),
+        (b"HTTP/1.1 500 Oops\r\n\r\n", Kind.PROXY),
+        (b"HTTP/1.1 502 Bad Gateway\r\n\r\n", Kind.REFUSED),
+        (b"HTTP/1.1 503 Unavailable\r\n\r\n", Kind.REFUSED),
+        (b"HTTP/1.1 504 Timeout\r\n\r\n", Kind.TIMEOUT_CONNECT),
+        (b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1/\r\n\r\n", Kind.PROXY),
+        (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", Kind.PROXY),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, Kind.PROXY),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", Kind.PROXY),
+        (b"\x1b]0;owned\x07\r\n\r\n", Kind.PROXY),
+        (b"HTTP/1.1 abc\r\n\r\n", Kind.PROXY),
+        (b"", Kind.PROXY),
+    ],
+)
+async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: Kind) -> None:
+    """Issue 4, item 6: its own failures are ``proxy``; what it says of the endpoint is the endpoint's."""
+    async with ProxyServer(says=says_what) as proxy:
+        files = open_files()
+        sender = by_way_of(build, proxy, "http")
+        outcome = await sender.send(to("https://hook.example/"))
+        await sender.close()
+        await eventually(lambda: open_files() <= files)
+
+        assert (outcome.kind, outcome.status, len(proxy.asked)) == (kind, None, 1)
+        assert outcome.detail.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (1, Kind.PROXY),
+        (2, Kind.BLOCKED),
+        (3, Kind.REFUSED),
+        (4, Kind.REFUSED),
+        (5, Kind.REFUSED),
+        (6, Kind.TIMEOUT_CONNECT),
+        (7, Kind.PROXY),
+        (8, Kind.PROXY),
+        (99, Kind.PROXY),
+    ],
+)
+async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: Kind) -> None:
+    """Issue 4, item 6: the same by RFC 1928's codes."""
+    async with ProxyServer(reply=reply) as proxy:
+        sender = by_way_of(build, proxy, "socks5")
+        outcome = await sender.send(to("https://hook.example/"))
+        await sender.close()
+
+        assert (outcome.kind, outcome.status) == (kind, None)
+
+
+@SCHEMES
+async def test_a_proxy_that_is_not_there(build: BuildSender, scheme: str) -> None:
+    """Issue 4, item 6: refused, or its name unknown: ``proxy``, which spends no attempt."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+    async def unknown(host: str, port: int) -> Sequence[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    kinds: list[Outcome] = []
+    for host in ("127.0.0.1", "proxy.example"):
+        options = SenderOptions(egress=LOOPBACK, proxy=Proxy(scheme=scheme, host=host, port=port))
+        sender = build(options, unknown)
+        kinds.append(await sender.send(to("https://127.0.0.1/")))
+        await sender.close()
+
+    assert [outcome.kind for outcome in kinds] == [Kind.PROXY] * 2
+
+
+@SCHEMES
+async def test_a_proxy_that_is_silent_ends_at_the_connect_bound(build: BuildSender, scheme: str) -> None:
+    """FAULTS 43: it may be the endpoint that does not answer the proxy, so the endpoint's time is up."""
+    async with RawServer(lambda call: call.gone()) as proxy:
+        files = open_files()
+        way = Proxy(scheme=scheme, host="127.0.0.1", port=proxy.port)
+        sender = build(SenderOptions(egress=LOOPBACK, proxy=way, connect_timeout_s=0.3))
+        outcome = await sender.send(to("https://127.0.0.1/"))
+        await eventually(lambda: proxy.open == 0 and open_files() <= files)
+        await sender.close()
+
+    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.duration_s < 2
+
+
+@SCHEMES
+@pytest.mark.parametrize("names", [False, True])
+async def test_forbidden_addresses_are_not_asked_of_the_proxy(
+    build: BuildSender, scheme: str, names: bool
+) -> None:
+    """FAULTS 20-24: a literal never; nor a name that is bad here, unless the proxy judges names."""
+
+    async def inside(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.1", "10.0.0.1"]
+
+    async with ProxyServer() as proxy:
+        way = Proxy(scheme=scheme, host="127.0.0.1", port=proxy.port, names=names)
+        sender = build(SenderOptions(egress=LOOPBACK, proxy=way), inside)
+        literal = await sender.send(to("https://169.254.169.254/latest"))
+        name = await sender.send(to("https://rebind.invalid/"))
+        await sender.close()
+
+        assert literal.kind is Kind.BLOCKED
+        assert name.kind is (Kind.REFUSED if names else Kind.BLOCKED)
+        assert proxy.asked == ([("rebind.invalid", 443)] if names else [])
+
+
+async def test_the_next_address_is_tried(build: BuildSender) -> None:
+    """Issue 4, item 6: a name with a dead address is reached by its other one."""
+
+    async def two(host: str, port: int) -> Sequence[str]:
+        return ["127.0.0.9", "127.0.0.1"]
+
+    async with ProxyServer() as proxy, RawServer(says(ok())) as server:
+        way = Proxy(scheme="http", host="127.0.0.1", port=proxy.port)
+        sender = build(SenderOptions(egress=LOOPBACK, proxy=way), two)
+        outcome = await sender.send(to(server.url(host=HOST)))
+        await sender.close()
+
+        assert outcome.kind is Kind.OK
+        assert [host for host, _ in proxy.asked] == ["127.0.0.9", "127.0.0.1"]
+
+
+async def test_cancelling_while_the_proxy_thinks_leaves_nothing(build: BuildSender) -> None:
+    """FAULTS 58: the connection to the proxy is closed with the attempt."""
+    async with RawServer(lambda call: call.gone()) as proxy:
+        files = open_files()
+        sender = build(
+            SenderOptions(egress=LOOPBACK, proxy=Proxy(scheme="http", host="127.0.0.1", port=proxy.port))
+        )
+        send = asyncio.create_task(sender.send(to("https://127.0.0.1/")))
+        await eventually(lambda: proxy.open == 1)
+        send.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await send
+        await eventually(lambda: proxy.open == 0 and open_files() <= files)
+        await sender.close()
+
+        assert proxy.connections == 1

@@ -1,0 +1,230 @@
+"""Requests with OAuth2 tokens: fetched once, kept, renewed after a 401, and never at the secret's expense."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from urllib.parse import parse_qs
+
+import pytest
+import pytest_asyncio
+
+from consumer.core.access import Access, OAuth2Client
+from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.edges.http import WebhookSender
+from tests.contracts.loopback import OPTIONS as BOUNDS
+from tests.contracts.loopback import BuildSender
+from tests.raw_server import Call, RawServer, ok
+
+pytestmark = pytest.mark.timeout(30)
+
+SECRET = "s3cr:t/+"
+
+
+class Issuer:
+    """A token endpoint, and an endpoint that wants its tokens."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.stack = stack
+        self.fetches: list[bytes] = []
+        self.good: set[str] = set()  #: tokens that the endpoint takes
+        self.life_s: object = 3_600
+        self.answer: bytes | None = None  #: said instead of a token
+        self.gate: asyncio.Event | None = None
+        self.tokens: RawServer
+        self.endpoint: RawServer
+
+    async def start(self) -> Issuer:
+        """Listen."""
+        self.tokens = await self.stack.enter_async_context(RawServer(self._issue))
+        self.endpoint = await self.stack.enter_async_context(RawServer(self._take))
+        return self
+
+    def client(self, **changed: object) -> OAuth2Client:
+        """Return the client that the issuer knows."""
+        known = OAuth2Client(
+            token_url=self.tokens.url("/token?x=1"), client_id="client one", client_secret=SECRET
+        )
+        return replace(known, **changed)  # type: ignore[arg-type]  # by name, in a test
+
+    async def send(self, sender: WebhookSender, *, timeout_s: float = 5.0, **changed: object) -> Outcome:
+        """Send one webhook with a token."""
+        return await sender.send(
+            SignedRequest(
+                url=self.endpoint.url(),
+                headers=[("webhook-id", "msg_1")],
+                body=b"{}",
+                timeout_s=timeout_s,
+                access=Access(oauth2=self.client(**changed)),
+            )
+        )
+
+    async def _issue(self, call: Call) -> None:
+        while True:
+            self.fetches.append(await call.request())
+            if self.gate is not None:
+                await self.gate.wait()
+            token = f"token-{len(self.fetches)}"
+            self.good.add(token)
+            fields = {"access_token": token, "token_type": "Bearer", "expires_in": self.life_s}
+            await call.say(self.answer if self.answer is not None else ok(body=json.dumps(fields).encode()))
+
+    async def _take(self, call: Call) -> None:
+        while True:
+            request = await call.request()
+            token = request.partition(b"authorization: Bearer ")[2].partition(b"\r\n")[0].decode()
+            await call.say(ok(status=b"200 OK" if token in self.good else b"401 Unauthorized"))
+
+
+@pytest_asyncio.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    """An issuer that listens."""
+    async with AsyncExitStack() as stack:
+        yield await Issuer(stack).start()
+
+
+async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: Issuer) -> None:
+    """Issue 4, item 7: ten requests, five of them at once, share one fetch, a proper token request."""
+    first = await asyncio.gather(*(issuer.send(sender) for _ in range(5)))
+    later = [await issuer.send(sender) for _ in range(5)]
+
+    assert [outcome.kind for outcome in (*first, *later)] == [Kind.OK] * 10
+    [fetch] = issuer.fetches
+    head, _, body = fetch.decode().partition("\r\n\r\n")
+    basic = base64.b64encode(b"client+one:s3cr%3At%2F%2B").decode()
+    assert head.startswith("POST /token?x=1 HTTP/1.1\r\n")
+    assert f"\r\nAuthorization: Basic {basic}" in head
+    assert "user-agent: leveret/" in head
+    assert parse_qs(body) == {"grant_type": ["client_credentials"]}
+    assert all(
+        b"webhook-id: msg_1\r\nauthorization: Bearer token-1\r\n" in r for r in issuer.endpoint.requests
+    )
+
+
+async def test_scope_audience_and_a_secret_in_the_form(sender: WebhookSender, issuer: Issuer) -> None:
+    """Issue 4, item 7: what some token endpoints ask for; each such client has a token of its own."""
+    await issuer.send(sender)
+    outcome = await issuer.send(sender, scope="a b", audience="https://x", secret_in_body=True)
+
+    head, _, body = issuer.fetches[1].decode().partition("\r\n\r\n")
+    assert outcome.kind is Kind.OK
+    assert "authorization" not in head.lower()
+    assert parse_qs(body) == {
+        "grant_type": ["client_credentials"],
+        "scope": ["a b"],
+        "audience": ["https://x"],
+        "client_id": ["client one"],
+        "client_secret": [SECRET],
+    }
+
+
+async def test_a_token_that_was_revoked_is_renewed_once(sender: WebhookSender, issuer: Issuer) -> None:
+    """Issue 4, item 7: a 401 on a kept token fetches a new one and sends again, within the same attempt."""
+    await issuer.send(sender)
+    issuer.good.clear()
+
+    renewed = await issuer.send(sender)
+
+    assert (renewed.kind, len(issuer.fetches), len(issuer.endpoint.requests)) == (Kind.OK, 2, 3)
+
+
+async def test_an_endpoint_that_always_says_401_is_asked_twice_at_most(
+    sender: WebhookSender, issuer: Issuer
+) -> None:
+    """Issue 4, item 7: a fresh token that is refused is the endpoint's answer."""
+    await issuer.send(sender)
+    issuer.answer = ok(body=b'{"access_token":"unwanted","token_type":"bearer"}')
+    issuer.good.clear()
+
+    kept, fresh = await issuer.send(sender), await issuer.send(sender)
+
+    assert [(o.kind, o.status) for o in (kept, fresh)] == [(Kind.HTTP_4XX, 401)] * 2
+    assert len(issuer.endpoint.requests) == 1 + 2 + 1
+
+
+@pytest.mark.parametrize("life", [0, -5, "soon", None, 1e300, 0.05])
+async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, life: object) -> None:
+    """Issue 4, item 7: it is fetched anew when its time is nearly over; nonsense is not believed."""
+    issuer.life_s = life
+    await issuer.send(sender)
+    if life == 0.05:
+        await asyncio.sleep(0.06)  # its life, on the real clock
+
+    assert (await issuer.send(sender)).kind is Kind.OK
+    assert len(issuer.fetches) == (2 if life == 0.05 else 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "detail"),
+    [
+        (ok(status=b"401 No", body=b'{"error":"invalid_client"}'), Kind.CLIENT_ERROR, "401 invalid_client"),
+        (ok(status=b"500 Oops", body=b"<html>\x1b[31m"), Kind.CLIENT_ERROR, "answered 500"),
+        (
+            ok(status=b"302 Found", headers=b"Location: http://127.0.0.1/\r\n"),
+            Kind.CLIENT_ERROR,
+            "answered 302",
+        ),
+        (ok(body=b"{}"), Kind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b"[]"), Kind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":"a\\r\\nX: b"}'), Kind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":7}'), Kind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":"a","token_type":"mac"}'), Kind.CLIENT_ERROR, "no Bearer token"),
+        (ok(body=b"x" * 100_000), Kind.TOO_LARGE, "too large"),
+        (b"SSH-2.0-OpenSSH\r\n", Kind.PROTOCOL, "HTTP/1."),
+    ],
+)
+async def test_a_token_endpoint_that_gives_none(
+    sender: WebhookSender, issuer: Issuer, answer: bytes, kind: Kind, detail: str
+) -> None:
+    """Issue 4, item 7: nothing is sent, the outcome says why, and the endpoint is not asked again at once."""
+    issuer.answer = answer
+
+    outcomes = [await issuer.send(sender) for _ in range(3)]
+
+    assert {outcome.kind for outcome in outcomes} == {kind}
+    assert detail in outcomes[0].detail
+    assert outcomes[0].detail.isprintable()
+    assert not any(SECRET in outcome.detail for outcome in outcomes)
+    assert (len(issuer.fetches), issuer.endpoint.requests) == (1, [])
+
+
+async def test_a_token_endpoint_that_is_silent_costs_the_deadline(
+    sender: WebhookSender, issuer: Issuer
+) -> None:
+    """Issue 4, item 2: the fetch is within the total deadline, and goes on for those with more time."""
+    issuer.gate = asyncio.Event()
+
+    late = await issuer.send(sender, timeout_s=0.3)
+    patient = asyncio.create_task(issuer.send(sender))
+    issuer.gate.set()
+
+    assert (late.kind, (await patient).kind) == (Kind.TIMEOUT_CONNECT, Kind.OK)
+    assert 0.2 < late.duration_s < 1
+    assert len(issuer.fetches) == 1
+
+
+async def test_the_guard_holds_for_token_endpoints(build: BuildSender, issuer: Issuer) -> None:
+    """FAULTS 20: a subscription cannot make us ask an inside address for a token."""
+    sender = build(BOUNDS)
+    inside = [await issuer.send(sender, token_url=url) for url in ("https://169.254.169.254/t", "ftp://x/")]
+    await sender.close()
+
+    assert [outcome.kind for outcome in inside] == [Kind.BLOCKED] * 2
+    assert issuer.endpoint.requests == []
+
+
+async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
+    """FAULTS 58: what waits for a token ends as an outcome."""
+    issuer.gate = asyncio.Event()
+    sender = build(BOUNDS)
+    send = asyncio.create_task(issuer.send(sender))
+    while not issuer.fetches:  # noqa: ASYNC110 - another connection's talk notes it
+        await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(sender.close(), 2)
+
+    assert (await asyncio.wait_for(send, 2)).kind is Kind.CLIENT_ERROR

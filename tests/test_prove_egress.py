@@ -1,0 +1,52 @@
+"""The proofs of sending: their promises, and their arithmetic."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+import pytest
+
+from bench.egress import corpus, escapes, leaks, rows
+from bench.prove_egress import PROOFS
+
+ISSUE_TABLE = {
+    "sender_ratio_c20": ("≥ 0.85", 20_000),
+    "sender_ratio_c200": ("≥ 0.85", 20_000),
+    "leak_open_files": ("≤ 2", 100_000),
+    "leak_tasks": ("≤ 2", 100_000),
+    "leak_bytes_per_request": ("≤ 49.999", 80_000),
+    "fault_rows_untested": ("0", 28),
+    "guard_escapes": ("0", 2_000),
+    "deadline_overrun_s": ("≤ 0.5", 400),
+}
+
+
+def test_the_proofs_of_sending_have_the_promised_names_goals_and_counts() -> None:
+    """Issue 4: every figure of its table is measured, against its goal and over no fewer cases."""
+    assert {g.name: (g.text, g.n) for proof in PROOFS for g in proof.goals} == ISSUE_TABLE
+
+
+def test_the_corpus_is_wide() -> None:
+    """Issue 4: every refused range is asked for, in every spelling, well over 2,000 cases."""
+    every = list(corpus.cases())
+    networks: list[IPv4Network | IPv6Network] = [
+        *map(IPv4Network, corpus.REFUSED_V4),
+        *map(IPv6Network, corpus.REFUSED_V6),
+    ]
+
+    assert len(every) * len(corpus.schemes()) > escapes.CASES
+    for network in networks:
+        assert any(ip_address(case.address) in network for case in every), network
+    assert {"url", "name", "rebind", "redirect", "token", "proxy", "proxy-rebind"} <= {c.way for c in every}
+
+
+def test_the_slope_is_the_least_squares_one() -> None:
+    """A line gives its own slope, noise around a level none to speak of."""
+    assert leaks.slope([(x, 3 + 2.5 * x) for x in range(10)]) == pytest.approx(2.5)
+    assert leaks.slope([(0, 1), (1, 0), (2, 0), (3, 1)]) == pytest.approx(0.0)
+
+
+def test_rows_are_read_as_they_are_written() -> None:
+    """``FAULTS 20, 22-24 and 27`` names five rows; other ids none."""
+    assert list(rows.named("FAULTS 20, 22-24 and 27: x. S1-7, FAULTS 54.")) == [20, 22, 23, 24, 27, 54]
+    assert len(rows.rows()) == rows.ROWS
