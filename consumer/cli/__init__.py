@@ -17,6 +17,7 @@ from consumer.cli import (
     config,
     listen,
     parked,
+    pause,
     policy,
     publish,
     run,
@@ -25,6 +26,7 @@ from consumer.cli import (
     subscriptions,
     topology,
     verify,
+    waiting,
 )
 from consumer.core.plain import printable
 
@@ -35,11 +37,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-COMMANDS = (run, publish, listen, status, verify)
+COMMANDS = (run, publish, listen, status, pause, verify)
 GROUPS = {
     "subscriptions": subscriptions.app,
     "policy": policy.app,
     "parked": parked.app,
+    "waiting": waiting.app,
     "config": config.app,
     "store": store.app,
     "topology": topology.app,

@@ -30,6 +30,7 @@ FIRST_LATENCY_S = 0.1  #: assumed before the first answer
 LINE_FACTOR = 4  #: a slot that was expected within ``quick_wait_s`` is waited for this many times longer
 SHORTEST_LINE_S = 0.1
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
+PAUSED_LOOK_S = 60.0  #: what is paused by hand looks again after this, or later where much waits
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
@@ -51,7 +52,7 @@ class Hold(NamedTuple):
     """Not now; no attempt is spent."""
 
     defer: Defer
-    reason: str  #: breaker | paced | slow | saturated | locked
+    reason: str  #: breaker | paced | paused | slow | saturated | locked
 
 
 Admission: TypeAlias = Send | Wait | Hold
@@ -107,6 +108,8 @@ class Endpoint:
         policy = self.subscription.breaker
         if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
             return Hold(Defer(now), "locked")
+        if self.subscription.paused:
+            return self._held_by_hand(now)
         if not isinstance(self.breaker, Closed):
             full = self.in_flight >= self.subscription.concurrency
             if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
@@ -142,6 +145,8 @@ class Endpoint:
         """
         if self.subscription.locked is not None:
             return Hold(Defer(now), "locked")
+        if self.subscription.paused:
+            return self._held_by_hand(now)
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
         if now < self.pace.held_until:
@@ -217,8 +222,13 @@ class Endpoint:
         answer = Answer(ok=alive, epoch=epoch)
         self.breaker, change = breaker.settle(self.breaker, answer, now, self.subscription.breaker, sample)
         if change is Change.CLOSED:
-            self.pace = clock.slow_start(self.pace, now)
+            self.start_slowly(now)
         return change
+
+    def start_slowly(self, now: float) -> None:
+        """Begin anew after an outage; all workers together take the slow start's pace."""
+        pace = clock.slow_start(self.pace, now)
+        self.pace = replace(pace, slow_s=pace.slow_s * self._bounds.share.workers)
 
     def _learn_latency(self, duration_s: float) -> None:
         self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
@@ -256,6 +266,10 @@ class Endpoint:
         self.backlog, at = clock.spread(self.backlog, now, earliest, interval_s)
         return Hold(Defer(at), reason)
 
+    def _held_by_hand(self, now: float) -> Hold:
+        """Nobody knows until when: look again, at a rate that costs the broker next to nothing."""
+        return self._spread(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
+
     def _held_by_breaker(self, now: float) -> Hold:
         until = self.breaker.until if isinstance(self.breaker, Open) else now + PROBE_PAUSE_S
         interval_s = max(self._interval_s(now), HELD_INTERVAL_S)
@@ -277,6 +291,17 @@ class Endpoints:
         self._sample = sample
         self._record = Unrecorded() if record is None else record
         self._known: dict[str, Endpoint] = {}
+        self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
+        self.begin: Callable[[Subscription], State | None] = lambda _subscription: None  #: what is known
+
+    def all(self) -> Collection[Endpoint]:
+        """Return every endpoint that this worker has met."""
+        return self._known.values()
+
+    def met(self, subscription: Subscription) -> Endpoint | None:
+        """Return the running state if there is one of this URL."""
+        known = self._known.get(subscription.id)
+        return known if known is not None and known.subscription.url == subscription.url else None
 
     def of(self, subscription: Subscription) -> Endpoint:
         """Return the running state; a changed URL starts a new one."""
@@ -289,8 +314,12 @@ class Endpoints:
                 return known
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
+        begun = self.begin(subscription)
+        if begun is not None:
+            started.breaker = begun
         self._observe.series.breakers.labels(started.state).inc()
-        self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
+        if begun is None:
+            self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
 
     def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
@@ -308,10 +337,24 @@ class Endpoints:
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
-        before = endpoint.breaker
+        before, held_until = endpoint.breaker, endpoint.pace.held_until
         endpoint.learn(outcome, epoch, now, self._sample())
         if endpoint.breaker is not before:
             self._report(endpoint, STATE_LABELS[type(before)])
+        if endpoint.pace.held_until > held_until and self.met(endpoint.subscription) is endpoint:
+            self.on_change(endpoint)
+
+    def adopt(self, endpoint: Endpoint, state: State, now: float) -> None:
+        """Take over what another worker knows of a breaker; it has written that down already."""
+        before, endpoint.breaker = endpoint.breaker, state
+        if isinstance(state, Closed) and not isinstance(before, Closed):
+            endpoint.start_slowly(now)
+        if endpoint.state != STATE_LABELS[type(before)]:
+            self._observe.breaker_changed(endpoint.subscription, STATE_LABELS[type(before)], endpoint.state)
+
+    def hold(self, endpoint: Endpoint, until: float) -> None:
+        """Take over a pause: nothing is sent before *until* (Unix seconds)."""
+        endpoint.pace = clock.pause_until(endpoint.pace, until)
 
     def shown(self) -> dict[str, str]:
         """Breaker states by endpoint id, for operators."""
@@ -321,4 +364,6 @@ class Endpoints:
         known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
         if known and endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+            self._observe.breaker_decided(endpoint.subscription, endpoint.state, f"was {before}")
+            self.on_change(endpoint)
             self._record.endpoint(endpoint.subscription, endpoint.state, epoch=endpoint.breaker.epoch)

@@ -14,7 +14,30 @@ from consumer.ports import Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
+FIRST_WEIGHT_BYTES = 2_048.0  #: assumed of a delivery message before the first one
+HEADERS_BYTES = 700  #: headers and properties of one with a few attempts
+MEAN_OVER = 50  #: messages that the moving average looks at
 UNCONFIRMED = 64  #: publishes under way at once; more would only wait in the connection's buffer
+
+
+@dataclass(slots=True)
+class Weight:
+    """How large a delivery message is, in the mean of those that were published lately."""
+
+    mean_bytes: float = FIRST_WEIGHT_BYTES
+    _count: int = 0
+
+    def add(self, body_bytes: int) -> None:
+        """Take one that was published."""
+        self._count += 1
+        self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
+
+
+@dataclass(slots=True)
+class Share:
+    """This worker's part of what all workers do together; kept by :mod:`consumer.flow.agreement`."""
+
+    workers: int = 1  #: that live now, this one included: what is a rate for all is divided by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +52,7 @@ class Bounds:
     suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
+    share: Share = field(default_factory=Share)
 
 
 class Unrecorded:
@@ -63,5 +87,6 @@ class World:
     decode: DecodeRules
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there
