@@ -11,6 +11,8 @@ only tells endpoints apart: ``/ok/a`` and ``/ok/b`` are two. All counts are per 
     /redirect?to=URL&status=302            that status with ``Location: URL``
     /slow?s=1                              200 after s seconds
     /flaky?share=0.3&status=503            status when :func:`flaky_fails` says so, else 200
+    /plan?say=200,503,200&at=T1,T2         by the time, Unix seconds: 503 from T1 to T2, 200 before and after;
+                                           with retry_after=S its 429s carry that header
     /gone?after=100                        200 for the first *after* requests, then 410
     /retry-after?s=7&status=503&times=1    status with ``Retry-After: s``, *times* times per id, then 200
     /hold?n=500&status=503&retry_after=7   keeps the first n requests, answers them all at once, then 200
@@ -255,6 +257,8 @@ class Receiver:
             case "retry-after" if request.attempt <= target.number("times", 1):
                 header = f"retry-after: {target.query.get('s', '1')}\r\n".encode()
                 self.answer(request, peer, int(target.number("status", 503)), header)
+            case "plan":
+                self._follow_plan(target, request, peer)
             case "hold" if seen.requests <= target.number("n", 1):
                 self._hold(seen, request, peer)
             case "hang":
@@ -263,6 +267,15 @@ class Receiver:
                 self.answer(request, peer, 200)
             case _:
                 self.answer(request, peer, 404)
+
+    def _follow_plan(self, target: Target, request: Received, peer: Peer) -> None:
+        moments = [float(at) for at in target.query.get("at", "").split(",") if at]
+        phase = sum(at <= request.start for at in moments)
+        status = int(target.query["say"].split(",")[phase])
+        wait = target.query.get("retry_after")
+        self.answer(
+            request, peer, status, f"retry-after: {wait}\r\n".encode() if wait and status == 429 else b""
+        )
 
     def _hold(self, seen: _Seen, request: Received, peer: Peer) -> None:
         target = seen.target

@@ -1,7 +1,7 @@
 """Tell other workers what changed here, take over what they know better, and count who lives.
 
 Data flow: Endpoints -> :meth:`Agreement.changed` -> leveret.control -> :meth:`Agreement.hear` of the others
--> Endpoints; the number of live workers -> :class:`consumer.flow.world.Share`, by which rates are divided.
+-> Endpoints; the number of live workers -> Endpoints, which divides rates by it.
 
 Without the right to bind a queue to the control exchange a worker speaks and hears nothing: it is alone.
 """
@@ -45,7 +45,6 @@ class Agreement:
         self._endpoints = endpoints
         self._worker = worker
         self._workers = Workers()
-        self._share = world.bounds.share
         self._heard: dict[str, News] = {}  #: of endpoints that this worker has not met
         self._stored: dict[str, EndpointState] = {}  #: the same, from the store at the start
         self._changed: dict[str, float] = {}  #: subscription id -> when it changed, monotonic seconds
@@ -186,8 +185,9 @@ class Agreement:
         ]
 
     def _count(self, now: float) -> None:
-        self._share.workers = self._workers.count(now)
-        self._world.observe.series.workers.set(self._share.workers)
+        workers = self._workers.count(now)
+        self._endpoints.share(workers)
+        self._world.observe.series.workers.set(workers)
 
 
 def _held(endpoint: Endpoint) -> bool:

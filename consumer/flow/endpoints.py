@@ -61,8 +61,9 @@ Admission: TypeAlias = Send | Wait | Hold
 class Endpoint:
     """The running state of one endpoint."""
 
-    def __init__(self, subscription: Subscription, bounds: Bounds) -> None:
+    def __init__(self, subscription: Subscription, bounds: Bounds, workers: int = 1) -> None:
         self._bounds = bounds
+        self._workers = workers
         self.breaker: State = Closed()
         self.pace = EndpointClock()  #: pauses, Retry-After, slow start: nothing is sent before it
         self.backlog = EndpointClock()  #: spreads what is put off over the endpoint's own speed
@@ -228,7 +229,11 @@ class Endpoint:
     def start_slowly(self, now: float) -> None:
         """Begin anew after an outage; all workers together take the slow start's pace."""
         pace = clock.slow_start(self.pace, now)
-        self.pace = replace(pace, slow_s=pace.slow_s * self._bounds.share.workers)
+        self.pace = replace(pace, slow_s=pace.slow_s * self._workers)
+
+    def share(self, workers: int) -> None:
+        """Take this worker's part of what all send together; *workers* live now, at least 1."""
+        self._workers = workers
 
     def _learn_latency(self, duration_s: float) -> None:
         self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
@@ -291,6 +296,7 @@ class Endpoints:
         self._sample = sample
         self._record = Unrecorded() if record is None else record
         self._known: dict[str, Endpoint] = {}
+        self._workers = 1
         self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
         self.begin: Callable[[Subscription], State | None] = lambda _subscription: None  #: what is known
 
@@ -313,7 +319,7 @@ class Endpoints:
                 known.rebind(subscription)
                 return known
             self._observe.series.breakers.labels(known.state).dec()
-        started = self._known[subscription.id] = Endpoint(subscription, self._bounds)
+        started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
         begun = self.begin(subscription)
         if begun is not None:
             started.breaker = begun
@@ -351,6 +357,13 @@ class Endpoints:
             endpoint.start_slowly(now)
         if endpoint.state != STATE_LABELS[type(before)]:
             self._observe.breaker_changed(endpoint.subscription, STATE_LABELS[type(before)], endpoint.state)
+
+    def share(self, workers: int) -> None:
+        """Divide what is a rate for all by the number of workers that live now, at least 1."""
+        if workers != self._workers:
+            self._workers = workers
+            for endpoint in self._known.values():
+                endpoint.share(workers)
 
     def hold(self, endpoint: Endpoint, until: float) -> None:
         """Take over a pause: nothing is sent before *until* (Unix seconds)."""

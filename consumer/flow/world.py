@@ -33,13 +33,6 @@ class Weight:
         self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
 
 
-@dataclass(slots=True)
-class Share:
-    """This worker's part of what all workers do together; kept by :mod:`consumer.flow.agreement`."""
-
-    workers: int = 1  #: that live now, this one included: what is a rate for all is divided by it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Limits of one worker; each comes from a setting."""
@@ -52,7 +45,6 @@ class Bounds:
     suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
-    share: Share = field(default_factory=Share)
 
 
 class Unrecorded:

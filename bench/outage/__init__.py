@@ -1,0 +1,1 @@
+"""The proofs of policies, clocks and breakers: what a sick endpoint costs, and whom."""
