@@ -49,7 +49,7 @@ class Confirms:
         return 0.0 if began is None else self._loop.time() - began
 
     async def publish(self, publication: Publication, message_id: str) -> float:
-        """Publish persistent, mandatory unless it says otherwise; return the seconds until the broker had confirmed it.
+        """Publish persistent, mandatory unless it says otherwise; return the seconds until the confirm.
 
         Raises:
             PublishError: it was returned, no queue is bound for its routing key.
@@ -107,6 +107,6 @@ def _frames(channel: Channel, publication: Publication, message_id: str) -> list
 
 
 @lru_cache(METHODS_KEPT)
-def _method(exchange: str, routing_key: str, channel_number: int, mandatory: bool) -> bytes:  # noqa: FBT001 - a field of the publication
+def _method(exchange: str, routing_key: str, channel_number: int, mandatory: bool) -> bytes:
     method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
     return frame.marshal(method, channel_number)
