@@ -281,9 +281,9 @@ class Daemon:
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
-    def _bound(self, full: bool) -> None:
+    def _bound(self) -> None:
         fresh = (Source.LANE, Source.INBOX, Source.SPILL)
-        self._spawn(self._edge.leave(fresh) if full else self._edge.take_up())
+        self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
 
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"

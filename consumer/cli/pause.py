@@ -47,7 +47,7 @@ def pause(
     tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
 ) -> None:
     """Send nothing until resume; what comes waits on the ladder. Without a scope: list what is paused."""
-    chosen = _scope(tenant, subscription, everything)
+    chosen = _scope(tenant, subscription, everything=everything)
     with errors_in_one_line():
         rows, changed = asyncio.run(_change(chosen, lift=False))
     print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
@@ -62,7 +62,7 @@ def resume(
 
     What was put off looks again within a minute or so; `leveret waiting kick` brings it back at once.
     """
-    chosen = _scope(tenant, subscription, everything)
+    chosen = _scope(tenant, subscription, everything=everything)
     if chosen is None:
         raise typer.BadParameter("say what: --all, --tenant or --subscription")
     with errors_in_one_line():
@@ -72,7 +72,7 @@ def resume(
         fail("this scope was not paused by itself; `leveret pause` lists what is, each is lifted alone")
 
 
-def _scope(tenant: str | None, subscription: str | None, everything: bool) -> tuple[Scope, str] | None:
+def _scope(tenant: str | None, subscription: str | None, *, everything: bool) -> tuple[Scope, str] | None:
     """Return what is meant; None is nothing.
 
     Raises:

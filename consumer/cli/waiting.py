@@ -75,7 +75,7 @@ def kick_(
     as_json: AsJson = False,
 ) -> None:
     """Send what waits at once. An open breaker, a pause and a Retry-After still hold it."""
-    wanted = _chosen(tenant, subscription, event, everything)
+    wanted = _chosen(tenant, subscription, event, everything=everything)
     rows, broken = _run(kick, wanted, sys.maxsize)
     print_rows(BRIEF, rows, as_json=as_json, empty="nothing was kicked")
     if broken is not None:
@@ -109,7 +109,7 @@ def cancel_(
         fail(broken)
 
 
-def _chosen(tenant: str | None, subscription: str | None, event: str | None, everything: bool) -> Wanted:
+def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:
     """Return what is meant.
 
     Raises:

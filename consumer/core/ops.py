@@ -57,13 +57,13 @@ class OpsEvent:
     count: int  #: how often it happened
     first_at: float  #: Unix seconds
     last_at: float
-    summed: bool = False  #: it stands for what happened after the first time
+    summed_at: float | None = None  #: when it was told as a sum of what happened after the first time
 
     @property
     def id(self) -> str:
         """The same for the first of a thing in a minute, whichever worker tells it; a sum has its own."""
         note = self.note
-        when = repr(self.first_at) if self.summed else str(int(self.first_at // WINDOW_S))
+        when = repr(self.summed_at) if self.summed_at is not None else str(int(self.first_at // WINDOW_S))
         parts = (note.type, note.tenant, note.subject, when)
         return "ops_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
@@ -131,15 +131,15 @@ class Digest:
             if more is None:
                 del self._seen[key]
             else:
-                told.append(more)
+                told.append(replace(more, summed_at=now))
                 self._seen[key] = (now, None)
         if self._rest and now - self._window >= WINDOW_S:
-            told += self._rest.values()
+            told += [replace(rest, summed_at=now) for rest in self._rest.values()]
             self._rest = {}
         return told
 
 
 def _sum(older: OpsEvent | None, newer: OpsEvent) -> OpsEvent:
     if older is None:
-        return replace(newer, summed=True)
-    return replace(newer, count=older.count + newer.count, first_at=older.first_at, summed=True)
+        return newer
+    return replace(newer, count=older.count + newer.count, first_at=older.first_at)

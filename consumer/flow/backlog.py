@@ -35,7 +35,7 @@ class Backlog:
         self._observe = observe
         self._high = False
         self.full = False
-        self.on_change: Callable[[bool], None] = lambda _full: None  #: told when :attr:`full` changes
+        self.on_change: Callable[[], None] = lambda: None  #: told when :attr:`full` changes
         observe.series.waiting_limit.set(limit_bytes)
         observe.on_sizes = self.looked
 
@@ -57,4 +57,4 @@ class Backlog:
                 self._observe.warned("waiting.full", **shown)
             else:
                 self._observe.said("waiting.relieved", **shown)
-            self.on_change(full)
+            self.on_change()

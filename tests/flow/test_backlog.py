@@ -16,7 +16,7 @@ def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
     """A limit of 1 MB over messages of 1 kB, and what it says."""
     made = Backlog(LIMIT, Weight(mean_bytes=1_000.0), worker.observe)
     said: list[bool] = []
-    made.on_change = said.append
+    made.on_change = lambda: said.append(made.full)
     return made, said
 
 

@@ -100,13 +100,13 @@ class Confirms:
 def _frames(channel: Channel, publication: Publication, message_id: str) -> list[bytes]:
     number, body, size = channel.number, publication.body, channel.max_content_size
     return [
-        _method(publication.exchange, publication.routing_key, number, publication.mandatory),
+        _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),
         content_header(publication, message_id, number),
         *(frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size)),
     ]
 
 
 @lru_cache(METHODS_KEPT)
-def _method(exchange: str, routing_key: str, channel_number: int, mandatory: bool) -> bytes:
+def _method(exchange: str, routing_key: str, channel_number: int, *, mandatory: bool) -> bytes:
     method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
     return frame.marshal(method, channel_number)
