@@ -6,6 +6,7 @@ import pytest
 
 from consumer.flow.backlog import Backlog
 from consumer.flow.world import FIRST_WEIGHT_BYTES, HEADERS_BYTES, Weight
+from tests.fakes import START
 from tests.fakes_sender import Reply
 from tests.flow.worker import Worker, event_message
 
@@ -38,7 +39,7 @@ async def test_the_limit_holds_fresh_events_and_warns_before(
     _, said = backlog(worker)
 
     for count in waits:
-        worker.observe.queues_sized({"wait": count - 10, "due": 10, "lane": 5_000, "parked": 9_000})
+        worker.observe.queues_sized({"wait": count - 10, "due": 10, "lane": 5_000, "parked": 9_000}, START)
 
     assert said == full
     assert len(worker.log.events("waiting.high")) == warnings
