@@ -282,6 +282,9 @@ class Daemon:
         return self._edge.unready()
 
     def _bound(self) -> None:
+        """Leave fresh events alone while too much waits; what is due goes on."""
+        if self._draining:
+            return
         fresh = (Source.LANE, Source.INBOX, Source.SPILL)
         self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
 
