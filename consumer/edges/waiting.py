@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from aio_pika.abc import AbstractConnection
@@ -73,8 +73,9 @@ async def browse(
     Raises:
         BrokerUnavailable: the broker or a rung is not there.
     """
-    async for taken in _passes(connection, ways, wanted):
-        yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
+    async with aclosing(_passes(connection, ways, wanted)) as passes:
+        async for taken in passes:
+            yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
 
 
 async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> AsyncIterator[Waiting | Passed]:
@@ -85,14 +86,15 @@ async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> As
     """
     writing = Confirms(await _opened(connection, confirms=True))
     try:
-        async for taken in _passes(connection, ways, wanted):
-            if isinstance(taken, Passed):
-                yield taken
-                continue
-            key = ways.names.direct_key(taken.due_queue)
-            await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
-            await taken.settle(writing, ways)
-            yield Waiting(taken.meant)
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                key = ways.names.direct_key(taken.due_queue)
+                await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
+                await taken.settle(writing, ways)
+                yield Waiting(taken.meant)
     finally:
         await _close(writing.channel)
 
@@ -108,14 +110,15 @@ async def cancel(
     """
     writing = Confirms(await _opened(connection, confirms=True))
     try:
-        async for taken in _passes(connection, ways, wanted):
-            if isinstance(taken, Passed):
-                yield taken
-                continue
-            for target in taken.meant.targets:
-                await archive.append(as_record(taken.meant, target))
-            await taken.settle(writing, ways)
-            yield Waiting(taken.meant)
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                for target in taken.meant.targets:
+                    await archive.append(as_record(taken.meant, target))
+                await taken.settle(writing, ways)
+                yield Waiting(taken.meant)
     finally:
         await _close(writing.channel)
 
@@ -146,7 +149,7 @@ class _Taken:
 
 async def _passes(
     connection: AbstractConnection, ways: Ways, wanted: Wanted
-) -> AsyncIterator[_Taken | Passed]:
+) -> AsyncGenerator[_Taken | Passed, None]:
     for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
         queue = ways.names.rung(rung_s)
         reading = await _opened(connection, confirms=False)
