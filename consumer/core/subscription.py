@@ -33,6 +33,7 @@ class Subscription:
     timeout_s: float = 15.0  #: total deadline of one attempt
     headers: Sequence[tuple[str, str]] = ()  #: sent with every webhook
     enabled: bool = True
+    paused: bool = False  #: by an operator: nothing is sent, what comes waits
     locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
 
 

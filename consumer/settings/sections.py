@@ -224,6 +224,9 @@ class SourceSettings(Section):
 class SendingSettings(Section):
     """How webhooks are sent."""
 
+    mode: Literal["live", "dry"] = "live"
+    """dry: match, transform, sign and log every webhook, send none, and count it as delivered. Events are
+    consumed."""
     client: Literal["aiohttp"] = "aiohttp"
     """HTTP client of the hot path."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
