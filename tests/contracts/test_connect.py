@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
 from aio_pika.abc import AbstractConnection
 from prometheus_client import CollectorRegistry
 
-from consumer.core.errors import BrokerUnavailable
+from consumer.core.errors import BrokerUnavailable, TopologyMismatch
 from consumer.edges.broker.connect import AmqpOptions, KeepAlive
 from consumer.flow.observe import Observer
 from metrics.series import Series
@@ -46,3 +47,20 @@ async def test_only_connections_that_were_made_again_are_counted() -> None:
     running.cancel()
 
     assert series.registry.get_sample_value("leveret_reconnects_total", {"connection": "publish"}) == 2
+
+
+async def test_what_no_new_connection_mends_ends_it() -> None:
+    """A topology that differs, or a bug, comes through at once instead of being tried again."""
+
+    async def opening(options: AmqpOptions, name: str) -> AbstractConnection:
+        return cast(AbstractConnection, Line())
+
+    async def session(connection: AbstractConnection) -> None:
+        raise TopologyMismatch("leveret.wait.200: x-message-ttl is 201")
+
+    options = AmqpOptions(urls=(), reconnect_first_s=0.001, reconnect_max_s=0.001)
+    observe = Observer(Series(CollectorRegistry()), RecordingLog())
+    keep_alive = KeepAlive(options, "consume", observe, lambda: 0.5, opening)
+
+    with pytest.raises(TopologyMismatch, match="201"):
+        await asyncio.wait_for(keep_alive.run(session), 10)

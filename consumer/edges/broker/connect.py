@@ -101,6 +101,10 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     )
 
 
+class _DidNotLast(BrokerUnavailable):
+    """The connection ended soon, or never began."""
+
+
 @dataclass(slots=True)
 class KeepAlive:
     """Runs *session* on a fresh connection again and again, with growing, jittered pauses between."""
@@ -113,7 +117,11 @@ class KeepAlive:
     _was_connected: bool = field(default=False, init=False)
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
-        """Never return, but by cancellation. The pause starts anew once a session lasted."""
+        """Return never; the pause starts anew once a session lasted.
+
+        Raises:
+            Exception: of *session*, where it is not the connection's.
+        """
         policy = RetryPolicy(
             name="reconnect",
             max_attempts=1000,
@@ -127,10 +135,15 @@ class KeepAlive:
             began = loop.time()
             await self._once(session)
             if loop.time() - began <= self.options.reconnect_max_s:
-                raise BrokerUnavailable("the connection did not last")
+                raise _DidNotLast
 
+        pacing = Pacing(sample=self.sample, now=loop.time)
         while True:
-            await execute_with_retry(lasting, policy, Pacing(sample=self.sample, now=loop.time))
+            done = await execute_with_retry(
+                lasting, policy, pacing, is_retryable=lambda error: isinstance(error, _DidNotLast)
+            )
+            if done.error is not None and not isinstance(done.error, _DidNotLast):
+                raise done.error  # the topology differs, or a bug: nothing that a new connection mends
             await asyncio.sleep(delay_s(policy, 1, self.sample()))
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
