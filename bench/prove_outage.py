@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.outage import neighbours, outage, policies, restart, retry_after, slow
+from bench.outage import four_workers, neighbours, outage, policies, restart, retry_after, slow
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
@@ -20,6 +20,7 @@ PROOFS: Sequence[Proof] = (
     slow.PROOF,
     retry_after.PROOF,
     restart.PROOF,
+    four_workers.PROOF,
 )
 
 OUTPUT = Path("build/prove-outage.json")

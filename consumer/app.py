@@ -10,7 +10,8 @@ import gc
 import os
 import random
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -19,20 +20,25 @@ import orjson
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from consumer.core.errors import LeveretError
 from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
-from consumer.edges.broker.sizing import due_hold, lane_window, sized_queues, windows
+from consumer.edges.broker.sizing import lane_window, windows
+from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
+from consumer.flow.agreement import Agreement
+from consumer.flow.backlog import Backlog
 from consumer.flow.deliver import Deliverer
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
+from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
 from consumer.flow.registry import Registry
 from consumer.flow.spill import Spill
@@ -40,7 +46,7 @@ from consumer.flow.world import Bounds, World
 from consumer.ports import Incoming
 from consumer.settings import Settings
 from metrics.series import Series
-from topology.plan import build_plan
+from topology.plan import build_plan, sized_queues
 
 GAUGES_EVERY_S = 1.0
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
@@ -96,11 +102,16 @@ class Daemon:
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
         self._store = open_store(settings)
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
+        self._instance = os.urandom(6).hex()
         self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
         self.sender = make_sender(settings)
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
+        self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
+        self._ops = Ops(world, self._subscriptions)
+        self._backlog = Backlog(settings.limits.waiting_bytes, world.weight, self.observe)
+        self._backlog.on_change = self._bound
         self._follower = Follower(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
@@ -108,7 +119,7 @@ class Daemon:
         routes = self._edge.routes
         self._spill = Spill(world, self._deliverer.intake, routes, self._subscriptions.tenants)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        self._health = HealthServer(self._registry_of_series, self._unready, self._subscriptions.notes)
+        self._health = HealthServer(self._registry_of_series, self._unready, self._notes)
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
@@ -120,6 +131,8 @@ class Daemon:
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.sender.guard.protect(self._settings.listen_host, port)
         self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
+        if self._settings.sending.mode == "dry":
+            self.observe.warned("sending.dry")
         if self._settings.egress.allow or self._settings.egress.allow_http:
             self.observe.warned(
                 "egress.open",
@@ -135,7 +148,9 @@ class Daemon:
                 ("store", self._follower.run()),
                 ("record", self._record.run()),
                 ("gauges", self._gauges()),
-                ("log", _flush_log()),
+                ("agreement", self._agreement.run()),
+                ("ops", self._ops.run()),
+                ("log", logs.flush_always()),
                 ("pressure", self._give_back_under_pressure()),
             )
         ]
@@ -165,8 +180,13 @@ class Daemon:
             declare=declare,
             tenant_header=spec.hash_header,
         )
-        callbacks = Callbacks(deliver=self._take, reopened=self._reopened, control=self._control)
-        edge = BrokerEdge(options, callbacks, self.observe, random.random, os.urandom(6).hex())
+        callbacks = Callbacks(
+            deliver=self._take,
+            reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
+            control=self._control,
+            listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
+        )
+        edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
         edge.publisher.on_pressure = self._pressed
         if self._failpoint is not None:
             edge.publisher.failpoint = self._failpoint.reach
@@ -180,7 +200,7 @@ class Daemon:
             quick_latency_s=sending.quick_latency_s,
             quick_wait_s=sending.quick_wait_s,
             max_targets_per_message=sending.max_targets_per_message,
-            due_hold=due_hold(settings),
+            due_hold=settings.due_hold(),
             suspect_after=settings.retry.suspect_after,
             retry_budget=settings.retry.total_budget,
             user_agent=f"leveret/{version('leveret')}",
@@ -195,7 +215,7 @@ class Daemon:
         )
         return World(
             publisher=self._edge.publisher,
-            sender=self.sender,
+            sender=DrySender(self.observe) if sending.mode == "dry" else self.sender,
             clock=self._clock,
             observe=self.observe,
             sample=random.random,
@@ -217,9 +237,6 @@ class Daemon:
         else:
             self._deliverer.intake.offer(source, incoming)
 
-    def _reopened(self) -> None:
-        self._deliverer.intake.forget_dead()
-
     def _pressed(self, reason: str | None) -> None:
         self.observe.pressed(reason)
         if reason is None:
@@ -228,14 +245,16 @@ class Daemon:
     def _control(self, body: bytes) -> None:
         try:
             message = orjson.loads(body)
-            kind = message["kind"]
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return
+        kind = message.get("kind") if isinstance(message, dict) else None
         if kind == "reset":
             meant = self._subscriptions.get(str(message.get("subscription")))
             self._endpoints.reset(meant, self._clock.now())
         elif kind == "reload":
             self._spawn(self._follower.reload())
+        elif kind is not None:
+            self._agreement.hear(message)
 
     def _unready(self) -> str | None:
         if self._draining:
@@ -244,11 +263,26 @@ class Daemon:
             return "the subscriptions cannot be loaded; see the log"
         return self._edge.unready()
 
+    def _bound(self) -> None:
+        """Leave fresh events alone while too much waits; what is due goes on."""
+        if self._draining:
+            return
+        fresh = (Source.LANE, Source.INBOX, Source.SPILL)
+        self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
+
+    def _notes(self) -> Sequence[str]:
+        dry = self._settings.sending.mode == "dry"
+        full = "waiting_bytes is reached: fresh events stay in their lanes" if self._backlog.full else ""
+        said = ("dry: nothing is sent; see [sending] mode" if dry else "", full)
+        return (*filter(None, said), *self._subscriptions.notes())
+
     # routines
 
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
+        with suppress(LeveretError, OSError):  # without it a worker learns from its own failures
+            self._agreement.remember(await self._store.endpoint_states())
         await self._edge.run()
 
     async def _gauges(self) -> None:
@@ -304,6 +338,8 @@ class Daemon:
             await self._store_cut()
         await intake.give_back()
         await self._edge.flush()
+        await self._ops.flush()
+        await self._agreement.leave()
         self.observe.said("drain.ended", given_back=given_back)
 
     async def _store_cut(self) -> None:
@@ -331,16 +367,8 @@ class Daemon:
             self.observe.task_failed(name, error)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._spawned.add(task)
+        self._spawned.add(task := asyncio.get_running_loop().create_task(coroutine))
         task.add_done_callback(self._spawned.discard)
-
-
-async def _flush_log() -> None:
-    """Write the last lines of a burst, behind which nothing more is logged."""
-    while True:
-        await asyncio.sleep(logs.FLUSH_S)
-        logs.flush()
 
 
 def make_sender(settings: Settings) -> WebhookSender:

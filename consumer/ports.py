@@ -29,6 +29,7 @@ class Publication:
     timestamp_s: float | None = None  #: Unix seconds
     app_id: str | None = None
     correlation_id: str | None = None
+    mandatory: bool = True  #: False: nobody need be bound, as on ``leveret.control`` and ``leveret.ops``
 
 
 class Ticket(Protocol):

@@ -246,5 +246,25 @@ WORKERS = RowSpec(
             ),
             runbook="the-store-is-away-or-damaged",
         ),
+        PanelSpec(
+            title="Bytes that wait",
+            text="What is on the ladder, estimated. From the limit on fresh events stay in their lanes.",
+            queries=(
+                Query("max(leveret_waiting_bytes{@})", "waiting"),
+                Query("max(leveret_waiting_limit_bytes{@})", "limit"),
+            ),
+            unit="bytes",
+            runbook="too-much-waits",
+        ),
+        PanelSpec(
+            title="Workers that live",
+            text="As each worker counts them; rates are divided by it. Who differs is cut off.",
+            queries=(Query("max by (instance) (leveret_workers{@})", "{{instance}}"),),
+        ),
+        PanelSpec(
+            title="Operational events",
+            text="Published per minute, on the exchange and as webhooks.",
+            queries=(Query(f"60 * {rate('leveret_ops_events_total')}", "events/min"),),
+        ),
     ),
 )

@@ -151,7 +151,7 @@ class Series:
         self.moved = self._counter("moved_messages", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | locked | paced | proxy | saturated | slow
+        # reason: breaker | locked | paced | paused | proxy | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -164,6 +164,10 @@ class Series:
         self.queue_messages = self._gauge(
             "queue_messages", "Messages ready in a queue, by its kind.", "queue"
         )
+        text = "Bytes of delivery messages that wait, estimated from their number and their mean size."
+        self.waiting_bytes = self._gauge("waiting_bytes", text)
+        text = "[limits] waiting_bytes: from here on fresh events are left in their lanes."
+        self.waiting_limit = self._gauge("waiting_limit_bytes", text)
         self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
         text = "Publish to broker confirm."
         self.confirm = self._spread("confirm_seconds", text, CONFIRM_S).labels()
@@ -187,6 +191,11 @@ class Series:
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
         text = "Subscriptions whose secrets cannot be decrypted: what comes for them is parked."
         self.locked = self._gauge("subscriptions_locked", text)
+        text = "Workers that live, this one included; rates are divided by it."
+        self.workers = self._gauge("workers", text)
+        self.workers.set(1)
+        text = "Operational events that were published, on either way."
+        self.ops_events = self._counter("ops_events", text)
         text = "1 while the store can be read and written; delivery goes on without it."
         self.store_up = self._gauge("store_up", text)
         text = "Lines of the index of parked entries that were given up while the store was away."

@@ -7,7 +7,7 @@ A plan is a value: it prints, compares and is the same text for the same setting
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -357,3 +357,17 @@ def _source_binding(names: Names, source: SourceSpec) -> BindingPlan:
     if source.direct:
         return BindingPlan(source.exchange, names.events, "exchange", source.routing_key)
     return BindingPlan(source.exchange, names.inbox(source.name), "queue", source.routing_key)
+
+
+def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
+    """Return every queue whose size is looked at, with the kind that it is counted under."""
+    names = spec.names
+    named: list[tuple[Callable[[int], str], int, str]] = [
+        (names.lane, spec.lanes, "lane"),
+        (names.due_queue, spec.due_queues, "due"),
+        (names.spill, spec.spill_queues, "spill"),
+    ]
+    queues = [(name(i), label) for name, count, label in named for i in range(count)]
+    queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
+    single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
+    return tuple(queues + [(getattr(names, label), label) for label in single])

@@ -18,6 +18,7 @@ from consumer.cli import (
     config,
     listen,
     parked,
+    pause,
     policy,
     publish,
     run,
@@ -26,6 +27,7 @@ from consumer.cli import (
     subscriptions,
     topology,
     verify,
+    waiting,
 )
 from consumer.core.plain import printable
 
@@ -36,12 +38,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-COMMANDS = (run, publish, listen, status, verify)
+COMMANDS = (run, publish, listen, status, pause, verify)
 GROUPS = {
     "subscriptions": subscriptions.app,
     "policy": policy.app,
     "breaker": breaker.app,
     "parked": parked.app,
+    "waiting": waiting.app,
     "config": config.app,
     "store": store.app,
     "topology": topology.app,

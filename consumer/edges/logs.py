@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import json
 import logging
@@ -89,6 +90,13 @@ def flush() -> None:
     """Write the lines that wait for company; the daemon calls it while little is logged."""
     if _lines is not None:
         _lines.flush()
+
+
+async def flush_always() -> None:
+    """Write the last lines of a burst, behind which nothing more is logged."""
+    while True:
+        await asyncio.sleep(FLUSH_S)
+        flush()
 
 
 def configure(level: str, form: Literal["auto", "json", "console"], stream: TextIO | None = None) -> None:

@@ -26,6 +26,7 @@ RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
+PAUSED_LOOK_S = 60.0  #: what is paused by hand looks again after this, or later where much waits
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
 
@@ -48,7 +49,7 @@ class Hold(NamedTuple):
     """Not now; no attempt is spent."""
 
     defer: Defer
-    reason: str  #: breaker | paced | slow | saturated | locked
+    reason: str  #: breaker | paced | paused | slow | saturated | locked
     reserved: bool = False  #: it is this delivery's turn then: nothing that is fresh goes before
 
 
@@ -114,7 +115,8 @@ class Endpoint(Line):
     def _look(self) -> None:
         """See what every request has to be held against; most endpoints have nothing."""
         state, pace = self.breaker, self.pace
-        self._paced = pace.limits or pace.held_until > 0 or self.subscription.locked is not None
+        barred = self.subscription.paused or self.subscription.locked is not None
+        self._paced = barred or pace.limits or pace.held_until > 0
         self._calm = (
             isinstance(state, Closed)
             and not (state.failures or state.openings or pace.slow_s or self._throttled or self._failing)
@@ -182,8 +184,9 @@ class Endpoint(Line):
 
     def _probe(self, now: float) -> Send | Hold:
         """Send the probe when it is due; all others are held."""
-        if self.subscription.locked is not None:
-            return Hold(Defer(now), "locked")
+        barred = self._barred(now)
+        if barred is not None:
+            return barred
         full = self.in_flight >= self.slots
         if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
             return self._held_by_breaker(now)
@@ -196,8 +199,9 @@ class Endpoint(Line):
 
     def _ahead_of_pace(self, now: float, *, reserved: bool) -> Hold | None:
         """Hold what comes before its time; under a rate, who has no moment of his own stands behind all."""
-        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
-            return Hold(Defer(now), "locked")
+        barred = self._barred(now)
+        if barred is not None:
+            return barred
         opens_at = clock.opens_at(self.pace, now)
         if self.pace.interval_s and not reserved:
             opens_at = max(opens_at, self.free_at)
@@ -208,6 +212,14 @@ class Endpoint(Line):
             self._look()
         return None
 
+    def _barred(self, now: float) -> Hold | None:
+        """Hold what may not be sent whatever the endpoint does."""
+        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
+            return Hold(Defer(now), "locked")
+        if self.subscription.paused:  # nobody knows until when: a look costs the broker next to nothing
+            return self._spread(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
+        return None
+
     def recall(self, epoch: int, now: float) -> Hold | None:
         """Say why a request admitted a while ago must not go any more, or None.
 
@@ -215,8 +227,9 @@ class Endpoint(Line):
             epoch: Of the breaker when it was admitted.
             now: Unix seconds.
         """
-        if self.subscription.locked is not None:
-            return Hold(Defer(now), "locked")
+        barred = self._barred(now)
+        if barred is not None:
+            return barred
         if not isinstance(self.breaker, Closed):
             return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
         opens_at = self.pace.held_until

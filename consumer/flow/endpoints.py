@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from consumer.core.breaker import State
 from consumer.core.clock import budget, draw
 from consumer.core.model import Outcome
 from consumer.core.subscription import Subscription, endpoint_id
@@ -38,6 +39,17 @@ class Endpoints:
         self._workers = 1
         count = bounds.retry_budget
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
+        self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
+        self.begin: Callable[[Subscription], State | None] = lambda _subscription: None  #: what is known
+
+    def all(self) -> Collection[Endpoint]:
+        """Return every endpoint that this worker has met."""
+        return self._known.values()
+
+    def met(self, subscription: Subscription) -> Endpoint | None:
+        """Return the running state if there is one of this URL."""
+        known = self._known.get(subscription.id)
+        return known if known is not None and known.subscription.url == subscription.url else None
 
     def of(self, subscription: Subscription) -> Endpoint:
         """Return the running state; a changed URL starts a new one."""
@@ -50,8 +62,13 @@ class Endpoints:
                 return known
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
+        begun = self.begin(subscription)
+        if begun is not None:
+            started.breaker = begun
+            started.share(self._workers)
         self._observe.series.breakers.labels(started.state).inc()
-        self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
+        if begun is None:
+            self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
 
     def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
@@ -93,10 +110,23 @@ class Endpoints:
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
-        before = endpoint.breaker
+        before, held_until = endpoint.breaker, endpoint.pace.held_until
         endpoint.learn(outcome, epoch, now, self._sample())
         if endpoint.breaker is not before:
             self._report(endpoint, STATE_LABELS[type(before)])
+        if endpoint.pace.held_until > held_until and self.met(endpoint.subscription) is endpoint:
+            self.on_change(endpoint)
+
+    def adopt(self, endpoint: Endpoint, state: State, now: float) -> None:
+        """Take over what another worker knows of a breaker; it has written that down already."""
+        before = endpoint.state
+        endpoint.adopt(state, now)
+        if endpoint.state != before:
+            self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+
+    def hold(self, endpoint: Endpoint, until: float) -> None:
+        """Take over a pause: nothing is sent before *until* (Unix seconds)."""
+        endpoint.hold(until)
 
     def shown(self) -> dict[str, str]:
         """Breaker states by endpoint id, for operators."""
@@ -106,4 +136,6 @@ class Endpoints:
         known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
         if known and endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
+            self._observe.breaker_decided(endpoint.subscription, endpoint.state, f"was {before}")
+            self.on_change(endpoint)
             self._record.endpoint(endpoint.subscription, endpoint.state, epoch=endpoint.breaker.epoch)

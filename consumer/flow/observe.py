@@ -5,7 +5,7 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import structlog
@@ -24,6 +24,7 @@ from consumer.core.model import (
     Retry,
     Verdict,
 )
+from consumer.core.ops import Note, OpsType
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from consumer.flow.tenants import Tenants
@@ -66,6 +67,8 @@ class Observer:
         self._delivery = series.delivery
         self._tenants = Tenants(series)
         self._tenant_jobs = self._tenants.jobs
+        self.on_note: Callable[[Note], None] = lambda _note: None  #: told what operators are told
+        self.on_sizes: Callable[[Mapping[str, int]], None] = lambda _totals: None  #: told of our queues
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
     # events
@@ -184,6 +187,15 @@ class Observer:
         else:
             self.series.events.labels("bad").inc()
         self.log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
+        tenant, subject = str(ids.get("tenant", "")), str(ids.get("subscription_id", ""))
+        self.on_note(
+            Note(
+                type=OpsType.DELIVERY_PARKED,
+                tenant=tenant,
+                subject=subject,
+                reason=f"{reason.value}: {detail}",
+            )
+        )
 
     def replayed(self, tenant: str, age_s: float | None) -> None:
         """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
@@ -226,6 +238,22 @@ class Observer:
         self.log.error(
             "endpoint.disabled", tenant=subscription.tenant, subscription_id=subscription.id, reason=reason
         )
+        self._note(OpsType.ENDPOINT_DISABLED, subscription, reason)
+
+    def endpoint_recovered(self, subscription: Subscription) -> None:
+        """An endpoint that was disabled is enabled again."""
+        self.log.info("endpoint.recovered", tenant=subscription.tenant, subscription_id=subscription.id)
+        self._note(OpsType.ENDPOINT_RECOVERED, subscription, "enabled again")
+
+    def breaker_decided(self, subscription: Subscription, after: str, reason: str) -> None:
+        """This worker opened or closed a breaker; what it took over from others is told by them."""
+        if after == "open":
+            self._note(OpsType.BREAKER_OPENED, subscription, reason)
+        elif after == "closed":
+            self._note(OpsType.BREAKER_CLOSED, subscription, reason)
+
+    def _note(self, kind: OpsType, subscription: Subscription, reason: str) -> None:
+        self.on_note(Note(type=kind, tenant=subscription.tenant, subject=subscription.id, reason=reason))
 
     # fairness
 
@@ -261,6 +289,7 @@ class Observer:
             return
         for label, total in totals.items():
             self.series.queue_messages.labels(label).set(total)
+        self.on_sizes(totals)
         if totals.get("parked") == 0:
             self.series.parked_empty.set(int(now))
 
@@ -358,7 +387,7 @@ def _begin_at_zero(series: Series) -> None:
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker locked paced proxy saturated slow"),
+        (series.deferrals, "breaker locked paced paused proxy saturated slow"),
         (series.publish_failures, "unroutable refused unavailable"),
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),

@@ -176,6 +176,7 @@ class Outbox:
         await self.confirmed(entry, when_refused=refused, give_up=give_up)
 
     def _ours(self, message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
+        self._world.weight.add(len(message.event.body))
         return Publication(
             exchange=exchange,
             routing_key=routing_key,

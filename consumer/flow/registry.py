@@ -65,6 +65,9 @@ class Registry:
         locked = sum(s.locked is not None for s in self._all.values())
         if locked:
             notes.append(f"locked subscriptions, their secrets cannot be decrypted: {locked}; see the log")
+        held = sum(s.paused for s in self._all.values())
+        if held:
+            notes.append(f"paused subscriptions, nothing is sent to them: {held}; see `leveret pause`")
         return notes
 
     def ids(self) -> Collection[str]:
@@ -121,6 +124,8 @@ class Registry:
         fresh = {}
         for loaded in subscriptions:
             before, subscription = kept[loaded.id], self._with_owed(loaded)
+            if before is not None and subscription.enabled and not before.enabled:
+                self._observe.endpoint_recovered(subscription)
             fresh[loaded.id] = before if before == subscription and before is not None else subscription
         self._all = fresh
         self._tenants = len({s.tenant for s in fresh.values()})

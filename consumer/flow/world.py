@@ -15,7 +15,23 @@ from consumer.ports import Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
+FIRST_WEIGHT_BYTES = 2_048.0  #: assumed of a delivery message before the first one
+HEADERS_BYTES = 700  #: headers and properties of one with a few attempts
+MEAN_OVER = 50  #: messages that the moving average looks at
 UNCONFIRMED = 64  #: publishes under way at once; more would only wait in the connection's buffer
+
+
+@dataclass(slots=True)
+class Weight:
+    """How large a delivery message is, in the mean of those that were published lately."""
+
+    mean_bytes: float = FIRST_WEIGHT_BYTES
+    _count: int = 0
+
+    def add(self, body_bytes: int) -> None:
+        """Take one that was published."""
+        self._count += 1
+        self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,5 +88,6 @@ class World:
     decode: DecodeRules
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

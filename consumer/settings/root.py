@@ -269,6 +269,12 @@ class Settings(BaseSettings):
         """Return *prefetch*, or where it is None the derived window in messages."""
         return min(WINDOW_MAX, 2 * self.sending.concurrency) if prefetch is None else prefetch
 
+    def due_hold(self) -> int:
+        """Return how many delivery messages one worker holds at most: half of a due window, if not set."""
+        if self.windows.due_hold is not None:
+            return self.windows.due_hold
+        return max(1, self.window(self.windows.due_prefetch) * self.topology.due_queues // 2)
+
 
 def _from_file(key: str, path: Path, read: Callable[[str], _T]) -> _T:
     """Read a file that holds a secret.

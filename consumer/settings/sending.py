@@ -32,6 +32,9 @@ def _parse_allowed(value: object) -> object:
 class SendingSettings(Section):
     """How webhooks are sent."""
 
+    mode: Literal["live", "dry"] = "live"
+    """dry: match, transform, sign and log every webhook, send none, and count it as delivered. Events are
+    consumed."""
     client: Literal["aiohttp", "httpx"] = "aiohttp"
     """HTTP client that sends webhooks; both do the same, aiohttp in a fraction of the time."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256

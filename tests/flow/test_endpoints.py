@@ -22,7 +22,7 @@ from consumer.core.model import Kind, Outcome
 from consumer.core.retry import POLICIES
 from consumer.core.signing import HmacKey
 from consumer.core.subscription import Subscription
-from consumer.flow.endpoint import HELD_INTERVAL_S, Endpoint, Hold, Send, Wait
+from consumer.flow.endpoint import HELD_INTERVAL_S, PAUSED_LOOK_S, Endpoint, Hold, Send, Wait
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.observe import Observer
 from consumer.flow.world import Bounds
@@ -846,3 +846,31 @@ def test_the_signals_used_here_are_what_they_are_taken_for() -> None:
     assert [breaker_signal(each) for each in (FAILED, OK, BLOCKED)] == [
         *(Signal.FAILING, Signal.ALIVE, Signal.UNKNOWN),
     ]
+
+
+def test_what_is_paused_by_hand_waits_and_goes_on_after() -> None:
+    """Issue 5, item 6: nothing is sent and no attempt is spent; each looks again at a moment of its own."""
+    held = endpoint(paused=True)
+
+    holds = [admit(held, START, fresh=True) for _ in range(100)]
+
+    assert {hold.reason for hold in holds if isinstance(hold, Hold)} == {"paused"}
+    times = [hold.defer.until for hold in holds if isinstance(hold, Hold)]
+    assert times[0] >= START + PAUSED_LOOK_S
+    assert min(later - earlier for earlier, later in pairwise(times)) >= HELD_INTERVAL_S * 0.99
+    assert held.in_flight == 0
+    held.rebind(subscription())
+    assert isinstance(admit(held, START + 1), Send)
+
+
+def test_a_pause_calls_off_what_waits_for_a_slot() -> None:
+    """It was admitted before the pause and has no slot yet: it is not sent."""
+    shop = endpoint()
+    sent = admit(shop, START)
+    assert isinstance(sent, Send)
+    shop.rebind(subscription(paused=True))
+
+    hold = shop.recall(sent.epoch, START + 1)
+
+    assert hold is not None
+    assert hold.reason == "paused"

@@ -27,6 +27,7 @@ ASKED = {
     "S2-4 processing time over 5 min": ("LeveretSlow", "> 300"),
     "the daemon is away": ("LeveretAway", 'up{job="leveret"} == 0'),
     "the daemon is not ready": ("LeveretNotReady", "leveret_ready == 0"),
+    "much waits": ("LeveretWaitingMuch", "> 0.8"),
     "the broker blocks": ("LeveretBlocked", "leveret_pressed == 1"),
 }
 

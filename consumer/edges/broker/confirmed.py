@@ -49,7 +49,7 @@ class Confirms:
         return 0.0 if began is None else self._loop.time() - began
 
     async def publish(self, publication: Publication, message_id: str) -> float:
-        """Publish persistent and mandatory; return the seconds until the broker had confirmed it.
+        """Publish persistent, mandatory unless it says otherwise; return the seconds until the confirm.
 
         Raises:
             PublishError: it was returned, no queue is bound for its routing key.
@@ -100,13 +100,13 @@ class Confirms:
 def _frames(channel: Channel, publication: Publication, message_id: str) -> list[bytes]:
     number, body, size = channel.number, publication.body, channel.max_content_size
     return [
-        _method(publication.exchange, publication.routing_key, number),
+        _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),
         content_header(publication, message_id, number),
         *(frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size)),
     ]
 
 
 @lru_cache(METHODS_KEPT)
-def _method(exchange: str, routing_key: str, channel_number: int) -> bytes:
-    method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=True)
+def _method(exchange: str, routing_key: str, channel_number: int, *, mandatory: bool) -> bytes:
+    method = Basic.Publish(exchange=exchange, routing_key=routing_key, mandatory=mandatory)
     return frame.marshal(method, channel_number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -56,6 +56,7 @@ class Callbacks:
     deliver: Callable[[Source, Incoming], None]
     reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
     control: Callable[[bytes], None]
+    listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
 
 class BrokerEdge:
@@ -85,6 +86,7 @@ class BrokerEdge:
         ]
         self._instance = instance
         self._listens = count()
+        self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
@@ -113,7 +115,17 @@ class BrokerEdge:
 
     async def resume_consuming(self) -> None:
         """Consume again after :meth:`stop_consuming`."""
-        await asyncio.gather(*(reader.resume() for reader in self._readers))
+        await asyncio.gather(*(r.resume() for r in self._readers if r.window.source not in self._left))
+
+    async def leave(self, sources: Collection[Source]) -> None:
+        """Leave what is in the queues of these sources there, until :meth:`take_up`."""
+        self._left = frozenset(sources)
+        await asyncio.gather(*(r.stop() for r in self._readers if r.window.source in self._left))
+
+    async def take_up(self) -> None:
+        """Consume again from what was left alone."""
+        left, self._left = self._left, frozenset()
+        await asyncio.gather(*(r.resume() for r in self._readers if r.window.source in left))
 
     async def flush(self) -> None:
         """Return once every ack is with the broker."""
@@ -127,7 +139,8 @@ class BrokerEdge:
         """Say what is missing before events are delivered, or None."""
         if not self._declared:
             return "the topology is not declared yet"
-        quiet = [r.window.source.value for r in self._readers if not r.consuming]
+        meant = (r for r in self._readers if r.window.source not in self._left)
+        quiet = [r.window.source.value for r in meant if not r.consuming]
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
         return self.publisher.pressed()
@@ -202,6 +215,7 @@ class BrokerEdge:
                     self._callbacks.control(getattr(message, "body", b""))
 
                 await channel.basic_consume(queue, take, no_ack=True)
+                self._callbacks.listening()
                 await closed(channel, underlay(connection))
             except CONNECTION_ERRORS as error:
                 self._observe.warned("control.lost", detail=str(error)[:300])

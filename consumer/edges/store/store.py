@@ -15,13 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.pauses import Pause, paused
 from consumer.core.records import EndpointState, ParkedRow, short
 from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
@@ -29,6 +30,7 @@ from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
 from consumer.edges.store.records import Records, delete_ids
 from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
@@ -115,10 +117,14 @@ class SqlStore:
             self._demand_same(await _identity(connection))
             mark = await _mark(connection)
             rows = await _rows(connection)
+            held = {pause.key for pause in await read_pauses(connection)}
         self._mark, self._look = mark, look
         built = await asyncio.to_thread(self._build, rows, ring)
         self._built = built
-        return tuple(subscription for _, subscription in built.values())
+        return tuple(
+            replace(one, paused=True) if paused(held, one.tenant, one.id) else one
+            for _, one in built.values()
+        )
 
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries as they are kept, secrets included; by tenant and name.
@@ -231,6 +237,27 @@ class SqlStore:
             self._look = look
             return False
         return True
+
+    async def pauses(self) -> Sequence[Pause]:
+        """Return what is paused, the oldest pause first.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_pauses(connection)
+
+    async def pause(self, pause: Pause, *, lift: bool) -> bool:
+        """Keep a pause, or lift it; return whether that changed anything.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+        """
+        async with self._database.writing() as connection:
+            changed = await (lift_pause if lift else write_pause)(connection, pause)
+            if changed:
+                await _bump(connection)
+        return changed
 
     async def endpoint_states(self) -> Sequence[EndpointState]:
         """Return what was last said of each endpoint; see :meth:`Records.endpoint_states`."""

@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA: Final = "0001"
+SCHEMA: Final = "0002"
 """The newest migration; four digits, so that they compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -65,6 +65,14 @@ ENDPOINT_STATES: Final = Table(
     Column("since", Float, nullable=False),  # Unix seconds, as all times here
     Column("reason", Text, nullable=False),
     Column("updated", Float, nullable=False),
+)
+
+PAUSES: Final = Table(
+    "leveret_pauses",
+    METADATA,
+    Column("scope", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("since", Float, nullable=False),
 )
 
 PARKED_INDEX: Final = Table(

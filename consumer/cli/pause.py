@@ -1,0 +1,131 @@
+"""``leveret pause`` and ``leveret resume``: send nothing to a tenant, a subscription or anybody for a while.
+
+Data flow: scope -> store (one transaction) -> the daemon loads it within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from consumer.cli.complete import subscription_names, tenant_names
+from consumer.cli.options import examples
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
+from consumer.core.errors import ConfigError
+from consumer.core.parked import rfc3339
+from consumer.core.pauses import Pause, Scope
+from consumer.core.subscription_set import StoredEntry
+from consumer.core.subscription_steps import full_name
+from consumer.edges.store import open_store
+from consumer.settings import load_settings
+
+COLUMNS = ("scope", "name", "subscription", "since")
+
+Everything = Annotated[bool, typer.Option("--all", help="Every subscription.")]
+Tenant = Annotated[
+    str | None, typer.Option(help="Every subscription of this tenant.", autocompletion=tenant_names)
+]
+One = Annotated[
+    str | None,
+    typer.Option(
+        "--subscription", help="This one: tenant/name, or its id.", autocompletion=subscription_names
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to *app*."""
+    app.command("pause", epilog=examples("leveret pause --tenant acme", "leveret pause --json"))(pause)
+    app.command("resume", epilog=examples("leveret resume --tenant acme", "leveret resume --all"))(resume)
+
+
+def pause(
+    tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
+) -> None:
+    """Send nothing until resume; what comes waits on the ladder. Without a scope: list what is paused."""
+    chosen = _scope(tenant, subscription, everything=everything)
+    with errors_in_one_line():
+        rows, changed = asyncio.run(_change(chosen, lift=False))
+    print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
+    if chosen is not None and not changed and not as_json:
+        typer.echo("it was paused before")
+
+
+def resume(
+    tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
+) -> None:
+    """Lift the pause of this scope, and list what is paused still.
+
+    What was put off looks again within a minute or so; `leveret waiting kick` brings it back at once.
+    """
+    chosen = _scope(tenant, subscription, everything=everything)
+    if chosen is None:
+        raise typer.BadParameter("say what: --all, --tenant or --subscription")
+    with errors_in_one_line():
+        rows, changed = asyncio.run(_change(chosen, lift=True))
+    print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
+    if not changed:
+        fail("this scope was not paused by itself; `leveret pause` lists what is, each is lifted alone")
+
+
+def _scope(tenant: str | None, subscription: str | None, *, everything: bool) -> tuple[Scope, str] | None:
+    """Return what is meant; None is nothing.
+
+    Raises:
+        BadParameter: more than one scope.
+    """
+    named = [
+        (Scope.ALL, "") if everything else None,
+        None if tenant is None else (Scope.TENANT, tenant),
+        None if subscription is None else (Scope.SUBSCRIPTION, subscription),
+    ]
+    chosen = [scope for scope in named if scope is not None]
+    if len(chosen) > 1:
+        raise typer.BadParameter("take one of --all, --tenant and --subscription")
+    return chosen[0] if chosen else None
+
+
+async def _change(chosen: tuple[Scope, str] | None, *, lift: bool) -> tuple[list[dict[str, object]], bool]:
+    """Change what is paused; return all that is paused then, and whether anything changed.
+
+    Raises:
+        ConfigError: there is no such tenant or subscription.
+        StoreUnavailable: the store cannot be read or written.
+    """
+    store = open_store(load_settings())
+    try:
+        entries, changed = await store.entries(), False
+        if chosen is not None:
+            known = await store.pauses()
+            meant = _pause(chosen, entries, known if lift else ())
+            changed = await store.pause(meant, lift=lift)
+        names = {entry.id: full_name(entry) for entry in entries}
+        rows = [_row(one, names.get(one.name)) for one in await store.pauses()]
+        return rows, changed
+    finally:
+        await store.close()
+
+
+def _pause(chosen: tuple[Scope, str], entries: Sequence[StoredEntry], known: Sequence[Pause]) -> Pause:
+    scope, name = chosen
+    if scope is Scope.SUBSCRIPTION:
+        found = [entry.id for entry in entries if name in (entry.id, full_name(entry))]
+        name = found[0] if found else name
+    pause_ = Pause(scope=scope, name=name, since=time.time())
+    there = scope is Scope.ALL or any(name in (entry.id, entry.tenant) for entry in entries)
+    if not there and pause_.key not in {one.key for one in known}:
+        raise ConfigError(f"there is no {scope.value} {name}; see `leveret subscriptions list`")
+    return pause_
+
+
+def _row(pause_: Pause, subscription: str | None) -> dict[str, object]:
+    return {
+        "scope": pause_.scope.value,
+        "name": pause_.name,
+        "subscription": subscription,
+        "since": rfc3339(pause_.since),
+    }

@@ -1,0 +1,166 @@
+"""``leveret waiting``: deliveries on the ladder. Look at them, send them at once, call them off.
+
+Data flow: rungs -> delivery messages -> Wanted -> table or JSON; kick -> leveret.due, confirmed; cancel ->
+archive, then out of the rung.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Annotated
+
+import typer
+from aio_pika.abc import AbstractConnection
+
+from consumer.cli.complete import subscription_ids, tenant_names
+from consumer.cli.link import find_broker
+from consumer.cli.options import examples
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.waiting import Wanted, as_dict
+from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.system import FileArchive, SystemClock
+from consumer.edges.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.settings import Settings, load_settings
+
+app = typer.Typer(help="Deliveries that wait for their next attempt.", no_args_is_help=True)
+
+COLUMNS = ("event_id", "not_before", "tenant", "type", "subscription_id", "failed_attempts")
+BRIEF = ("event_id", "tenant", "type", "subscription_id")
+
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", autocompletion=tenant_names)]
+SubscriptionId = Annotated[
+    str | None,
+    typer.Option("--subscription", help="Only for this subscription id.", autocompletion=subscription_ids),
+]
+EventId = Annotated[str | None, typer.Option("--event", help="Only of the event with this id.")]
+Everything = Annotated[bool, typer.Option("--all", help="Whatever waits.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
+
+_Pass = Callable[[AbstractConnection, Ways, Wanted], AsyncIterator[Waiting | Passed]]
+
+
+@app.command(
+    "list", epilog=examples("leveret waiting list --tenant acme", "leveret waiting list --limit 20 --json")
+)
+def list_(
+    tenant: Tenant = None,
+    subscription: SubscriptionId = None,
+    event: EventId = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what waits on the ladder, the longest waits first. What a worker holds is not seen."""
+    wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
+    rows, broken = _run(browse, wanted, sys.maxsize if limit is None else limit)
+    if broken is None or rows:
+        print_rows(COLUMNS, rows, as_json=as_json, empty="nothing waits")
+    if broken is not None:
+        fail(broken)
+
+
+@app.command(
+    "kick",
+    epilog=examples("leveret waiting kick --subscription sub_0123456789abcdef", "leveret waiting kick --all"),
+)
+def kick_(
+    tenant: Tenant = None,
+    subscription: SubscriptionId = None,
+    event: EventId = None,
+    everything: Everything = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send what waits at once. An open breaker, a pause and a Retry-After still hold it."""
+    wanted = _chosen(tenant, subscription, event, everything=everything)
+    rows, broken = _run(kick, wanted, sys.maxsize)
+    print_rows(BRIEF, rows, as_json=as_json, empty="nothing was kicked")
+    if broken is not None:
+        fail(broken)
+
+
+@app.command(
+    "cancel",
+    epilog=examples("leveret waiting cancel --event ord-17", "leveret waiting cancel --tenant acme --yes"),
+)
+def cancel_(
+    tenant: Tenant = None,
+    subscription: SubscriptionId = None,
+    event: EventId = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Call off what waits. Each delivery is written to LEVERET_HOME/archive first, body included.
+
+    Asks before it begins; without a terminal it needs --yes.
+    """
+    wanted = _chosen(tenant, subscription, event, everything=False)
+    with errors_in_one_line():
+        archive = FileArchive(load_settings().home / "archive", SystemClock(), "cancelled")
+    if not yes and not _agreed(wanted):
+        typer.echo("nothing was cancelled", err=True)
+        raise typer.Exit(1)
+    rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
+    print_rows(BRIEF, rows, as_json=as_json, empty="nothing was cancelled")
+    if broken is not None:
+        fail(broken)
+
+
+def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:
+    """Return what is meant.
+
+    Raises:
+        BadParameter: nothing says what.
+    """
+    wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
+    if wanted == Wanted() and not everything:
+        raise typer.BadParameter("say which: --tenant, --subscription or --event")
+    return wanted
+
+
+def _agreed(wanted: Wanted) -> bool:
+    """Say how many deliveries would go and ask.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+    """
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; take --yes")
+    rows, broken = _run(browse, wanted, sys.maxsize)
+    if broken is not None:
+        fail(broken)
+    return bool(rows) and typer.confirm(f"Cancel {len(rows)} waiting deliveries?", err=True)
+
+
+def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, object]], str | None]:
+    """Return the rows that *step* yields, also when the broker or the disk fails in the middle."""
+    rows: dict[object, Mapping[str, object]] = {}  # what moves on meanwhile may be met twice
+
+    async def run(settings: Settings) -> None:
+        connection = await connect(find_broker(settings).options, "waiting")
+        spec = settings.topology_spec()
+        try:
+            async for one in step(connection, Ways(spec.names, spec.ladder), wanted):
+                if isinstance(one, Passed):
+                    warn(f"{one.queue}: {one.count} messages were passed by: {one.why}")
+                    continue
+                shown = [as_dict(one.message, target) for target in one.message.targets]
+                rows.update((row["delivery_id"], row) for row in shown)
+                if len(rows) >= limit:
+                    return
+        finally:
+            await close_quietly(connection)
+
+    with errors_in_one_line():
+        settings = load_settings()
+        try:
+            asyncio.run(run(settings))
+        except BrokerUnavailable as error:
+            return list(rows.values())[:limit], str(error)
+        except OSError as error:
+            where = settings.home / "archive"
+            return list(rows.values()), f"{where}: {error.strerror or error}; what is not archived waits on"
+    return list(rows.values())[:limit], None

@@ -1,0 +1,232 @@
+"""Look through the rungs, send what waits at once, or call it off, over AMQP alone.
+
+One pass over a rung: everything that stood in it is taken without an ack. What is meant is published, or
+archived, and acked only after that was confirmed. The rest goes back when the channel closes, in its order
+and with its TTL running from the first publish. Meanwhile nothing of it surfaces, so a pass is short: it
+consumes, it does not get one by one.
+
+Longest rungs first: what moves on meanwhile is met again further down.
+
+Source: rabbit_fifo ``return_all`` (a closed channel's messages go back in the order they were given out).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from aio_pika.abc import AbstractConnection
+from aiormq.abc import DeliveredMessage
+from aiormq.channel import Channel
+
+from consumer.core.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
+from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.waiting import Wanted, as_record, kicked, split
+from consumer.edges.broker.confirmed import Confirms
+from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.windows import raw_message
+from consumer.ports import Archive, Publication
+from topology.ladder import Ladder, first_hop_s
+from topology.names import Names
+
+TAKEN_MAX = 65_535
+"""Messages that one pass may hold; AMQP's largest prefetch. What is meant and acked does not count."""
+QUIET_S = 0.25
+"""After this long without a message the queue is asked whether it is empty."""
+LOOKS_MAX = 20
+"""So often it may say that there is more which does not come, as when the hands are full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Where messages of ours wait, and how they get there."""
+
+    names: Names
+    ladder: Ladder
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Some targets of one delivery message that are meant."""
+
+    message: DeliveryMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pass could not look at."""
+
+    queue: str
+    count: int
+    why: str
+
+
+async def browse(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncIterator[Waiting | Passed]:
+    """Yield what waits and is meant; nothing changes but delivery counts.
+
+    Raises:
+        BrokerUnavailable: the broker or a rung is not there.
+    """
+    async with aclosing(_passes(connection, ways, wanted)) as passes:
+        async for taken in passes:
+            yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
+
+
+async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> AsyncIterator[Waiting | Passed]:
+    """Send what is meant to its due queue now, and yield it once that is confirmed.
+
+    Raises:
+        BrokerUnavailable: the broker is not there, or did not take one, which then waits on.
+    """
+    writing = Confirms(await _opened(connection, confirms=True))
+    try:
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                key = ways.names.direct_key(taken.due_queue)
+                await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
+                await taken.settle(writing, ways)
+                yield Waiting(taken.meant)
+    finally:
+        await _close(writing.channel)
+
+
+async def cancel(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted, archive: Archive
+) -> AsyncIterator[Waiting | Passed]:
+    """Archive what is meant, take it out, and yield it.
+
+    Raises:
+        BrokerUnavailable: the broker is not there; one may be archived and wait on.
+        OSError: the disk did not take one, which waits on.
+    """
+    writing = Confirms(await _opened(connection, confirms=True))
+    try:
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                for target in taken.meant.targets:
+                    await archive.append(as_record(taken.meant, target))
+                await taken.settle(writing, ways)
+                yield Waiting(taken.meant)
+    finally:
+        await _close(writing.channel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """One message in hand of which something is meant."""
+
+    meant: DeliveryMessage
+    others: DeliveryMessage | None
+    due_queue: str
+    channel: Channel
+    tag: int
+
+    async def settle(self, writing: Confirms, ways: Ways) -> None:
+        """Store what is not meant, confirmed, and only then ack."""
+        if self.others is not None:
+            rung_s = first_hop_s(max(self.others.not_before - time.time(), 0.0), ways.ladder)
+            key = ways.names.wait_key(rung_s, self.due_queue)
+            await _publish(writing, _ours(self.others, ways.names.wait, key))
+        try:
+            await self.channel.basic_ack(self.tag)
+        except CONNECTION_ERRORS as error:
+            raise BrokerUnavailable(
+                f"{self.meant.event.id} was handled but may still wait: {error or type(error).__name__}"
+            ) from None
+
+
+async def _passes(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncGenerator[_Taken | Passed, None]:
+    for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
+        queue = ways.names.rung(rung_s)
+        reading = await _opened(connection, confirms=False)
+        unreadable: list[str] = []
+        seen = 0
+        try:
+            async for message in _messages(reading, queue):
+                seen += 1
+                raw = raw_message(message, queue)
+                try:
+                    parted = split(read_delivery(raw), wanted)
+                except (BadEvent, UnknownVersion) as error:
+                    unreadable.append(str(error) or type(error).__name__)
+                    continue
+                if parted.meant is not None:
+                    due_queue = raw.routing_key.partition(".")[2]
+                    tag = message.delivery_tag or 0
+                    yield _Taken(parted.meant, parted.others, due_queue, reading, tag)
+            left = (await reading.queue_declare(queue, passive=True)).message_count or 0
+            if left and seen >= TAKEN_MAX:
+                yield Passed(queue, left, "more wait in one rung than a pass can hold")
+        except CONNECTION_ERRORS as error:
+            raise BrokerUnavailable(f"queue {queue}: {error or type(error).__name__}") from None
+        finally:
+            await _close(reading)
+        if unreadable:
+            yield Passed(queue, len(unreadable), unreadable[0])
+
+
+async def _messages(channel: Channel, queue: str) -> AsyncIterator[DeliveredMessage]:
+    """Take as many messages as stood there at the start, or fewer where some expire first."""
+    left = (await channel.queue_declare(queue, passive=True)).message_count or 0
+    if not left:
+        return
+    inbox: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+    await channel.basic_qos(prefetch_count=TAKEN_MAX)
+    await channel.basic_consume(queue, inbox.put, no_ack=False)
+    looks = 0
+    while left > 0:
+        try:
+            async with asyncio.timeout(QUIET_S):
+                message = await inbox.get()
+        except TimeoutError:
+            ready = (await channel.queue_declare(queue, passive=True)).message_count
+            looks += 1
+            if inbox.empty() and (not ready or looks > LOOKS_MAX):
+                return
+            continue
+        left, looks = left - 1, 0
+        yield message
+
+
+async def _publish(channel: Confirms, publication: Publication) -> None:
+    try:
+        await channel.publish(publication, uuid.uuid4().hex)
+    except CONNECTION_ERRORS as error:
+        event = publication.headers.get("leveret-event")
+        raise BrokerUnavailable(f"{event} waits on: {error or type(error).__name__}") from None
+
+
+def _ours(message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
+    return Publication(
+        exchange=exchange,
+        routing_key=routing_key,
+        body=message.event.body,
+        headers=headers_of(message),
+        content_type=message.event.content_type,
+    )
+
+
+async def _opened(connection: AbstractConnection, *, confirms: bool) -> Channel:
+    try:
+        return await open_channel(connection, confirms=confirms)
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"no channel to the broker: {error}") from None
+
+
+async def _close(channel: Channel) -> None:
+    with suppress(*CONNECTION_ERRORS):
+        await channel.close()

@@ -1,0 +1,212 @@
+"""Tell other workers what changed here, take over what they know better, and count who lives.
+
+Data flow: Endpoints -> :meth:`Agreement.changed` -> leveret.control -> :meth:`Agreement.hear` of the others
+-> Endpoints; the number of live workers -> Endpoints, which divides rates by it.
+
+Without the right to bind a queue to the control exchange a worker speaks and hears nothing: it is alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from consumer.core import agreement
+from consumer.core.agreement import BEAT_S, Kind, News, Said, Workers
+from consumer.core.breaker import Closed, State
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.records import EndpointState
+from consumer.core.subscription import Subscription, endpoint_id
+from consumer.flow.endpoints import Endpoint, Endpoints
+from consumer.flow.registry import Registry
+from consumer.flow.world import World
+from consumer.ports import Publication
+
+LATELY_S = 30.0  #: what changed within this time is told again with each beat: a lost message is healed
+AT_ONCE = 500  #: endpoints in one message
+HELD_SLACK_S = 1.0  #: a pause is told, and taken over, only where it is longer by more than this
+
+
+class Agreement:
+    """One worker's part in the talk of all."""
+
+    def __init__(self, world: World, registry: Registry, endpoints: Endpoints, worker: str) -> None:
+        """Bind to the flow and be told by *endpoints* of every change.
+
+        Args:
+            world: The ports.
+            registry: Of the subscriptions.
+            endpoints: Whose breakers are agreed on.
+            worker: Name of this worker, another one after each start.
+        """
+        self._world = world
+        self._registry = registry
+        self._endpoints = endpoints
+        self._worker = worker
+        self._workers = Workers()
+        self._heard: dict[str, News] = {}  #: of endpoints that this worker has not met
+        self._stored: dict[str, EndpointState] = {}  #: the same, from the store at the start
+        self._changed: dict[str, float] = {}  #: subscription id -> when it changed, monotonic seconds
+        self._untold: set[str] = set()  #: subscription ids
+        self._told: dict[str, tuple[int, float]] = {}  #: epoch and pause as told last, by subscription id
+        self._wake = asyncio.Event()
+        self._greets = False
+        self._asked = False
+        endpoints.on_change = self.changed
+        endpoints.begin = self._begin
+
+    # what happens here
+
+    def remember(self, states: Iterable[EndpointState]) -> None:
+        """Take what the store says of endpoints: with it begins whoever starts late."""
+        self._stored = {state.subscription_id: state for state in states if state.epoch > 0}
+
+    def changed(self, endpoint: Endpoint) -> None:
+        """A breaker changed its state, or a pause began: told at once."""
+        key, epoch, held_until = endpoint.subscription.id, endpoint.breaker.epoch, endpoint.pace.held_until
+        told_epoch, told_until = self._told.get(key, (0, 0.0))
+        if epoch != told_epoch or held_until > told_until + HELD_SLACK_S:
+            self._told[key] = (epoch, held_until)
+            self._changed[key] = self._world.clock.monotonic()
+            self._untold.add(key)
+            self._wake.set()
+
+    def listening(self) -> None:
+        """What others say reaches this worker from now on: ask them for what was missed."""
+        self._greets = True
+        self._wake.set()
+
+    # what others say
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take one message from the control exchange; what is not meant for the agreement is passed by."""
+        said = agreement.decode(message)
+        if said is None or said.worker == self._worker:
+            return
+        now = self._world.clock.monotonic()
+        if said.kind is Kind.BYE:
+            self._workers.leave(said.worker)
+        else:
+            self._workers.hear(said.worker, now)
+        self._count(now)
+        if said.kind is Kind.HELLO:
+            self._asked = True
+            self._wake.set()
+        for news in said.news:
+            self._take(news)
+
+    def _take(self, news: News) -> None:
+        subscription = self._registry.get(news.subscription)
+        if subscription is None or endpoint_id(subscription.tenant, subscription.url) != news.endpoint:
+            return
+        endpoint = self._endpoints.met(subscription)
+        if endpoint is None:
+            older = self._heard.get(news.subscription)
+            if older is None or agreement.outdoes(news, older):
+                self._heard[news.subscription] = news
+            if news.state == "closed" and not news.held_s:
+                return
+            endpoint = self._endpoints.of(subscription)
+        now = self._world.clock.now()
+        if agreement.outranks(news, endpoint.breaker):
+            self._endpoints.adopt(endpoint, agreement.adopted(news, now, self._world.sample()), now)
+        if news.held_s and now + news.held_s > endpoint.pace.held_until + HELD_SLACK_S:
+            self._told[news.subscription] = (endpoint.breaker.epoch, now + news.held_s)
+            self._endpoints.hold(endpoint, now + news.held_s)
+
+    def _begin(self, subscription: Subscription) -> State | None:
+        """Return what is known of the breaker of an endpoint that this worker meets now."""
+        now = self._world.clock.now()
+        news = self._heard.pop(subscription.id, None)
+        stored = self._stored.pop(subscription.id, None)
+        here = endpoint_id(subscription.tenant, subscription.url)
+        state: State | None = None
+        if stored is not None and stored.endpoint == here:
+            state = agreement.remembered(stored.state, stored.epoch, stored.since, subscription.breaker)
+        if news is not None and (state is None or agreement.outranks(news, state)):
+            state = agreement.adopted(news, now, self._world.sample())
+        return state
+
+    # what is said
+
+    async def run(self) -> None:
+        """Beat for ever, and tell in between what changed."""
+        clock = self._world.clock
+        next_at = clock.monotonic()
+        while True:
+            try:
+                async with asyncio.timeout(max(next_at - clock.monotonic(), 0.0)):
+                    await self._wake.wait()
+            except TimeoutError:
+                next_at = clock.monotonic() + BEAT_S
+                self._count(clock.monotonic())
+                await self._say(Kind.BEAT, self._lately())
+            self._wake.clear()
+            await self._tell()
+
+    async def leave(self) -> None:
+        """Say goodbye, so that the others need not wait for the silence."""
+        await self._say(Kind.BYE, ())
+
+    async def _tell(self) -> None:
+        if self._greets:
+            self._greets = False
+            await self._say(Kind.HELLO, self._lately())
+        if self._asked:
+            self._asked = False
+            await self._say(Kind.STATE, [e for e in self._endpoints.all() if e.breaker.epoch or _held(e)])
+        if self._untold:
+            untold, self._untold = self._untold, set()
+            await self._say(Kind.STATE, [e for e in self._endpoints.all() if e.subscription.id in untold])
+
+    async def _say(self, kind: Kind, endpoints: Sequence[Endpoint]) -> None:
+        """Publish; what cannot be said now is told again with a later beat."""
+        now = self._world.clock.now()
+        for news in agreement.pieces((_news(e, now) for e in endpoints), AT_ONCE):
+            publication = Publication(
+                exchange=self._world.names.control,
+                routing_key="",
+                body=agreement.encode(Said(kind, self._worker, news)),
+                mandatory=False,
+            )
+            try:
+                await self._world.publisher.publish(publication)
+            except BrokerUnavailable:
+                return
+
+    def _lately(self) -> Sequence[Endpoint]:
+        now = self._world.clock.monotonic()
+        self._changed = {key: at for key, at in self._changed.items() if now - at <= LATELY_S}
+        return [
+            e
+            for e in self._endpoints.all()
+            if e.subscription.id in self._changed or not isinstance(e.breaker, Closed)
+        ]
+
+    def _count(self, now: float) -> None:
+        workers = self._workers.count(now)
+        self._endpoints.share(workers)
+        self._world.observe.series.workers.set(workers)
+
+
+def _held(endpoint: Endpoint) -> bool:
+    return endpoint.pace.held_until > 0
+
+
+def _news(endpoint: Endpoint, now: float) -> News:
+    state, subscription = endpoint.breaker, endpoint.subscription
+    rest_s, openings = (0.0, 1) if isinstance(state, Closed) else (state.until - now, state.openings)
+    return News(
+        subscription=subscription.id,
+        endpoint=endpoint_id(subscription.tenant, subscription.url),
+        state=agreement.state_name(state),
+        epoch=state.epoch,
+        rest_s=_bounded(rest_s),
+        openings=openings,
+        held_s=_bounded(endpoint.pace.held_until - now),
+    )
+
+
+def _bounded(rest_s: float) -> float:
+    return min(max(rest_s, 0.0), agreement.REST_MAX_S)

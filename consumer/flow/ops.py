@@ -1,0 +1,82 @@
+"""Tell operators what happened: on ``leveret.ops``, and to the subscriptions of the tenant ``leveret``.
+
+Data flow: Observer -> :meth:`Ops.note` -> core.ops.Digest -> publishes, confirmed; never in the way of
+a delivery. While the broker is away the newest events are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import orjson
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.ops import TENANT, Digest, Note, OpsEvent
+from consumer.flow.registry import Registry
+from consumer.flow.world import World
+from consumer.ports import Publication
+
+LOOK_S = 1.0  #: how often sums are looked for
+KEPT = 1_000  #: events that wait for the broker
+SOURCE = "/leveret"
+
+
+class Ops:
+    """The teller of one worker."""
+
+    def __init__(self, world: World, registry: Registry) -> None:
+        """Bind to the flow and be told by its observer."""
+        self._world = world
+        self._registry = registry
+        self._digest = Digest()
+        self._owed: deque[Publication] = deque(maxlen=KEPT)
+        world.observe.on_note = self.note
+
+    def note(self, note: Note) -> None:
+        """Take a note; returns at once."""
+        for event in self._digest.note(note, self._world.clock.now()):
+            self._owe(event)
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for event in self._digest.due(self._world.clock.now()):
+                self._owe(event)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Publish what is owed, as far as the broker takes it."""
+        while self._owed:
+            try:
+                await self._world.publisher.publish(self._owed[0])
+            except BrokerUnavailable:
+                return
+            self._owed.popleft()
+            self._world.observe.series.ops_events.inc()
+
+    def _owe(self, event: OpsEvent) -> None:
+        names, kind = self._world.names, event.note.type.value
+        self._owed.append(
+            Publication(
+                exchange=names.ops,
+                routing_key=kind,
+                body=event.cloud_event(SOURCE),
+                content_type="application/cloudevents+json",
+                message_id=event.id,
+                mandatory=False,
+            )
+        )
+        # What befalls the administrator's own endpoint would go round for ever.
+        if event.note.tenant != TENANT and self._registry.match(TENANT, kind):
+            self._owed.append(
+                Publication(
+                    exchange=names.events,
+                    routing_key=kind,
+                    body=orjson.dumps(event.data()),
+                    headers={self._world.decode.tenant_header: TENANT},
+                    message_id=event.id,
+                    timestamp_s=event.last_at,
+                )
+            )

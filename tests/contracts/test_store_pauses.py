@@ -1,0 +1,47 @@
+"""Pauses are kept beside the subscriptions, and every load tells whom they hold."""
+
+from __future__ import annotations
+
+from consumer.core.pauses import Pause, Scope, paused
+from tests.contracts.stores import SHOP, Place, apply, shop
+
+ALL = Pause(scope=Scope.ALL, since=1.0)
+ACME = Pause(scope=Scope.TENANT, name="acme", since=2.0)
+ONE = Pause(scope=Scope.SUBSCRIPTION, name=SHOP, since=3.0)
+
+
+async def test_pauses_are_kept_seen_and_lifted_one_by_one(place: Place) -> None:
+    """Issue 5, item 6: each pause holds on its own, over restarts, and another process notices it."""
+    store, daemon = place.open(), place.open()
+    await apply(store, shop())
+    await daemon.load()
+
+    assert await store.pause(ACME, lift=False)
+    assert not await store.pause(Pause(scope=Scope.TENANT, name="acme", since=9.0), lift=False)
+    assert await store.pause(ONE, lift=False)
+    assert await daemon.changed()
+    [held] = await daemon.load()
+    assert held.paused
+    assert await place.open().pauses() == [ACME, ONE]
+
+    assert await store.pause(ACME, lift=True)
+    [held] = await daemon.load()
+    assert held.paused, "the other pause holds on"
+    assert await store.pause(ONE, lift=True)
+    assert not await store.pause(ONE, lift=True)
+    assert await daemon.changed()
+    [free] = await daemon.load()
+    assert not free.paused
+
+
+async def test_a_store_that_is_not_there_has_no_pauses(place: Place) -> None:
+    """A look makes nothing."""
+    assert list(await place.open().pauses()) == []
+
+
+def test_a_pause_holds_its_scope_and_nobody_else() -> None:
+    """All, a tenant, a subscription."""
+    for pause, who in ((ALL, ("x", "sub_x")), (ACME, ("acme", "sub_x")), (ONE, ("x", SHOP))):
+        assert paused({pause.key}, *who)
+    assert not paused({ACME.key, ONE.key}, "x", "sub_x")
+    assert not paused((), "acme", SHOP)

@@ -1,0 +1,217 @@
+"""One pass over real rungs: what is meant goes, the rest stands as it stood, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractConnection
+
+from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.model import Event
+from consumer.core.parked import delivery_id
+from consumer.core.waiting import Wanted, split
+from consumer.edges.broker.confirmed import Confirms
+from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.windows import raw_message
+from consumer.edges.system import FileArchive, SystemClock
+from consumer.edges.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.ports import Publication
+from tests.fakes import MemoryArchive
+from topology.declare import declare
+from topology.names import Names
+from topology.plan import TopologySpec, build_plan
+
+SPEC = TopologySpec(lanes=1, due_queues=1, spill_queues=0, rungs_s=(2.0, 600.0))
+NAMES = Names()
+DUE = NAMES.due_queue(0)
+LONG, SHORT = NAMES.rung(600.0), NAMES.rung(2.0)
+WAYS = Ways(NAMES, SPEC.ladder)
+
+
+@dataclass
+class Rungs:
+    """A broker with a ladder, and what a test does to it."""
+
+    connection: AbstractConnection
+
+    async def put(self, event_id: str, *targets: str, tenant: str = "acme", rung_s: float = 600.0) -> None:
+        """Let one delivery message wait."""
+        now = time.time()
+        event = Event(
+            id=event_id,
+            tenant=tenant,
+            type="order.created",
+            timestamp="2026-01-01T00:00:00Z",
+            arrived_at=now,
+            body=event_id.encode(),
+        )
+        message = DeliveryMessage(
+            event=event, targets=targets, not_before=now + rung_s, wait_s=rung_s, attempts_made=2
+        )
+        await self._publish(event.body, headers_of(message), rung_s)
+
+    async def put_foreign(self) -> None:
+        """Let a message wait that nobody here can read."""
+        await self._publish(b"x", {"leveret-v": 99}, 600.0)
+
+    async def _publish(self, body: bytes, headers: Mapping[str, Any], rung_s: float) -> None:
+        channel = await open_channel(self.connection, confirms=True)
+        key = NAMES.wait_key(rung_s, DUE)
+        publication = Publication(exchange=NAMES.wait, routing_key=key, body=body, headers=headers)
+        await Confirms(channel).publish(publication, "m")
+        await channel.close()
+
+    async def drained(self, queue: str, count: int) -> list[tuple[str, Mapping[str, Any]]]:
+        """Take *count* messages out of a queue, in their order: body and headers."""
+        channel = await open_channel(self.connection, confirms=False)
+        inbox: asyncio.Queue[Any] = asyncio.Queue()
+        await channel.basic_consume(queue, inbox.put, no_ack=True)
+        async with asyncio.timeout(20):
+            raws = [raw_message(await inbox.get(), queue) for _ in range(count)]
+        await channel.close()
+        return [(raw.body.decode(), raw.headers) for raw in raws]
+
+    async def count(self, queue: str) -> int:
+        """Return how many messages are ready in a queue."""
+        channel = await open_channel(self.connection, confirms=False)
+        found = (await channel.queue_declare(queue, passive=True)).message_count or 0
+        await channel.close()
+        return found
+
+
+@pytest.fixture
+async def rungs(vhost: str) -> AsyncIterator[Rungs]:
+    """A ladder of two rungs on a vhost of its own."""
+    connection = await aio_pika.connect(vhost)
+    async with connection:
+        await declare(build_plan(SPEC), connection)
+        yield Rungs(connection)
+
+
+def list_files(folder: Path) -> list[Path]:
+    """Return the archives in a folder."""
+    return list(folder.glob("cancelled-*.jsonl"))
+
+
+async def ids(found: AsyncIterator[Waiting | Passed]) -> list[str]:
+    """Return the event ids of what a pass yields."""
+    return [one.message.event.id for one in [o async for o in found] if isinstance(one, Waiting)]
+
+
+async def test_a_look_changes_nothing(rungs: Rungs) -> None:
+    """Issue 5, item 6: the list is filtered, and all stands in its order afterwards, TTLs running."""
+    for number in range(300):
+        await rungs.put(f"e{number}", "sub_a" if number % 3 else "sub_b")
+    await rungs.put("soon", "sub_a", rung_s=2.0)
+    await rungs.put("other", "sub_c", tenant="other")
+
+    of_b = await ids(browse(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+    of_other = await ids(browse(rungs.connection, WAYS, Wanted(tenant="other")))
+    of_one = await ids(browse(rungs.connection, WAYS, Wanted(event="e7")))
+
+    assert of_b == [f"e{number}" for number in range(0, 300, 3)]
+    assert (of_other, of_one) == (["other"], ["e7"])
+    assert [body for body, _ in await rungs.drained(DUE, 1)] == ["soon"]
+    left = [body for body, _ in await rungs.drained(LONG, 301)]
+    assert left == [*(f"e{number}" for number in range(300)), "other"]
+
+
+async def test_kick_takes_what_is_meant_in_one_pass(rungs: Rungs) -> None:
+    """Issue 5, item 6: what matches is due at once with its attempts; the rest goes back in order."""
+    for number in range(60):
+        await rungs.put(f"e{number}", "sub_a" if number % 2 else "sub_b")
+
+    kicked = await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+
+    due = await rungs.drained(DUE, 30)
+    assert [body for body, _ in due] == kicked == [f"e{number}" for number in range(0, 60, 2)]
+    assert max(headers["leveret-not-before"] for _, headers in due) <= time.time() * 1000 + 1
+    assert {headers["leveret-made"] for _, headers in due} == {2}
+    assert [body for body, _ in await rungs.drained(LONG, 30)] == [f"e{n}" for n in range(1, 60, 2)]
+
+
+async def test_the_other_targets_of_a_message_wait_on(rungs: Rungs) -> None:
+    """A message for two targets is parted: one goes, the other waits; neither is lost."""
+    await rungs.put("both", "sub_a", "sub_b")
+
+    await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+
+    [(_, due)] = await rungs.drained(DUE, 1)
+    [(_, left)] = await rungs.drained(SHORT, 1) if await rungs.count(SHORT) else await rungs.drained(LONG, 1)
+    assert (due["leveret-targets"], left["leveret-targets"]) == ("sub_b", "sub_a")
+
+
+async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path) -> None:
+    """Issue 5, item 6: what is called off is on disk, body included, and gone from the rung."""
+    await rungs.put("keep", "sub_a")
+    await rungs.put("drop", "sub_b")
+    archive = FileArchive(tmp_path, SystemClock(), "cancelled")
+
+    gone = await ids(cancel(rungs.connection, WAYS, Wanted(event="drop"), archive))
+
+    text = "".join(file.read_text() for file in list_files(tmp_path))
+    assert gone == ["drop"]
+    assert delivery_id("drop", "sub_b") in text
+    assert "ZHJvcA==" in text  # its body
+    assert [body for body, _ in await rungs.drained(LONG, 1)] == ["keep"]
+    assert await rungs.count(LONG) == 0
+
+
+async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
+    """FAULTS 68: what is not on disk waits on."""
+    await rungs.put("first", "sub_a")
+    await rungs.put("second", "sub_a")
+    archive = MemoryArchive(failures=[OSError(28, "No space left on device")])
+
+    with pytest.raises(OSError, match="No space"):
+        await ids(cancel(rungs.connection, WAYS, Wanted(tenant="acme"), archive))
+
+    assert [body for body, _ in await rungs.drained(LONG, 2)] == ["first", "second"]
+
+
+async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
+    """Confirm before ack: where the way to the due queue is gone, the delivery stays where it is."""
+    await rungs.put("e1", "sub_a")
+    channel = await open_channel(rungs.connection, confirms=False)
+    await channel.queue_delete(DUE)
+    for name in (NAMES.due, NAMES.stray):
+        await channel.exchange_delete(name)
+    await channel.close()
+
+    with pytest.raises(BrokerUnavailable, match="e1 waits on"):
+        await ids(kick(rungs.connection, WAYS, Wanted(tenant="acme")))
+
+    assert [body for body, _ in await rungs.drained(LONG, 1)] == ["e1"]
+
+
+async def test_what_cannot_be_read_is_passed_by(rungs: Rungs) -> None:
+    """A newer worker's message stays where it is and is told of."""
+    await rungs.put_foreign()
+    await rungs.put("e1", "sub_a")
+
+    found = [one async for one in kick(rungs.connection, WAYS, Wanted())]
+
+    assert [one.count for one in found if isinstance(one, Passed)] == [1]
+    assert [body for body, _ in await rungs.drained(DUE, 1)] == ["e1"]
+    assert [body for body, _ in await rungs.drained(LONG, 1)] == ["x"]
+
+
+def test_deliveries_are_parted_by_what_is_wanted() -> None:
+    """Tenant, event and subscription must all fit; targets that do not are left."""
+    event = Event(id="e", tenant="acme", type="a", timestamp="t", arrived_at=0.0, body=b"")
+    message = DeliveryMessage(event=event, targets=("sub_a", "sub_b"))
+    assert split(message, Wanted()) == (message, None)
+    assert split(message, Wanted(tenant="other")) == (None, message)
+    assert split(message, Wanted(event="f")) == (None, message)
+    assert split(message, Wanted(subscription="sub_c")) == (None, message)
+    one = replace(message, targets=("sub_a",))
+    assert split(message, Wanted(subscription="sub_a")) == (one, replace(message, targets=("sub_b",)))
+    assert split(one, Wanted(tenant="acme", event="e", subscription="sub_a")) == (one, None)

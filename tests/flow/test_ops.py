@@ -1,0 +1,96 @@
+"""What befalls an endpoint is told on the exchange, and as webhooks to the tenant leveret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from consumer.core.ops import Note, OpsType
+from consumer.flow.ops import LOOK_S, Ops
+from tests.fakes_sender import Reply
+from tests.flow.worker import NAMES, Worker, event_message
+
+URL = "https://shop.example/"
+
+
+@asynccontextmanager
+async def telling(worker: Worker) -> AsyncIterator[Ops]:
+    """Run the teller of a worker."""
+    ops = Ops(worker.world, worker.registry)
+    task = asyncio.create_task(ops.run())
+    try:
+        yield ops
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def told(worker: Worker, exchange: str = NAMES.ops) -> list[str]:
+    """Return the types of what was published there."""
+    return [p.key for p in worker.publisher.confirmed if p.publication.exchange == exchange]
+
+
+async def test_breakers_parked_and_disabled_are_told(worker: Worker) -> None:
+    """Issue 5, item 7: opened, closed, parked, disabled, recovered, each by the worker that saw it."""
+    breaker = {"failures": 1, "cooldown_s": 1}
+    await worker.subscribe("shop", breaker=breaker)
+    worker.sender.on(URL, Reply(status=503), Reply(status=200), Reply(status=410))
+    async with telling(worker):
+        for step in range(3):
+            await worker.handle(event_message(message_id=f"e{step}"))
+            await worker.clock.advance(2.0)
+        before = told(worker)
+        await worker.store.apply(worker._entries, prune=True, enable=True)
+        await worker.registry.settle()
+        await worker.store.apply(worker._entries, prune=True, enable=True)
+        assert await worker.registry.reload()
+        await worker.clock.advance(2 * LOOK_S)
+
+    assert before == ["breaker.opened", "breaker.closed", "endpoint.disabled", "delivery.parked"]
+    assert told(worker)[4:] == ["endpoint.recovered"]
+    assert told(worker, NAMES.events) == []
+    assert {
+        p.publication.mandatory for p in worker.publisher.confirmed if p.publication.exchange == NAMES.ops
+    } == {False}
+
+
+async def test_the_tenant_leveret_gets_webhooks(worker: Worker) -> None:
+    """S2-5: an exhausted delivery notifies an administrator: an event of the tenant leveret."""
+    await worker.subscribe("desk", tenant="leveret", events=["delivery.*"])
+    async with telling(worker) as ops:
+        ops.note(Note(type=OpsType.DELIVERY_PARKED, tenant="acme", subject="sub_1", reason="exhausted: x"))
+        ops.note(Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
+        await worker.clock.advance(2 * LOOK_S)
+
+    [event] = [p for p in worker.publisher.confirmed if p.publication.exchange == NAMES.events]
+    assert (event.key, event.headers) == ("delivery.parked", {"tenant": "leveret"})
+    assert json.loads(event.publication.body)["reason"] == "exhausted: x"
+    await worker.handle(event.raw(queue=NAMES.lane(0)))
+    assert worker.sent("desk") == 1
+
+
+async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) -> None:
+    """What is parked for the tenant leveret is told on the exchange alone."""
+    await worker.subscribe("desk", tenant="leveret")
+    async with telling(worker) as ops:
+        ops.note(Note(type=OpsType.DELIVERY_PARKED, tenant="leveret", subject="sub_1"))
+        await worker.clock.advance(2 * LOOK_S)
+
+    assert (told(worker), told(worker, NAMES.events)) == (["delivery.parked"], [])
+
+
+async def test_what_cannot_be_told_now_is_told_later(worker: Worker) -> None:
+    """A broker that is away delays the news and holds up no delivery."""
+    worker.publisher.connected = False
+    async with telling(worker) as ops:
+        ops.note(Note(type=OpsType.TENANT_NOISY, tenant="acme"))
+        await worker.clock.advance(2 * LOOK_S)
+        assert told(worker) == []
+        worker.publisher.connected = True
+        await worker.clock.advance(2 * LOOK_S)
+
+    assert told(worker) == ["tenant.noisy"]
+    assert worker.count("ops_events_total") == 1

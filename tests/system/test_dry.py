@@ -1,0 +1,29 @@
+"""A dry run does everything but send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.receiver import Receiver
+from tests.system.daemon import EventPublisher, requests_of, running, secret, to, until
+
+
+async def test_dry_signs_and_logs_and_sends_nothing(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
+    """Issue 5, item 6: match, transform, sign, log; the event is settled, and nobody was called."""
+    target = "/ok/dry"
+    async with (
+        running(tmp_path, vhost, {"LEVERET_SENDING__MODE": "dry"}) as daemon,
+        EventPublisher(vhost) as publisher,
+    ):
+        await daemon.apply(to(receiver, target, "dry"))
+
+        event_id = await publisher.publish("dry", body=b'{"n":1}')
+
+        line = await daemon.logged("webhook.dry", event_id=event_id)
+        await daemon.logged("delivery.attempted", event_id=event_id, verdict="delivered")
+        await until(lambda: daemon.metric("leveret_window_messages") == 0, "settled")
+        assert requests_of(receiver, target) == []
+        assert "dry: nothing is sent" in daemon.health()
+        assert str(line["signature"]).startswith("v1,")
+        assert secret("dry", target) not in daemon.log.read_text()
+        assert line["size_bytes"] > len(b'{"n":1}')

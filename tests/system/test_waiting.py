@@ -1,0 +1,95 @@
+"""What waits, and who is paused, steered from the command line while the daemon runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.receiver import Receiver
+from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.system.test_cli_live import command, objects
+
+LONG = {"max_attempts": 5, "base_s": 600, "multiplier": 1, "max_s": 600, "jitter": 0}
+RUNGS = {"LEVERET_TOPOLOGY__RUNGS_S": "[0.1,0.5,60,600]"}
+
+
+async def steer(daemon: Daemon, *words: str) -> list[dict[str, Any]]:
+    """Run a command and return its rows."""
+    return objects(await command(daemon, *words, "--json"))
+
+
+async def test_waiting_and_pauses_are_steered(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
+    """Issue 5, item 6: list, kick and cancel by tenant, subscription, event; pause and resume."""
+    once, down = "/flaky/once?share=0&status=503", "/status/503/down"
+    async with running(tmp_path, vhost, RUNGS) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(
+            to(receiver, down, "down", retry=dict(LONG), breaker={"failures": 0}),
+            to(receiver, once, "held"),
+        )
+        first, second = await publisher.publish("down"), await publisher.publish("down")
+        await until(lambda: len(requests_of(receiver, down)) == 2, "two attempts")
+
+        # list
+        await until(lambda: daemon.metric("leveret_retries_total", attempt="1") == 2, "both wait")
+        rows = await steer(daemon, "waiting", "list", "--tenant", "down")
+        while len(rows) < 2:
+            rows = await steer(daemon, "waiting", "list", "--tenant", "down")
+        assert {row["event_id"] for row in rows} == {first, second}
+        assert {(row["failed_attempts"], row["last_failure_code"]) for row in rows} == {(1, "503")}
+        assert await steer(daemon, "waiting", "list", "--event", "no-such") == []
+
+        # kick
+        assert [row["event_id"] for row in await steer(daemon, "waiting", "kick", "--event", first)] == [
+            first
+        ]
+        await until(lambda: len(requests_of(receiver, down, first)) == 2, "the second attempt of the kicked")
+        assert len(requests_of(receiver, down, second)) == 1
+
+        # cancel
+        refused = await command(daemon, "waiting", "cancel", "--event", second)
+        assert refused.returncode == 2
+        assert (await command(daemon, "waiting", "kick")).returncode == 2
+        [gone] = await steer(daemon, "waiting", "cancel", "--event", second, "--yes")
+        [archive] = (daemon.home / "archive").glob("cancelled-*.jsonl")
+        assert json.loads(archive.read_text())["delivery_id"] == gone["delivery_id"]
+        assert await steer(daemon, "waiting", "list", "--event", second) == []
+
+        # pause and resume
+        [held] = await steer(daemon, "pause", "--subscription", f"held/{once}")
+        assert (held["scope"], held["subscription"]) == ("subscription", f"held/{once}")
+        await until(lambda: "paused subscriptions" in daemon.health(), "the daemon knows")
+        third = await publisher.publish("held")
+        await until(lambda: daemon.metric("leveret_deferrals_total", reason="paused") >= 1, "it was put off")
+        assert requests_of(receiver, once) == []
+        assert (await command(daemon, "pause", "--tenant", "nobody")).returncode == 1
+        assert (await command(daemon, "resume", "--all")).returncode == 1
+        assert await steer(daemon, "resume", "--subscription", f"held/{once}") == []
+        await until(lambda: "paused subscriptions" not in daemon.health(), "the daemon knows again")
+        while not await steer(daemon, "waiting", "kick", "--tenant", "held"):
+            continue
+        await all_delivered(receiver, once, [third])
+
+
+async def test_fresh_events_stay_in_their_lanes_when_too_much_waits(
+    tmp_path: Path, vhost: str, receiver: Receiver
+) -> None:
+    """Issue 5, item 6, `[limits] waiting_bytes`: the broker's disk is bounded, and nothing is lost."""
+    down, fine = "/status/503/full", "/ok/full"
+    settings = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
+    async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:
+        await daemon.apply(
+            to(receiver, down, "full", retry=dict(LONG), breaker={"failures": 0}), to(receiver, fine, "fine")
+        )
+        for _ in range(12):
+            await publisher.publish("full", body=b'"' + b"x" * 100_000 + b'"')
+        await daemon.logged("waiting.full")
+        assert "waiting_bytes is reached" in daemon.health()
+
+        fresh = await publisher.publish("fine")
+        await until(lambda: daemon.metric("leveret_queue_messages", queue="lane") == 1, "it stays", 30)
+        assert requests_of(receiver, fine) == []
+
+        await steer(daemon, "waiting", "cancel", "--tenant", "full", "--yes")
+        await daemon.logged("waiting.relieved")
+        await all_delivered(receiver, fine, [fresh])
