@@ -26,6 +26,8 @@ ATTEMPT: Final = "●"
 LINE: Final = "─"
 LONG: Final = 50  #: a wait that is so many times another one needs a logarithmic scale
 
+SHORTEST: Final = 1e-9  #: part of the whole below which a wait is drawn no shorter
+
 
 class Step(NamedTuple):
     """One attempt of a delivery that always fails."""
@@ -78,7 +80,7 @@ def _shares(policy: RetryPolicy) -> Sequence[float]:
         return [0.0 for _ in moments]
     if not is_logarithmic(policy):
         return [moment / last for moment in moments]
-    unit = next(moment for moment in moments if moment > 0)
+    unit = max(next(moment for moment in moments if moment > 0), last * SHORTEST)
     return [math.log1p(moment / unit) / math.log1p(last / unit) for moment in moments]
 
 

@@ -27,8 +27,9 @@ from consumer.core.model import (
 from consumer.core.ops import Note, OpsType
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
+from consumer.flow.closed_sets import begin_at_zero
 from consumer.flow.tenants import Tenants
-from metrics.series import MAX_ATTEMPT_LABEL, Series, Tally, attempt_label, code_label
+from metrics.series import Series, Tally, attempt_label, code_label
 
 
 class Attempted(NamedTuple):
@@ -51,7 +52,7 @@ class Observer:
     def __init__(self, series: Series, log: Any = None) -> None:
         self.series = series
         self.log: Any = structlog.get_logger() if log is None else log
-        _begin_at_zero(series)
+        begin_at_zero(series)
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         series.store_up.set(1)
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
@@ -370,31 +371,6 @@ class Observer:
     def warned(self, event: str, **fields: object) -> None:
         """Log what an operator should look at."""
         self.log.warning(event, **fields)
-
-
-def _begin_at_zero(series: Series) -> None:
-    """Make the series of closed sets: a rate over one that is not there yet misses what it begins with."""
-    for reason in ParkReason:
-        series.parked.labels(reason.value)
-    for number in range(1, MAX_ATTEMPT_LABEL + 1):
-        series.retries.labels(attempt_label(number))
-        for result in ("delivered", "failed"):
-            series.attempts_by_number.labels(attempt_label(number), result)
-    for state in ("closed", "open", "probing"):
-        series.breakers.labels(state)
-    for way in ("replayed", "archived"):
-        series.parked_age.labels(way)
-    for counter, values in (
-        (series.events, "matched unrouted bad inbox suspect"),
-        (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker locked paced paused proxy saturated slow"),
-        (series.publish_failures, "unroutable refused unavailable"),
-        (series.reconnects, "consume publish"),
-        (series.connect_failures, "consume publish"),
-        (series.reloads, "ok failed"),
-    ):
-        for value in values.split():
-            counter.labels(value)
 
 
 def _verdict_name(verdict: Verdict) -> tuple[str, float]:

@@ -1,0 +1,31 @@
+"""The label values that are known beforehand: their series are there from the start."""
+
+from __future__ import annotations
+
+from consumer.core.model import ParkReason
+from metrics.series import MAX_ATTEMPT_LABEL, Series, attempt_label
+
+
+def begin_at_zero(series: Series) -> None:
+    """Make the series of closed sets: a rate over one that is not there yet misses what it begins with."""
+    for reason in ParkReason:
+        series.parked.labels(reason.value)
+    for number in range(1, MAX_ATTEMPT_LABEL + 1):
+        series.retries.labels(attempt_label(number))
+        for result in ("delivered", "failed"):
+            series.attempts_by_number.labels(attempt_label(number), result)
+    for state in ("closed", "open", "probing"):
+        series.breakers.labels(state)
+    for way in ("replayed", "archived"):
+        series.parked_age.labels(way)
+    for counter, values in (
+        (series.events, "matched unrouted bad inbox suspect"),
+        (series.deliveries, "delivered parked cancelled archived"),
+        (series.deferrals, "breaker locked paced paused proxy saturated slow"),
+        (series.publish_failures, "unroutable refused unavailable"),
+        (series.reconnects, "consume publish"),
+        (series.connect_failures, "consume publish"),
+        (series.reloads, "ok failed"),
+    ):
+        for value in values.split():
+            counter.labels(value)
