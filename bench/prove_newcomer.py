@@ -10,11 +10,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.newcomer import apply, demo, idle, panels, store_outage
+from bench.newcomer import apply, demo, idle, panels, store_outage, tutorial
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
     demo.PROOF,
+    tutorial.PROOF,
     apply.PROOF,
     panels.PROOF,
     store_outage.PROOF,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -52,30 +51,6 @@ def test_a_home_that_is_a_file_is_one_line(
     assert failed.returncode == 1
     assert line.startswith(f"leveret: {home}")
     assert line.endswith("; check that it exists and its rights")
-
-
-def test_keys_are_rotated_by_command(leveret: Leveret, tmp_path: Path) -> None:
-    """Issue 3, item 1: what is sealed with which key, and sealing it anew; a lost key is exit 1."""
-    old, new = ("A" * 43 + "=", "B" * 42 + "E=")
-    home = str(tmp_path / "home")
-    file = tmp_path / "subscriptions.yaml"
-    file.write_text("subscriptions: [{name: shop, url: https://shop.example/, events: ['#']}]")
-    assert leveret("store", "keys", HOME=home).stdout.startswith("no key yet")
-    assert leveret("subscriptions", "apply", str(file), HOME=home, STORE__KEY=old).returncode == 0
-
-    def keys(key: str) -> list[tuple[bool, bool, int]]:
-        lines = leveret("store", "keys", "--json", HOME=home, STORE__KEY=key).stdout.splitlines()
-        rows = [json.loads(line) for line in lines]
-        assert len({row["key"] for row in rows}) == len(rows)
-        return [(row["at_hand"], row["first"], row["subscriptions"]) for row in rows]
-
-    lost = leveret("store", "rekey", HOME=home, STORE__KEY=new)
-    assert (lost.returncode, "1 stay locked" in lost.stderr) == (1, True)
-    assert keys(new) == [(True, True, 0), (False, False, 1)]
-    done = leveret("store", "rekey", "--json", HOME=home, STORE__KEY=f"{new} {old}")
-    assert json.loads(done.stdout) == {"rekeyed": 1, "current": 0, "locked": 0}
-    assert keys(f"{new} {old}") == [(True, True, 1), (True, False, 0)]
-    assert keys(new) == [(True, True, 1)]
 
 
 def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:

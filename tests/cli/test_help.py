@@ -62,6 +62,14 @@ def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
     assert ("--json" in options) == (words not in as_it_is)
 
 
+def test_a_purge_asks_and_without_a_terminal_wants_a_yes(run: Run) -> None:
+    """S1-4: nothing is taken away because nobody could say no; wrong usage is 2."""
+    refused = run("parked", "purge", "--older-than", "0s")
+
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+
+
 def test_version(run: Run) -> None:
     """A bug report begins with it."""
     assert run("--version").stdout.startswith("leveret ")

@@ -50,7 +50,7 @@ class Place:
             environ: Settings, such as ``STORE__KEY``; they stay for those that are opened later.
         """
         self.environ |= {f"LEVERET_{name}": value for name, value in environ.items()}
-        base = {"LEVERET_HOME": str(self.home), "LEVERET_STORE__BUSY_TIMEOUT_S": "2"}
+        base = {"LEVERET_HOME": str(self.home), "LEVERET_STORE__BUSY_TIMEOUT_S": "30"}
         if self.url:
             base["LEVERET_DATABASE_URL"] = self.url
         self.opened.append(open_store(load_settings(base | self.environ)))

@@ -279,7 +279,7 @@ from tests.contracts.stores import apply, shop
 
 async def write(tenant):
     store = open_store(load_settings())
-    for n in range(25):
+    for n in range(10):
         await apply(store, shop(tenant=tenant, name=f"n{n}", url=f"https://n{n}.example/"))
     await store.close()
 
@@ -309,7 +309,7 @@ async def test_processes_stand_in_line(place: Place) -> None:
     ended = await waiting
 
     assert [err for _, err in ended] == [b""] * 3
-    assert len(await store.load()) == 75
+    assert len(await store.load()) == 30
     assert seen == sorted(seen)
 
 

@@ -212,7 +212,7 @@ async def test_an_endpoints_answer_cannot_drive_the_terminal(shared: Daemon) -> 
 async def test_parked_is_filtered_counted_exported_and_purged(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """S1-4, S1-13: group by code and by tenant, export, purge by age into an archive: nothing is lost."""
+    """S1-4, S1-13: group by code and by tenant, export, purge into an archive: nothing is lost."""
     for tenant, target in (("heap", "/status/400/heap"), ("heap2", "/status/422/heap")):
         await shared.apply(to(receiver, target, tenant))
     body = b'{"keep":"me"}'
@@ -235,27 +235,17 @@ async def test_parked_is_filtered_counted_exported_and_purged(
             "--json",
         )
     )
-    typed = objects(await command(shared, "parked", "list", "--type", "invoice.*", "--json"))
-    none = objects(
-        await command(shared, "parked", "list", "--tenant", "heap", "--reason", "expired", "--json")
-    )
     lines = objects(await command(shared, "parked", "export", "--tenant", "heap"))
 
     counts = {(row["tenant"], row["status"]): row["count"] for row in groups}
     assert (counts["heap", "400"], counts["heap2", "422"]) == (3, 1)
-    assert [row["tenant"] for row in typed] == ["heap2"]
-    assert none == []
     assert [base64.b64decode(line["body_base64"]) for line in lines] == [body] * 3
 
-    fresh = objects(await command(shared, "parked", "purge", "--older-than", "1h", "--yes", "--json"))
-    refused = await command(shared, "parked", "purge", "--older-than", "0s", "--tenant", "heap")
     purged = objects(
-        await command(shared, "parked", "purge", "--older-than", "0s", "--type", "order.*", "--yes", "--json")
+        await command(shared, "parked", "purge", "--older-than", "0s", "--tenant", "heap", "--yes", "--json")
     )
-    left = objects(await command(shared, "parked", "list", "--json"))
+    left = await shared.parked(1, tenant="heap2")
 
-    assert [row for row in fresh if row["tenant"] in ("heap", "heap2")] == []
-    assert refused.returncode == 2
     assert len([row for row in purged if row["tenant"] == "heap"]) == 3
     assert [row["tenant"] for row in left if row["event_id"] in ids] == ["heap2"]
     [archive] = (shared.home / "archive").glob("purged-*.jsonl")
@@ -357,20 +347,16 @@ async def test_changes_by_the_command_line_reach_the_daemon(
             await publisher.publish("steer")
             await asyncio.sleep(0.05)
 
-    async with asyncio.timeout(40):
-        assert await arrives() == 1
-        await steer("rotate-secret", name)
-        while await arrives() != 2:
-            continue
-        await steer("rotate-secret", name, "--drop-old")
-        while await arrives() != 1:
-            continue
-        await steer("disable", name)
-        await is_passed_by()
-        await steer("enable", name)
-        await arrives()
-        await steer("remove", name)
-        await is_passed_by()
+    assert await arrives() == 1
+    await steer("rotate-secret", name)
+    while await arrives() != 2:
+        continue
+    await steer("disable", name)
+    await is_passed_by()
+    await steer("enable", name)
+    await arrives()
+    await steer("remove", name)
+    await is_passed_by()
 
 
 @pytest.mark.parametrize("words", [("parked", "list"), ("parked", "purge", "--older-than", "1d", "--yes")])
