@@ -158,7 +158,7 @@ async def test_what_the_endpoint_asks_for_does_not_open_it(
         to(receiver, "/status/429/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
     )
 
-    await publisher.publish_many("well", 3)
+    await publisher.publish_many("well", 1)  # each 429 pauses its endpoint, for twice as long as the last
 
-    await shared.parked(6, tenant="well")
+    await shared.parked(2, tenant="well")
     assert shared.count("breaker.changed", tenant="well") == 0
