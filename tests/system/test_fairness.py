@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import aio_pika
 import httpx2
+import pytest
 
 from consumer.edges.broker.routes import BrokerRoutes
 from tests.receiver import Receiver
@@ -75,19 +77,28 @@ async def test_a_binding_that_was_left_is_removed(
         assert (await all_delivered(receiver, "/ok/left", [again]))[again] == 1
 
 
-async def test_without_the_right_to_bind_nothing_is_bound(vhost: str, management: httpx2.Client) -> None:
-    """Issue: a refusal is told, not raised, and is not asked for again."""
-    name, user = urlsplit(vhost).path.strip("/"), "reader"
-    management.put(f"/api/users/{user}", json={"password": "reader", "tags": ""}).raise_for_status()
+@pytest.fixture
+def reader(vhost: str, management: httpx2.Client) -> Iterator[str]:
+    """A user that may only read; gone again after the test."""
+    user, name = "reader", urlsplit(vhost).path.strip("/")
+    management.put(f"/api/users/{user}", json={"password": user, "tags": ""}).raise_for_status()
     rights = {"configure": "^$", "write": "^$", "read": ".*"}
     management.put(f"/api/permissions/{name}/{user}", json=rights).raise_for_status()
+    yield user
+    management.delete(f"/api/users/{user}").raise_for_status()
+
+
+async def test_without_the_right_to_bind_nothing_is_bound(
+    vhost: str, management: httpx2.Client, reader: str
+) -> None:
+    """Issue: a refusal is told, not raised, and is not asked for again."""
     admin = await aio_pika.connect(vhost)
     async with admin:
         channel = await admin.channel()
         await channel.declare_exchange(NAMES.route, "headers", durable=True)
         await channel.declare_queue(NAMES.spill(0), durable=True)
         parts = urlsplit(vhost)
-        plain = await aio_pika.connect(f"amqp://{user}:reader@{parts.hostname}:{parts.port}/{name}")
+        plain = await aio_pika.connect(f"amqp://{reader}:{reader}@{parts.hostname}:{parts.port}{parts.path}")
         async with plain:
             routes = BrokerRoutes(NAMES.route, "tenant", may_bind=True)
             routes.connection = plain
