@@ -147,19 +147,6 @@ def _checked(
     return _read_entry(path, values, document)
 
 
-def locate(text: str, source: str, faults: Iterable[tuple[Path, str]]) -> Sequence[str]:
-    """Write each fault, found by other means in the values of *text*, with its line; sorted by line.
-
-    Raises:
-        ConfigError: *text* is no YAML.
-    """
-    document = _Document()
-    _compose(text, source, document)
-    for path, fault in faults:
-        document.complain(path, fault)
-    return [problem.describe(source) for problem in sorted(set(document.problems))]
-
-
 def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str, str, bool]]:
     """Yield what is wrong between entries: number of the later one, field, fault, and whether it may pass.
 

@@ -6,8 +6,6 @@ limit. Due, replay and spill have windows of their own, so that no backlog takes
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from consumer.edges.broker.windows import Window
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -50,28 +48,6 @@ def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
 def lane_window(settings: Settings) -> int:
     """Return how many messages of one lane are in hand at most."""
     return min(settings.window(settings.windows.lane_prefetch), _room(settings, settings.topology_spec()))
-
-
-def due_hold(settings: Settings) -> int:
-    """Return how many delivery messages may be held until their time, at most half of the due windows."""
-    w = settings.windows
-    if w.due_hold is not None:
-        return w.due_hold
-    return max(1, settings.window(w.due_prefetch) * settings.topology.due_queues // 2)
-
-
-def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
-    """Return each queue whose size is shown, and the label that it is counted under."""
-    names = spec.names
-    named: list[tuple[Callable[[int], str], int, str]] = [
-        (names.lane, spec.lanes, "lane"),
-        (names.due_queue, spec.due_queues, "due"),
-        (names.spill, spec.spill_queues, "spill"),
-    ]
-    queues = [(name(i), label) for name, count, label in named for i in range(count)]
-    queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
-    single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
-    return tuple(queues + [(getattr(names, label), label) for label in single])
 
 
 def _room(settings: Settings, spec: TopologySpec) -> int:

@@ -36,7 +36,4 @@ class SenderOptions:
     ca_file: str | None = None  #: PEM file of authorities trusted beside the system's
     egress: EgressRule = field(default_factory=EgressRule)
     proxy: Proxy | None = None
-    protected: tuple[
-        tuple[str, int], ...
-    ] = ()  #: host and port of what is ours: broker, database, admin port
     obey_control: bool = False  #: read the response header ``webhook-delivery``
