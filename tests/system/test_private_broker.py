@@ -289,6 +289,23 @@ def test_a_process_is_known_by_more_than_its_id(bystander: subprocess.Popen[byte
     assert bystander.wait() == -signal.SIGKILL
 
 
+def test_a_process_lives_as_long_as_its_last_thread() -> None:
+    """A node whose first thread ended still holds its ports: it has not ended (FAULTS 59)."""
+    code = (
+        "import ctypes, sys, threading\n"
+        "threading.Thread(target=sys.stdin.read).start(); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        who = processes.identify(process.pid)
+        assert who is not None
+        assert processes.wait_until(lambda: b") Z " in told_of(who, "stat"), 60)
+        halfway = processes.alive(who)
+        processes.end(who, grace_s=0.0)
+
+        assert halfway
+        assert not processes.alive(who)
+
+
 def test_without_a_server_the_error_names_the_ways_on(tmp_path: Path) -> None:
     """No RabbitMQ: one clear error on stderr, exit 1, with install, Docker and AMQP URL in it."""
     env = {"LEVERET_HOME": str(tmp_path), "LEVERET_RABBITMQ_HOME": str(tmp_path / "nothing")}

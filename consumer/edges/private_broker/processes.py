@@ -54,13 +54,18 @@ def identify(pid: int) -> Identity | None:
 
 
 def _identify_by_proc(pid: int) -> Identity | None:
-    """Read the start time. Source: proc(5), /proc/[pid]/stat fields 3 (state) and 22 (starttime)."""
+    """Read the start time.
+
+    A process whose first thread ended is called a zombie while its other threads still end, and until then
+    its sockets are open. Source: proc(5), /proc/[pid]/stat fields 3 (state), 20 (threads), 22 (starttime).
+    """
     try:
         fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
         boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else Identity(pid, f"{boot}:{fields[19]}")
+    ended = fields[0] in "ZX" and int(fields[17]) <= 1
+    return None if ended else Identity(pid, f"{boot}:{fields[19]}")
 
 
 def _identify_by_ps(pid: int) -> Identity | None:
