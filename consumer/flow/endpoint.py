@@ -28,7 +28,7 @@ LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
 PAUSED_LOOK_S = 60.0  #: what is paused by hand looks again after this, or later where much waits
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
-HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to an endpoint that is held
+HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is paused by hand
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
@@ -206,7 +206,7 @@ class Endpoint(Line):
         if self.pace.interval_s and not reserved:
             opens_at = max(opens_at, self.free_at)
         if now < opens_at:
-            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
+            return self._held_by_pace(now, opens_at)
         if not self.pace.limits:  # a pause is over
             self.pace = EndpointClock()
             self._look()
@@ -236,7 +236,7 @@ class Endpoint(Line):
         if self.breaker.epoch != epoch:  # it was open meanwhile, and starts slowly
             opens_at = max(opens_at, clock.opens_at(self.pace, now))
         if now < opens_at:
-            return self._spread(now, opens_at, HELD_INTERVAL_S, "paced")
+            return self._held_by_pace(now, opens_at)
         return None
 
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
@@ -314,6 +314,11 @@ class Endpoint(Line):
         interval_s = max(self._interval_s(now), self.pace.interval_s, least_s)
         self.free_at, at = clock.spread(self.free_at, now, earliest, interval_s)
         return Hold(Defer(at), reason, self.pace.interval_s > 0)
+
+    def _held_by_pace(self, now: float, opens_at: float) -> Hold:
+        """Spread what comes before its time; after a pause as fast as requests were taken before it."""
+        least_s = HELD_INTERVAL_S if self.pace.slow_s else 0.0
+        return self._spread(now, opens_at, least_s, "paced")
 
     def _held_by_breaker(self, now: float) -> Hold:
         state, until = self.breaker, now + PROBE_PAUSE_S
