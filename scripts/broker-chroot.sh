@@ -4,7 +4,7 @@
 #   scripts/broker-chroot.sh RELEASE FOLDER COMMAND [ARGUMENT...]
 #
 # The folder is made once with debootstrap and kept. The command sees LEVERET_RABBITMQ_CHROOT=FOLDER.
-# Needs root: chroot and mount do.
+# Needs root: chroot and mount do. Several may use a folder at once: the last one takes /proc away again.
 set -eu
 
 release=$1
@@ -24,6 +24,16 @@ folder=$(cd "$folder" && pwd)
 mounted() { grep -qs " $folder/proc " /proc/mounts; }
 release_proc() { if mounted; then umount "$folder/proc"; fi; }
 
+leave() {
+    exec 9>&- 8>"$folder.lock"
+    if flock -n 8; then release_proc; fi
+}
+
+# Who uses the folder holds its lock shared; who makes it holds it alone.
+exec 9>"$folder.lock"
+flock -s 9
+[ -e "$folder/.complete" ] || flock 9
+
 # The last step of making it writes this file, so an interrupted one is made again.
 if [ ! -e "$folder/.complete" ]; then
     release_proc
@@ -38,9 +48,10 @@ if [ ! -e "$folder/.complete" ]; then
     touch "$folder/.complete"
 fi
 
-trap release_proc EXIT
+trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 cp /etc/hosts "$folder/etc/hosts"
 mounted || mount -t proc proc "$folder/proc"
+flock -s 9
 LEVERET_RABBITMQ_CHROOT=$folder "$@"

@@ -102,8 +102,8 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             targets=tuple(h["leveret-targets"].split()),
             attempts=_read_attempts(h.get("leveret-attempts", "")),
             attempts_made=int(h.get("leveret-made", 0)),
-            not_before=h["leveret-not-before"] / 1000,
-            wait_s=h["leveret-wait"] / 1000,
+            not_before=_seconds(h["leveret-not-before"]),
+            wait_s=_seconds(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
         )
@@ -190,12 +190,12 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
     start, _, end = h.get("leveret-span", "0:").partition(":")
     expires = h.get("leveret-expires")
     return Event(
-        id=h["leveret-event"],
-        tenant=h["leveret-tenant"],
-        type=h["leveret-type"],
-        timestamp=h["leveret-time"],
+        id=_text(h["leveret-event"]),
+        tenant=_text(h["leveret-tenant"]),
+        type=_text(h["leveret-type"]),
+        timestamp=_text(h["leveret-time"]),
         timestamp_assumed=bool(h.get("leveret-time-assumed", False)),
-        arrived_at=h["leveret-arrived"] / 1000,
+        arrived_at=_seconds(h["leveret-arrived"]),
         body=raw.body,
         content_type=raw.content_type or "application/json",
         form=DataForm(h.get("leveret-form", "json")),
@@ -203,8 +203,21 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
         data_end=int(end) if end else None,
         extras=_read_table(h.get("leveret-extras")),
         trace=_read_table(h.get("leveret-trace")),
-        expires_at=None if expires is None else expires / 1000,
+        expires_at=None if expires is None else _seconds(expires),
     )
+
+
+def _seconds(ms: object) -> float:
+    """Read what :func:`to_ms` wrote; a float or a decimal may be no number, or none that can be compared."""
+    if not isinstance(ms, int):
+        raise TypeError(f"whole milliseconds are expected, not {type(ms).__name__}")
+    return ms / 1000
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text is expected, not {type(value).__name__}")
+    return value
 
 
 def _read_table(text: str | None) -> dict[str, str]:

@@ -114,8 +114,9 @@ def test_bash_can_install_completion(tmp_path: Path) -> None:
     leveret = Path(sys.executable).with_name("leveret")
     env = os.environ | {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
 
+    # It asks which shell it was called from, so it is called from one.
     done = subprocess.run(
-        [leveret, "--install-completion", "bash"],
+        ["bash", "-c", f"{shlex.quote(str(leveret))} --install-completion bash; exit $?"],
         env=env,
         capture_output=True,
         text=True,

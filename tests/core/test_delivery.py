@@ -181,6 +181,19 @@ def test_broken_headers_never_raise_anything_else(broken: dict[str, Any]) -> Non
     except (BadEvent, UnknownVersion):
         return
     assert isinstance(back.event.extras, dict)
+    assert isinstance(back.event.tenant, str)
+    assert isinstance(back.not_before + back.wait_s + back.event.arrived_at, float)
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), Decimal("NaN"), float("nan"), 1.5, "1", None, [1]])
+@pytest.mark.parametrize("header", ["leveret-arrived", "leveret-not-before", "leveret-wait"])
+def test_a_time_that_is_no_whole_number_is_refused(header: str, value: object) -> None:
+    """It would stand in every comparison later, or raise there (FAULTS 16)."""
+    raw = on_queue(ordinary())
+    raw.headers = {**raw.headers, header: value}
+
+    with pytest.raises(BadEvent):
+        read_delivery(raw)
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "null", '"text"', "{"])
