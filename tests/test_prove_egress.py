@@ -47,6 +47,7 @@ def test_the_slope_is_the_least_squares_one() -> None:
 
 
 def test_rows_are_read_as_they_are_written() -> None:
-    """``FAULTS 20, 22-24 and 27`` names five rows; other ids none."""
+    """A list and a range of rows name each; other ids none. Every row counts, no test of a proof does."""
     assert list(rows.named("FAULTS 20, 22-24 and 27: x. S1-7, FAULTS 54.")) == [20, 22, 23, 24, 27, 54]
-    assert len(rows.rows()) == rows.ROWS
+    assert rows.listed() == list(rows.ROWS)
+    assert set(rows.ROWS) <= rows.tested()

@@ -1,6 +1,7 @@
 """Rows 20 to 54 of the faults without a test that names them.
 
-The rows are those of docs/requirements.md; a test names its rows in its docstring: ``FAULTS 42``, ``37-40``.
+A test names its rows in its docstring: ``FAULTS 42``, ``37-40``. That docs/requirements.md lists just these
+rows is a test of ours (tests/test_prove_egress.py).
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from bench.prove import Bench, Goal, Measured, Proof
 
 ROOT = Path(__file__).parents[2]
 FIRST, LAST = 20, 54
-ROWS = 28  #: there are
+ROWS = (
+    *(20, 21, 22, 23, 24, 26, 27, 28, 29, 31, 32, 33, 34, 36, 37, 38, 39, 40),
+    *(42, 43, 44, 45, 47, 49, 51, 52, 53, 54),
+)
+"""Every row of FAULTS from the first to the last; the numbers between are no rows."""
 
-GOALS = (Goal(name="fault_rows_untested", text="0", unit="rows", n=ROWS),)
+GOALS = (Goal(name="fault_rows_untested", text="0", unit="rows", n=len(ROWS)),)
 
 _ROW = re.compile(r"^\| (\d+) \| ", re.MULTILINE)
 _NAMED = re.compile(r"FAULTS ((?:\d+(?:-\d+)?(?:, | and )?)+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def rows() -> list[int]:
-    """Return the rows that there are, from the page of requirements."""
+def listed() -> list[int]:
+    """Return the rows that the page of requirements lists."""
     page = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
     section = page.partition("(FAULTS)")[2].partition("\n## ")[0]
     return [row for row in map(int, _ROW.findall(section)) if FIRST <= row <= LAST]
@@ -38,9 +43,11 @@ def named(text: str) -> Iterator[int]:
 
 
 def tested() -> set[int]:
-    """Return the rows that the docstring of a test names."""
+    """Return the rows that the docstring of a test names; tests of the proofs themselves do not count."""
     found: set[int] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
+        if path.name.startswith("test_prove_"):
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 found |= set(named(ast.get_docstring(node) or ""))
@@ -49,10 +56,9 @@ def tested() -> set[int]:
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Count them."""
-    wanted = rows()
-    missing = sorted(set(wanted) - tested())
+    missing = sorted(set(ROWS) - tested())
     bench.note("fault_rows_missing", missing)
-    return [Measured(name="fault_rows_untested", value=len(missing), n=len(wanted))]
+    return [Measured(name="fault_rows_untested", value=len(missing), n=len(ROWS))]
 
 
 PROOF = Proof(name="rows", goals=GOALS, prove=prove)
