@@ -82,3 +82,21 @@ def test_a_dead_broker_is_one_line(leveret: Leveret, command: tuple[str, ...]) -
     assert failed.returncode == 1
     assert line.startswith("leveret: no broker answered: amqp://leveret:***@127.0.0.1:1/: ")
     assert line.endswith("; is it up, and is LEVERET_AMQP_URL right?")
+
+
+def test_output_without_room_is_one_line() -> None:
+    """Rules, errors: a full disk under our own output is told, with exit 1 and no traceback."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from consumer.cli import main; main()", "policy", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "leveret: stdout: no space left on device; make room, or write the output elsewhere"
+    ]

@@ -5,7 +5,9 @@ A module with one command has ``register(app)``, a module with a group of them h
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated, NoReturn
@@ -80,6 +82,10 @@ def main() -> None:
     command = typer.main.get_command(app)
     try:
         code = command.main(sys.argv[1:], prog_name="leveret", standalone_mode=False)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _end_without_room()
     except Exception as error:
         if not hasattr(error, "format_message"):  # of the parser; typer carries a copy of its own of click
             raise
@@ -95,6 +101,13 @@ def _silence_the_amqp_library() -> None:
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
+
+
+def _end_without_room() -> NoReturn:
+    """Say that our own output found no room, once: what is left in the buffer would fail again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    typer.echo("leveret: stdout: no space left on device; make room, or write the output elsewhere", err=True)
+    sys.exit(1)
 
 
 def _usage(text: str, context: object) -> NoReturn:
