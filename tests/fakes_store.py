@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from consumer.core.parked import ParkedEntry
+from consumer.core.plain import MASK
 from consumer.core.records import ParkedRow, parked_row
 from consumer.core.signing import format_secret
 from consumer.core.subscription import Subscription
@@ -51,8 +52,17 @@ class MemoryStore:
         return sorted(entries, key=lambda entry: (entry.tenant, entry.label))
 
     def _shown(self, entry: StoredEntry) -> StoredEntry:
+        if entry.id not in self.locked:
+            return entry
         locked = {"secrets": (), "locked": "the store's key is missing"}
-        return entry.model_copy(update=locked) if entry.id in self.locked else entry
+        return entry.filled(dict.fromkeys(entry.credentials(), MASK)).model_copy(update=locked)
+
+    def _sealed(self, entry: StoredEntry) -> StoredEntry:
+        """Return *entry* with what stays sealed of the one that was there, if it is locked."""
+        if entry.locked is None:
+            return entry
+        old = self._entries[entry.id]
+        return entry.filled(old.credentials()).model_copy(update={"secrets": old.secrets, "locked": None})
 
     async def change(self, step: Step, *, write: bool = True) -> Merge:
         """Let *step* see the kept entries, and keep what it added, changed and removed."""
@@ -61,7 +71,7 @@ class MemoryStore:
             self._version += 1
             for entry in merged.removed:
                 del self._entries[entry.id]
-            self._entries |= {entry.id: entry for entry in (*merged.added, *merged.changed)}
+            self._entries |= {entry.id: self._sealed(entry) for entry in (*merged.added, *merged.changed)}
         return merged
 
     async def disable(self, subscription_id: str, reason: str) -> None:

@@ -29,17 +29,27 @@ def fresh_like(keys: Sequence[SigningKey]) -> str:
 
 
 def read_secret(file: str) -> str:
-    """Return the one line of *file*; ``-`` is stdin.
+    """Return the secret in *file*; see :func:`read_line`."""
+    return read_line(file, "secret")
+
+
+def read_line(file: str, what: str) -> str:
+    """Return the one line of *file* that is not blank; ``-`` is stdin.
+
+    Args:
+        file: Its name.
+        what: It holds, for the messages.
 
     Raises:
-        ConfigError: it is empty or more than one line.
+        ConfigError: there is none, or more than one.
         OSError: it cannot be read.
     """
+    name = "stdin" if file == STDIN else file
     try:
         text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ConfigError(f"{file}: is not UTF-8 text; write the secret alone into it") from None
-    lines = text.splitlines()
+        raise ConfigError(f"{name}: is not UTF-8 text; write the {what} alone into it") from None
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 1:
-        raise ConfigError(f"{file}: holds {len(lines)} lines; write the secret alone into it, on one line")
+        raise ConfigError(f"{name}: holds {len(lines)} lines; write the {what} alone into it, on one line")
     return lines[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 from cryptography import x509
@@ -16,9 +16,17 @@ from cryptography.hazmat.primitives import serialization
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from consumer.core.access import OAuth2Client, TlsPolicy
+from consumer.core.plain import MASK
 from consumer.core.schema import Section
 from consumer.core.urls import parse_url
 
+BESIDE: Final[Mapping[str, Sequence[str]]] = {
+    "auth.basic.password": ("username",),
+    "auth.bearer": (),
+    "auth.oauth2.client_secret": ("token_url", "client_id"),
+    "tls.key": ("certificate",),
+}
+"""Of each secret the fields beside it that say whose it is: one that is kept is never used with others."""
 PEM_MAX: Final = 65_536
 """Longest PEM text in characters."""
 TOKEN_MAX: Final = 4_096
@@ -32,7 +40,12 @@ def _normal_url(value: object) -> object:
     return parse_url(value).text if isinstance(value, str) else value
 
 
-def _certificates(pem: str) -> Sequence[x509.Certificate]:
+def certificates(pem: str) -> Sequence[x509.Certificate]:
+    """Return the certificates of a PEM text.
+
+    Raises:
+        ValueError: it holds none.
+    """
     try:
         return x509.load_pem_x509_certificates(pem.encode())
     except ValueError:
@@ -47,27 +60,30 @@ class TlsFields(Section):
     certificate: Annotated[str | None, Field(max_length=PEM_MAX)] = None
     """PEM client certificate with its chain, for endpoints that ask for one."""
     key: Annotated[SecretStr | None, Field(max_length=PEM_MAX)] = None
-    """PEM private key of the client certificate, without a passphrase."""
+    """PEM private key of the client certificate, without a passphrase; `***` keeps the one that is there."""
 
     @field_validator("ca", "certificate")
     @classmethod
     def _check_certificates(cls, value: str | None) -> str | None:
         if value is not None:
-            _certificates(value)
+            certificates(value)
         return value
 
     @model_validator(mode="after")
     def _check_pair(self) -> TlsFields:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key must be given together")
-        if self.certificate is None or self.key is None:
+        if self.certificate is None or self.key is None or self.key.get_secret_value() == MASK:
             return self
         try:
             key = serialization.load_pem_private_key(self.key.get_secret_value().encode(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             raise ValueError("key is no PEM private key without a passphrase") from None
         form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        own = _certificates(self.certificate)[0].public_key()
+        try:
+            own = certificates(self.certificate)[0].public_key()
+        except UnsupportedAlgorithm:
+            raise ValueError("certificate has a key of a kind that cannot be used") from None
         if own.public_bytes(*form) != key.public_key().public_bytes(*form):
             raise ValueError("key does not belong to the first certificate")
         return self
@@ -86,7 +102,7 @@ class BasicFields(Section):
     username: Annotated[str, Field(min_length=1, max_length=256)]
     """User name, without a colon."""
     password: Annotated[SecretStr, Field(max_length=1_024)]
-    """Password."""
+    """Password; `***` keeps the one that is there."""
 
     @model_validator(mode="after")
     def _check_text(self) -> BasicFields:
@@ -104,7 +120,7 @@ class OAuth2Fields(Section):
     client_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Client id."""
     client_secret: Annotated[SecretStr, Field(min_length=1, max_length=TOKEN_MAX)]
-    """Client secret."""
+    """Client secret; `***` keeps the one that is there."""
     scope: Annotated[str | None, Field(min_length=1, max_length=1_024)] = None
     """Scopes, separated by blanks."""
     audience: Annotated[str | None, Field(min_length=1, max_length=1_024)] = None
@@ -138,14 +154,15 @@ class AuthFields(Section):
     basic: BasicFields | None = None
     """HTTP Basic."""
     bearer: Annotated[SecretStr | None, Field(max_length=TOKEN_MAX)] = None
-    """A fixed Bearer token."""
+    """A fixed Bearer token; `***` keeps the one that is there."""
     oauth2: OAuth2Fields | None = None
     """Bearer tokens from an OAuth2 token endpoint."""
 
     @field_validator("bearer")
     @classmethod
     def _check_bearer(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _TOKEN68.fullmatch(value.get_secret_value()):
+        text = "" if value is None else value.get_secret_value()
+        if value is not None and text != MASK and not _TOKEN68.fullmatch(text):
             raise ValueError("must be letters, digits and -._~+/, without the word Bearer")
         return value
 

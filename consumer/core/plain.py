@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+MASK: Final = "***"
+"""Stands for a secret that is not shown; in a subscriptions file for the one that is kept."""
+
 
 def printable(text: str) -> str:
     r"""Return *text* with everything that a terminal or a log might obey written as ``\x1b`` and the like.

@@ -43,6 +43,14 @@ def dotted(path: Sequence[str | int]) -> str:
     return text
 
 
+def put(values: dict[str, Any], place: str, value: object) -> None:
+    """Set the value at *place*, such as ``auth.basic.password``; tables that are not there are made."""
+    *tables, last = place.split(".")
+    for name in tables:
+        values = values.setdefault(name, {})
+    values[last] = value
+
+
 def find_field(model: type[BaseModel], path: Path) -> FieldInfo | None:
     """Return the field at *path*, looking through lists and tables of sections; None when there is none."""
     if not path or not isinstance(path[-1], str):

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from consumer.core.access_text import certificates_text
+from consumer.core.plain import MASK
+from consumer.core.schema import put
+from consumer.core.subscription_model import CREDENTIALS
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.urls import show_url
 
-MASK: Final = "***"
-"""Stands for what may not be shown."""
-
 _IDENTITY: Final = frozenset({"tenant", "name"})
 _ORDER: Final = {name: place for place, name in enumerate(StoredEntry.model_fields)}
+_SECRETS: Final = frozenset(".".join(path) for path in CREDENTIALS)
+_LOCKED: Final = "locked"
 
 
 class FieldChange(NamedTuple):
@@ -29,8 +32,8 @@ class FieldChange(NamedTuple):
 def differences(old: StoredEntry | None, new: StoredEntry | None) -> Sequence[FieldChange]:
     """Return what differs, sorted as the fields of the file are; None is an entry that is not there.
 
-    Values of headers and the query of a URL may hold a credential: that they differ is told, not how.
-    Of secrets only their number is told, and whether they were replaced.
+    That passwords, tokens, keys, values of headers and queries of URLs differ is told, not how. Of the
+    secrets that sign only their number is told, of certificates whose they are.
     """
     before, after = _flat(old), _flat(new)
     return [
@@ -47,8 +50,12 @@ def _place(field: str) -> tuple[int, str]:
 def _flat(entry: StoredEntry | None) -> dict[str, object]:
     if entry is None:
         return {}
-    flat = {".".join(path): value for path, value in _leaves(entry.record()) if path[0] not in _IDENTITY}
-    flat["secrets"] = tuple(secret.get_secret_value() for secret in entry.secrets)
+    values = entry.record()
+    for place, secret in entry.credentials().items():
+        put(values, place, secret)
+    flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _IDENTITY}
+    secrets = tuple(secret.get_secret_value() for secret in entry.secrets)
+    flat["secrets"] = secrets if entry.locked is None else _LOCKED
     return flat
 
 
@@ -66,10 +73,11 @@ def _shown(field: str, value: object) -> object:
     if value is None:
         return None
     if field == "secrets":
-        return f"{len(value)} x {MASK}" if isinstance(value, tuple) else MASK
-    if field.startswith("headers."):
+        return f"{len(value)} x {MASK}" if isinstance(value, tuple) else value
+    if field.startswith("headers.") or field in _SECRETS:
         return MASK
-    if field == "url":
-        text = str(value)
-        return show_url(text) + (f"?{MASK}" if "?" in text else "")
+    if field in ("tls.ca", "tls.certificate"):
+        return certificates_text(str(value))
+    if isinstance(value, str) and "://" in value:
+        return show_url(value) + (f"?{MASK}" if "?" in value else "")
     return value

@@ -21,11 +21,12 @@ def exported(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, obje
 
     Args:
         entries: In the order that the file will have.
-        secrets: Put the secrets in; without them an apply keeps those that are there.
+        secrets: Put the secrets in; without them an apply keeps those that are there, and ``***`` stands for
+            each that a table needs.
     """
     rows = []
     for entry in entries:
-        values = entry.document() if secrets else entry.record()
+        values = entry.document() if secrets else entry.masked()
         rows.append({key: value for key, value in values.items() if key not in _NOTES})
     return {"subscriptions": rows}
 

@@ -10,20 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from consumer.core.access import Access
-from consumer.core.access_model import AuthFields, TlsFields
+from consumer.core.access_model import BESIDE, AuthFields, TlsFields
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.classify import StatusRule, parse_status_rules
 from consumer.core.decode import TENANT_PATTERN
 from consumer.core.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.match import check_pattern
+from consumer.core.plain import MASK
 from consumer.core.policy_model import BreakerFields, RetryChoice, text_keys
 from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.schema import Section, as_value_error, is_secret, leaves
+from consumer.core.schema import Section, as_value_error, is_secret, leaves, put
 from consumer.core.signing import SigningKey, parse_secret
 from consumer.core.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.urls import Url, parse_url
@@ -169,6 +170,13 @@ class SubscriptionEntry(Section):
         dump = self.model_dump(exclude_defaults=True, exclude={"secrets"})
         return {"tenant": self.tenant, "name": self.label, **json_values(dump, secrets=False)}
 
+    def masked(self) -> dict[str, object]:
+        """Return the record with :data:`MASK` in the place of each secret beside those that sign."""
+        values = self.record()
+        for place in self.credentials():
+            put(values, place, MASK)
+        return values
+
     def credentials(self) -> dict[str, str]:
         """Return the secrets beside those that sign, by their place, such as ``auth.bearer``."""
         found: dict[str, str] = {}
@@ -179,6 +187,20 @@ class SubscriptionEntry(Section):
             if isinstance(value, SecretStr):
                 found[".".join(path)] = value.get_secret_value()
         return found
+
+    def filled(self, secrets: Mapping[str, str]) -> Self:
+        """Return the entry with *secrets* at their places, such as ``auth.bearer``, whose tables it has."""
+        entry = self
+        for place, text in secrets.items():
+            entry = _filled(entry, place.split("."), SecretStr(text))
+        return entry
+
+    def beside(self, place: str) -> Mapping[str, object]:
+        """Return the fields that say whose the secret at *place* is; see :data:`BESIDE`."""
+        section: object = self
+        for name in place.split(".")[:-1]:
+            section = getattr(section, name)
+        return {name: getattr(section, name) for name in BESIDE[place]}
 
     def build(self, rules: SubscriptionRules) -> Subscription:
         """Return the subscription, with *rules* where the entry says nothing.
@@ -212,6 +234,15 @@ class SubscriptionEntry(Section):
         if oauth2 is None and tls is None:
             return None
         return Access(tls=tls, oauth2=None if oauth2 is None else oauth2.build())
+
+
+_Fields = TypeVar("_Fields", bound=Section)
+
+
+def _filled(section: _Fields, path: Sequence[str], secret: SecretStr) -> _Fields:
+    name, *rest = path
+    value = _filled(getattr(section, name), rest, secret) if rest else secret
+    return section.model_copy(update={name: value})
 
 
 CREDENTIALS: Final = tuple(

@@ -4,8 +4,9 @@ Data flow: SubscriptionEntry (pydantic) -> its schema, opened up for nulls and n
 of its fields ask -> one document, draft 7, which is what YAML editors know best.
 
 What needs more than the values of one entry, the parser alone can tell: clashes between entries, the address
-rule, whether a key's public half fits, that two headers differ in case only, look-alike host names. A number
-or ``true`` in quotes passes the parser and not this schema.
+rule, whether a key's public half fits, that two headers differ in case only, look-alike host
+names, whether a secret is kept where `***` stands. A number or ``true`` in quotes passes the parser and not
+this schema.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _narrow(fields: Mapping[str, Schema], policies: Mapping[str, RetryPolicy]) -
 
 def _narrow_auth(auth: Schema) -> None:
     ways = auth["properties"]
-    ways["bearer"]["pattern"] = r"^[A-Za-z0-9._~+/-]+=*$"
+    ways["bearer"]["pattern"] = r"^(?:[A-Za-z0-9._~+/-]+=*|\*\*\*)$"
     ways["basic"]["properties"]["username"]["pattern"] = r"^[^:\u0000-\u001f\u007f]+$"
     ways["basic"]["properties"]["password"]["pattern"] = r"^[^\u0000-\u001f\u007f]*$"
     oauth2 = ways["oauth2"]["properties"]
@@ -134,7 +135,7 @@ def _narrow_tls(tls: Schema) -> None:
     fields = tls["properties"]
     for name in ("ca", "certificate"):
         fields[name]["pattern"] = "-----BEGIN CERTIFICATE-----"
-    fields["key"]["pattern"] = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    fields["key"]["pattern"] = r"-----BEGIN [A-Z ]*PRIVATE KEY-----|^\*\*\*$"
     tls["allOf"] = [
         {"if": _is_text(one), "then": _is_text(other)}
         for one, other in (("certificate", "key"), ("key", "certificate"))

@@ -5,13 +5,15 @@ Data flow: kept entries + entries of a file -> merge -> Merge (the next set, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
+from consumer.core.access_model import BESIDE, TlsFields
 from consumer.core.errors import ConfigError
+from consumer.core.plain import MASK
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
 from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry, SubscriptionRules, json_values
@@ -28,7 +30,10 @@ class StoredEntry(SubscriptionEntry):
     """When they did so, RFC 3339."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
-    """Why its secrets cannot be decrypted; they are kept as they are until new ones are given. FAULTS 69."""
+    """Why its secrets cannot be decrypted; they stay sealed until all are given anew. FAULTS 69.
+
+    It then has no secrets to sign with, and a mask in the place of each other one.
+    """
 
     @model_validator(mode="after")
     def _check_signable(self) -> StoredEntry:
@@ -37,12 +42,14 @@ class StoredEntry(SubscriptionEntry):
         return self
 
     def build(self, rules: SubscriptionRules) -> Subscription:
-        """Return the subscription; one that is locked has no key, and says why.
+        """Return the subscription; one that is locked has no key, no credential, and says why.
 
         Raises:
             ConfigError: the retry policy is unknown or cannot be changed in this way.
         """
-        return replace(super().build(rules), locked=self.locked)
+        bare = {"auth": None, "tls": TlsFields()}
+        shown = self if self.locked is None else self.model_copy(update=bare)
+        return replace(SubscriptionEntry.build(shown, rules), locked=self.locked)
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""
@@ -72,6 +79,7 @@ class _Steps:
     unchanged: list[StoredEntry] = field(default_factory=list)
     generated: list[StoredEntry] = field(default_factory=list)
     still_disabled: list[StoredEntry] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
 
 def merge(
@@ -84,8 +92,11 @@ def merge(
 ) -> Merge:
     """Return *kept* with *wanted* in it.
 
-    An entry without secrets keeps those that it had. What the daemon disabled (after a 410, say), or an
-    operator by hand, stays so while its URL is the same, however often the file is applied.
+    An entry without secrets keeps those that it had, and where it says ``***`` the secret that is kept there.
+    What is sealed and cannot be opened stays whole until all of it is given anew.
+
+    What the daemon disabled (after a 410, say), or an operator by hand, stays so while its URL is the same,
+    however often the file is applied.
 
     Args:
         kept: What is there now.
@@ -95,13 +106,16 @@ def merge(
         enable: Enable again what was disabled by the daemon or by hand.
 
     Raises:
-        ConfigError: an entry of *wanted* cannot stand beside one that stays; one line per clash.
+        ConfigError: an entry of *wanted* cannot stand beside one that stays, or has no secret where it says
+            ``***``, or would part what is sealed; one line per fault.
     """
     before = {entry.id: entry for entry in kept}
     after = {} if prune else dict(before)
     steps = _Steps()
     for entry in wanted:
         after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
+    if steps.faults:
+        raise ConfigError("\n".join(steps.faults))
     refuse_clashes(tuple(after.values()))
     return Merge(
         entries=tuple(after.values()),
@@ -123,16 +137,16 @@ def _place(
     *,
     enable: bool,
 ) -> StoredEntry:
+    entry = _with_kept(entry, old, steps.faults)
     own = entry.secrets or (old.secrets if old is not None else ())
-    notes: dict[str, object] = {"name": entry.label}
-    if old is not None and old.locked is not None and not own:
-        notes |= {"secrets": (), "locked": old.locked}
-    else:
-        notes["secrets"] = own or (SecretStr(make_secret()),)
+    locked = old.locked if old is not None and not own else None
+    generated = not own and locked is None
+    secrets = (SecretStr(make_secret()),) if generated else own
+    notes: dict[str, object] = {"name": entry.label, "secrets": secrets, "locked": locked}
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
-    if not own and new.locked is None:
+    if generated:
         steps.generated.append(new)
     if entry.enabled and new.disabled_reason is not None:
         steps.still_disabled.append(new)
@@ -144,6 +158,35 @@ def _place(
         steps.changed.append(new)
         steps.replaced.append(old)
     return new
+
+
+def _with_kept(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:
+    """Return *entry* with the kept secret for each mask; what cannot be is noted in *faults*."""
+    kept = {} if old is None else old.credentials()
+    places = [place for place, secret in entry.credentials().items() if secret == MASK]
+    found = dict(_parted(entry, old)) if old is not None and old.locked is not None else {}
+    for place in places:
+        if old is None or place not in kept:
+            found[place] = "*** stands for the secret that is kept, and none is; write the secret itself"
+        elif old.beside(place) != entry.beside(place):
+            whose = " and ".join(BESIDE[place])
+            found[place] = f"the kept secret belongs to another {whose}; write the secret itself"
+    faults += [f"{entry.tenant}/{entry.label}: {place}: {fault}" for place, fault in found.items()]
+    return entry if found else entry.filled({place: kept[place] for place in places})
+
+
+def _parted(entry: SubscriptionEntry, old: StoredEntry) -> Iterator[tuple[str, str]]:
+    """Yield the places where *entry* would part what is sealed of *old*, or mix it with something new."""
+    given = entry.credentials()
+    masked = {place for place, secret in given.items() if secret == MASK}
+    if entry.secrets:
+        for place in sorted(masked):
+            yield place, f"cannot be kept: {old.locked}; bring the key back, or write the secret itself"
+        return
+    kept = old.credentials().keys()
+    for place in sorted({*given, *kept} - (masked & kept)):
+        keep = " leave it as ***," if place in kept else ""
+        yield place, f"cannot be changed: {old.locked}; bring the key back,{keep} or give `secrets` anew too"
 
 
 def refuse_clashes(entries: Sequence[StoredEntry]) -> None:

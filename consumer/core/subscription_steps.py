@@ -112,20 +112,30 @@ def disable(kept: Sequence[StoredEntry], subscription_id: str, note: Note) -> Me
     return _update(kept, subscription_id, changes)
 
 
-def rotate(kept: Sequence[StoredEntry], subscription_id: str, secret: str) -> Merge:
+def rotate(
+    kept: Sequence[StoredEntry], subscription_id: str, secret: str, *, lost_key: bool = False
+) -> Merge:
     """Return *kept* with a new secret in front of those that one subscription has.
 
     The old ones go on signing beside it, so that receivers can change over; over
-    :data:`consumer.core.subscription_model.SECRETS_MAX` the oldest go. One that is locked has it alone.
+    :data:`consumer.core.subscription_model.SECRETS_MAX` the oldest go.
+
+    Args:
+        kept: What is there now.
+        subscription_id: Of which.
+        secret: The new one.
+        lost_key: The sealed secrets cannot be opened and are given up: the new one stands alone.
 
     Raises:
-        ConfigError: the secret is unusable, one that it has already, or another tenant's.
+        ConfigError: the secret is unusable, one that it has already, or another tenant's; or what is sealed
+            cannot be opened, and is not given up or holds more than what signs.
 
     Source: Standard Webhooks 1.0.0, "Zero downtime secret rotation" (SW-32).
     """
     key = parse_secret(secret)
 
     def changes(entry: StoredEntry) -> dict[str, object]:
+        _refuse_locked(entry, lost_key=lost_key)
         if key in entry.signing_keys():
             raise ConfigError(f"{full_name(entry)} has that secret already; give a new one")
         return {"secrets": (SecretStr(secret), *entry.secrets)[:SECRETS_MAX], "locked": None}
@@ -136,8 +146,42 @@ def rotate(kept: Sequence[StoredEntry], subscription_id: str, secret: str) -> Me
 
 
 def drop_old(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
-    """Return *kept* with the newest secret alone of one subscription: the overlap is over."""
-    return _update(kept, subscription_id, lambda entry: {"secrets": entry.secrets[:1]})
+    """Return *kept* with the newest secret alone of one subscription: the overlap is over.
+
+    Raises:
+        ConfigError: what is sealed cannot be opened.
+    """
+
+    def changes(entry: StoredEntry) -> dict[str, object]:
+        _refuse_locked(entry)
+        return {"secrets": entry.secrets[:1]}
+
+    return _update(kept, subscription_id, changes)
+
+
+def _refuse_locked(entry: StoredEntry, *, lost_key: bool = False) -> None:
+    """Raise where a change of the secrets that sign would lose what is sealed without a word."""
+    name, beside = full_name(entry), ", ".join(entry.credentials())
+    if entry.locked is None:
+        if lost_key:
+            raise ConfigError(f"{name}: its secrets can be opened; leave --lost-key out")
+    elif not lost_key:
+        raise ConfigError(f"{name}: {locked_text(entry)}")
+    elif beside:
+        raise ConfigError(f"{name}: {beside}: sealed beside the secrets and lost with them; {_repair(entry)}")
+
+
+def locked_text(entry: StoredEntry) -> str:
+    """Say why *entry* is locked, and what to do."""
+    return f"{entry.locked}; bring the key back, or if it is lost for good: {_repair(entry)}"
+
+
+def _repair(entry: StoredEntry) -> str:
+    """Say what unlocks *entry* without its key."""
+    places = ["secrets", *entry.credentials()]
+    if len(places) == 1:
+        return f"rotate-secret --lost-key {full_name(entry)}"
+    return f"apply it with new {', '.join(places)}"
 
 
 def _update(

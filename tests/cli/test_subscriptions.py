@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from consumer.core.retry import POLICIES
 from consumer.core.signing import parse_secret
 from consumer.core.subscription_schema import subscriptions_schema
 from tests.cli.conftest import Run, rows
-from tests.core.subscriptions import secret_of
+from tests.core.subscriptions import AUTH, TLS, secret_of
 
 SHOP = {
     "tenant": "acme",
@@ -327,3 +328,140 @@ def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> 
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
 
     assert '"night"' in run("subscriptions", "schema").stdout
+
+
+# credentials
+
+GUARDED = {**SHOP, "headers": {}, "auth": AUTH["oauth2"], "tls": TLS["pair"]}
+KEYS = [base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2)]
+
+
+def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
+    """Issue 3, item 2: what auth and tls hold, for people and as JSON, never the secret."""
+    run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["basic"]}))
+
+    [row] = rows(run("subscriptions", "show", "acme/shop", "--json"))
+    [till] = rows(run("subscriptions", "show", "acme/till", "--json"))
+    plain = run("subscriptions", "show", "acme/shop").stdout
+
+    assert row["auth"] == {
+        "kind": "oauth2",
+        "token_url": "https://id.example/t",
+        "client_id": "app",
+        "client_secret": "***",
+        "client_auth": "post",
+        "scope": "a b",
+    }
+    assert (till["auth"], till["tls"]) == ({"kind": "basic", "username": "zoë", "password": "***"}, None)
+    tls: Any = row["tls"]
+    [certificate] = tls["certificate"]
+    assert certificate["subject"] == "CN=leveret"
+    assert len(certificate["sha256"]) == 64
+    assert tls["key"] == "***"
+    assert "subject=CN=leveret" in plain
+    for shown in (plain, str(row), str(till)):
+        assert not [word for word in ("sesame", "PRIVATE KEY", "hush") if word in shown]
+
+
+def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
+    """Issue 3, item 2: only the client secret and the query of the token URL are others; neither is shown."""
+    run("subscriptions", "apply", "-", stdin=text(GUARDED))
+    oauth2: Any = AUTH["oauth2"]["oauth2"]
+    other = {"oauth2": oauth2 | {"client_secret": "hush2", "token_url": "https://id.example/t?k=2"}}
+
+    shown = run("subscriptions", "apply", "-", "--dry-run", stdin=text({**GUARDED, "auth": other}))
+
+    assert shown.stdout.splitlines()[:3] == [
+        "~ acme/shop -> https://hooks.acme.example/orders",
+        "    auth.oauth2.client_secret: *** -> ***",
+        "    auth.oauth2.token_url: https://id.example/t?*** -> https://id.example/t?***",
+    ]
+
+
+def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: the same store changes nothing; an empty one names each field, or takes it all."""
+    run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["bearer"]}))
+    bare = run("subscriptions", "export").stdout
+    full = run("subscriptions", "export", "--show-secrets").stdout
+    before = kept(run)
+
+    same = run("subscriptions", "apply", "-", "--prune", stdin=bare)
+    refused = run("subscriptions", "apply", "-", stdin=bare, HOME=str(tmp_path / "other"))
+    moved = run("subscriptions", "apply", "-", stdin=full, HOME=str(tmp_path / "other"))
+
+    assert "sesame" not in bare
+    assert "PRIVATE KEY" not in bare
+    assert same.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
+    remedy = "*** stands for the secret that is kept, and none is; write the secret itself"
+    assert refused.exit_code == 1
+    assert refused.stderr.splitlines() == [
+        f"leveret: acme/shop: auth.oauth2.client_secret: {remedy}",
+        f"leveret: acme/shop: tls.key: {remedy}",
+        f"leveret: acme/till: auth.bearer: {remedy}",
+    ]
+    assert moved.exit_code == 0
+    again = run("subscriptions", "export", "--show-secrets", "--json", HOME=str(tmp_path / "other"))
+    assert json.loads(again.stdout)["subscriptions"] == before == kept(run)
+
+
+def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
+    """FAULTS 69: each command leaves what is sealed or says what to do; --lost-key gives it up."""
+    first, second = ({"STORE__KEY": key} for key in KEYS)
+    run("subscriptions", "apply", "-", stdin=text(GUARDED, TILL), **first)
+    full = run("subscriptions", "export", "--show-secrets", **first).stdout
+
+    told = [
+        error(run("subscriptions", *words, **second))
+        for words in (
+            ("rotate-secret", "acme/shop"),
+            ("rotate-secret", "acme/shop", "--drop-old"),
+            ("test", "acme/shop"),
+            ("rotate-secret", "acme/shop", "--lost-key"),
+            ("rotate-secret", "acme/till"),
+        )
+    ]
+    exported = run("subscriptions", "export", "--show-secrets", **second)
+    twice = run("subscriptions", "rotate-secret", "acme/till", "--lost-key", "--drop-old", **second)
+
+    sealed = [*told[:3], told[4]]
+    assert all("sealed with store key" in line and "bring the key back" in line for line in sealed)
+    assert all("apply it with new secrets, auth.oauth2.client_secret, tls.key" in line for line in told[:4])
+    assert "rotate-secret --lost-key acme/till" in told[4]
+    assert (exported.exit_code, len(exported.stderr.splitlines()), twice.exit_code) == (1, 2, 2)
+    assert run("subscriptions", "export", "--show-secrets", **first).stdout == full
+
+    given_up = run("subscriptions", "rotate-secret", "acme/till", "--lost-key", "--json", **second)
+    both = run("subscriptions", "export", "--show-secrets", "--json", STORE__KEY=" ".join(KEYS))
+    [shop, till] = json.loads(both.stdout)["subscriptions"]
+    assert till["secrets"] == [rows(given_up)[0]["secret"]]
+    assert shop == yaml.safe_load(full)["subscriptions"][0]
+
+
+# bad input
+
+
+def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> None:
+    """Rules, errors: bytes that are no text and an empty file are one line; no secret is made instead."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+    (tmp_path / "empty").write_text("\n")
+    before = kept(run)
+
+    url = run("subscriptions", "add", "-", "--event", "#", stdin=b"https://\xff.example/")
+    none = run("subscriptions", "add", "-", "--event", "#", stdin="")
+    empty = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "empty")
+
+    assert error(url) == "stdin: is not UTF-8 text; write the URL alone into it"
+    assert error(none) == "stdin: holds 0 lines; write the URL alone into it, on one line"
+    assert error(empty) == "empty: holds 0 lines; write the secret alone into it, on one line"
+    assert kept(run) == before
+
+
+def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path: Path) -> None:
+    """Rules, errors: a policy taken out of the settings names who wants it; export and remove go on."""
+    (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
+    run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}))
+    (tmp_path / "leveret.toml").write_text("")
+
+    for words in (("list",), ("show", "acme/shop"), ("test", "acme/shop")):
+        assert error(run("subscriptions", *words)).startswith("acme/shop: retry.policy: 'night' is none of ")
+    assert run("subscriptions", "remove", "acme/shop").exit_code == 0

@@ -71,7 +71,8 @@ async def test_credentials_are_locked_and_come_back_with_the_key(place: Place) -
 
     locked = place.open(STORE__KEY=OTHER)
     [entry] = await locked.entries()
-    assert (entry.locked is not None, entry.auth, entry.secrets) == (True, None, ())
+    assert (entry.locked is not None, entry.secrets) == (True, ())
+    assert entry.credentials() == {"auth.bearer": "***"}
     await locked.disable(SHOP, "410")
     [back] = await place.open(STORE__KEY=KEY).entries()
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
@@ -14,8 +16,33 @@ from consumer.core.signing import format_secret
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription_set import StoredEntry, merge
+from tests.certificates import Authority
 
 RULES = SubscriptionRules()
+
+with TemporaryDirectory() as _folder:
+    AUTHORITY = Authority(Path(_folder))
+PAIR = AUTHORITY.pair("leveret")
+AUTH: Mapping[str, Mapping[str, object]] = {
+    "basic": {"basic": {"username": "zoë", "password": "hush-sesame p:w"}},
+    "bearer": {"bearer": "hush-sesame.DEF=="},
+    "oauth2": {
+        "oauth2": {
+            "token_url": "https://id.example/t?k=hush",
+            "client_id": "app",
+            "client_secret": "hush-sesame x",
+            "client_auth": "post",
+            "scope": "a b",
+        }
+    },
+}
+"""An ``auth`` table of each kind; ``sesame`` stands in every secret and nowhere else."""
+TLS: Mapping[str, Mapping[str, object]] = {
+    "ca": {"ca": AUTHORITY.pem},
+    "pair": {"certificate": PAIR.certificate, "key": PAIR.key},
+    "both": {"ca": AUTHORITY.pem, "certificate": PAIR.certificate, "key": PAIR.key},
+}
+"""A ``tls`` table of each kind."""
 
 
 def secret_of(text: str) -> str:
@@ -52,6 +79,15 @@ def entry(name: str = "shop", tenant: str = "acme", **fields: object) -> dict[st
     }
 
 
+_WORDS = st.text(st.characters(categories=("L", "N", "P", "S"), codec="utf-8"), max_size=12)
+_BASIC = st.builds(
+    lambda name, word: {"basic": {"username": "u" + name.replace(":", ""), "password": "hush-sesame" + word}},
+    _WORDS,
+    _WORDS,
+)
+_BEARER = st.from_regex(r"hush-sesame[A-Za-z0-9._~+/-]{0,9}={0,2}", fullmatch=True).map(
+    lambda token: {"bearer": token}
+)
 NAMES = st.text(st.characters(categories=("L", "N", "P", "S"), codec="utf-8"), min_size=1, max_size=12)
 TENANTS = st.sampled_from(["acme", "globex", "t.1:a@b"])
 FIELDS = st.fixed_dictionaries(
@@ -72,6 +108,10 @@ FIELDS = st.fixed_dictionaries(
         "headers": st.dictionaries(
             st.sampled_from(["x-a", "x-b"]), st.sampled_from(["1", "yes", "Bearer: hush", "# no"])
         ),
+        "rate_per_s": st.floats(0.01, 100_000),
+        "burst": st.integers(1, 100),
+        "auth": st.sampled_from(list(AUTH.values())) | _BASIC | _BEARER,
+        "tls": st.sampled_from(list(TLS.values())),
         "enabled": st.booleans(),
     },
 )

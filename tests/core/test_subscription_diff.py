@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import given
 
 from consumer.core.subscription_diff import differences
 from consumer.core.subscription_export import as_yaml, exported
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.core.subscription_set import StoredEntry, merge
-from tests.core.subscriptions import RULES, counting, entry, kept, kept_sets, secret_of
+from tests.core.subscriptions import AUTH, AUTHORITY, RULES, TLS, counting, entry, kept, kept_sets, secret_of
 
 
 def changes(before: dict[str, object], after: dict[str, object]) -> list[tuple[str, object, object]]:
@@ -62,6 +63,7 @@ def test_no_value_of_a_secret_or_header_ever_shows(entries: Sequence[StoredEntry
         text = repr(differences(None, one)) + repr(differences(one, None))
         assert "hush" not in text
         assert not any(secret.get_secret_value() in text for secret in one.secrets)
+        assert "PRIVATE KEY" not in text
 
 
 @given(kept_sets())
@@ -74,6 +76,8 @@ def test_an_export_applied_again_changes_nothing(entries: Sequence[StoredEntry])
 
         assert [one.document() for one in again.entries] == [one.document() for one in entries]
         assert [*again.changed, *again.added, *again.removed, *again.generated] == []
+        has = [bool(one.credentials()) for one in entries]
+        assert ("sesame" in text or "PRIVATE KEY" in text) == (secrets and any(has))
         shown = [secret.get_secret_value() in text for one in entries for secret in one.secrets]
         assert shown == [secrets] * len(entries)
 
@@ -87,3 +91,56 @@ def test_an_export_with_secrets_moves_everything(entries: Sequence[StoredEntry])
 
     bare = {"disabled_reason": None, "disabled_at": None}
     assert [e.document() for e in moved.entries] == [e.model_copy(update=bare).document() for e in entries]
+
+
+OAUTH2 = {"token_url": "https://id.example/t?k=hush2", "client_id": "app", "client_secret": "hush"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            {"basic": {"username": "u", "password": "hush"}},
+            {"basic": {"username": "u", "password": "hush2"}},
+            [("auth.basic.password", "***", "***")],
+        ),
+        ({"bearer": "hush"}, {"bearer": "hush2"}, [("auth.bearer", "***", "***")]),
+        (
+            {"bearer": "hush"},
+            {"basic": {"username": "u", "password": "hush"}},
+            [
+                ("auth.basic.password", None, "***"),
+                ("auth.basic.username", None, "u"),
+                ("auth.bearer", "***", None),
+            ],
+        ),
+        (
+            AUTH["oauth2"],
+            {"oauth2": OAUTH2},
+            [
+                ("auth.oauth2.client_auth", "post", None),
+                ("auth.oauth2.client_secret", "***", "***"),
+                ("auth.oauth2.scope", "a b", None),
+                ("auth.oauth2.token_url", "https://id.example/t?***", "https://id.example/t?***"),
+            ],
+        ),
+    ],
+)
+def test_a_changed_credential_is_told_and_not_shown(
+    before: Mapping[str, object], after: Mapping[str, object], told: list[tuple[str, object, object]]
+) -> None:
+    """Issue 3, item 2: a dry run says that a password, token or client secret changes, and never which."""
+    assert changes({"auth": before}, {"auth": after}) == told
+
+
+def test_certificates_are_told_by_whose_they_are() -> None:
+    """Issue 3, item 2: subject, end and fingerprint instead of PEM text; that the key is another one."""
+    other = AUTHORITY.pair("other.example")
+    told = changes({"tls": TLS["pair"]}, {"tls": {"certificate": other.certificate, "key": other.key}})
+
+    assert [field for field, _, _ in told] == ["tls.certificate", "tls.key"]
+    assert str(told[0][1]).startswith("CN=leveret until 20")
+    assert str(told[0][2]).startswith("CN=other.example until 20")
+    assert "SHA-256" in str(told[0][2])
+    assert told[1][1:] == ("***", "***")
+    assert "BEGIN" not in str(told)

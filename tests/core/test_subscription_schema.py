@@ -85,6 +85,8 @@ RIGHT: dict[str, list[Any]] = {
         {"bearer": "a", "basic": None},
         {"basic": {"username": "zoë", "password": "p:w "}},
         {"basic": {"username": "u", "password": ""}},
+        {"bearer": "***"},
+        {"basic": {"username": "u", "password": "***"}},
         {"oauth2": OAUTH2},
         {"oauth2": OAUTH2 | {"scope": "a b", "audience": None, "client_auth": "post"}},
     ],
@@ -94,6 +96,7 @@ RIGHT: dict[str, list[Any]] = {
         {"ca": AUTHORITY.pem},
         {"ca": None, "certificate": PAIR.certificate, "key": PAIR.key},
         {"certificate": None, "key": None},
+        {"certificate": PAIR.certificate, "key": "***"},
     ],
 }
 WRONG: dict[str, list[Any]] = {
@@ -199,6 +202,7 @@ WRONG: dict[str, list[Any]] = {
         {"bearer": "a", "basic": {"username": "u", "password": "p"}},
         {"bearer": "Bearer a"},
         {"bearer": ""},
+        {"bearer": "****"},
         {"basic": {"username": "a:b", "password": "p"}},
         {"basic": {"username": "a"}},
         {"basic": {"username": "a", "password": "b\nc"}},
@@ -217,6 +221,7 @@ WRONG: dict[str, list[Any]] = {
         {"key": PAIR.key},
         {"certificate": "x", "key": PAIR.key},
         {"certificate": PAIR.certificate, "key": "x"},
+        {"key": "***"},
         {"verify": False},
         [],
     ],

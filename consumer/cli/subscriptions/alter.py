@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ import typer
 from consumer.cli.complete import subscription_names, tenant_names
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, print_json
-from consumer.cli.secrets import STDIN, fresh_secret, read_secret
+from consumer.cli.secrets import STDIN, fresh_secret, read_line, read_secret
 from consumer.cli.subscriptions.shared import (
     Name,
     Policy,
@@ -25,6 +24,7 @@ from consumer.cli.subscriptions.shared import (
     identity,
     report,
 )
+from consumer.core.records import short
 from consumer.core.rfc3339 import from_datetime
 from consumer.core.subscription_file import parse_entry
 from consumer.core.subscription_model import SubscriptionEntry
@@ -70,9 +70,9 @@ class Add:
         """Return the entry as a subscriptions file would hold it.
 
         Raises:
-            ConfigError, OSError: the secret cannot be read.
+            ConfigError, OSError: the URL or the secret cannot be read.
         """
-        url = sys.stdin.read().strip() if self.url == STDIN else self.url
+        url = read_line(STDIN, "URL").strip() if self.url == STDIN else self.url
         given: dict[Hashable, object] = {
             "name": self.name,
             "retry": None if self.policy is None else {"policy": self.policy},
@@ -155,7 +155,7 @@ def disable_(
     """
     wanted, note = (
         address(which, tenant, name),
-        Note(reason, from_datetime(datetime.now(UTC).replace(microsecond=0)) or ""),
+        Note(short(reason), from_datetime(datetime.now(UTC).replace(microsecond=0)) or ""),
     )
     with errors_in_one_line():
         merged = change(load_settings(), lambda kept: disable(kept, find(kept, wanted).id, note))

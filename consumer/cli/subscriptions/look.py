@@ -9,14 +9,15 @@ import orjson
 import typer
 
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_fields, print_json, print_rows, warn
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, identity, read_entries
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, build, identity, read_entries
+from consumer.core.access_text import describe_auth, describe_tls
 from consumer.core.retry import max_age_s, planned_delays_s
 from consumer.core.signing import Ed25519Key, format_public
 from consumer.core.subscription_export import as_yaml, exported
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import find, full_name
+from consumer.core.subscription_steps import find, full_name, locked_text
 from consumer.settings import load_settings
 
 ShowSecrets = Annotated[
@@ -75,25 +76,27 @@ def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
 def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: AsOneObject = False) -> None:
     """Print a subscriptions file that `apply` takes back with no change.
 
-    Values of headers and whole URLs stand in it, as they must; secrets only with --show-secrets.
+    Values of headers and whole URLs stand in it, as they must; secrets only with --show-secrets, otherwise
+    `***`, which keeps the one that is there. Exit 1 where secrets were to be shown and cannot be decrypted.
     """
     with errors_in_one_line():
         entries = [e for e in read_entries(load_settings()) if tenant in (None, e.tenant)]
         document = exported(entries, secrets=show_secrets)
-    for entry in entries if show_secrets else ():
-        if entry.locked is not None:
-            warn(f"{full_name(entry)}: its secrets cannot be decrypted and are left out: {entry.locked}")
     typer.echo(orjson.dumps(document).decode() if as_json else as_yaml(document).rstrip("\n"))
+    locked = [entry for entry in entries if entry.locked is not None] if show_secrets else []
+    if locked:
+        fail("\n".join(f"{full_name(one)}: its secrets are left out: {locked_text(one)}" for one in locked))
 
 
 def _row(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
-    built = entry.build(rules)
+    built = build(entry, rules)
     return {
         **identity(entry),
         "events": list(entry.events),
         "enabled": entry.enabled,
         "disabled_reason": entry.disabled_reason,
         "disabled_at": entry.disabled_at,
+        "locked": entry.locked,
         "secrets": len(entry.secrets),
         "retry": built.retry.name,
         "max_attempts": built.retry.max_attempts,
@@ -106,7 +109,7 @@ def _row(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
 
 
 def _details(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
-    built = entry.build(rules)
+    built = build(entry, rules)
     keys = [
         f"v1a {format_public(key)}" if isinstance(key, Ed25519Key) else "v1 (HMAC-SHA256)"
         for key in entry.signing_keys()
@@ -114,10 +117,16 @@ def _details(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, objec
     return {
         **_row(entry, rules),
         "signed_with": keys,
-        "locked": entry.locked,
+        "rate_per_s": built.rate_per_s,
+        "burst": built.burst,
+        "auth": describe_auth(entry.auth),
+        "tls": describe_tls(entry.tls),
         "on_status": {status: rule.value for status, rule in entry.on_status.items()},
         "delays_s": list(planned_delays_s(built.retry)),
         "max_age_s": max_age_s(built.retry),
+        "breaker_failure_ratio": built.breaker.failure_ratio,
+        "breaker_window_s": built.breaker.window_s,
+        "breaker_min_requests": built.breaker.min_requests,
         "breaker_cooldown_max_s": built.breaker.cooldown_max_s,
         "breaker_probe_timeout_s": built.breaker.probe_timeout_s,
     }

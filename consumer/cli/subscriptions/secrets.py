@@ -32,6 +32,10 @@ class Rotate:
     drop: Annotated[
         bool, typer.Option("--drop-old", help="End the overlap: the newest secret alone signs. Makes none.")
     ] = False
+    lost_key: Annotated[
+        bool,
+        typer.Option("--lost-key", help="The key of the store is lost: give what it sealed up."),
+    ] = False
     as_json: AsJson = False
 
 
@@ -53,13 +57,16 @@ def rotate_secret(options: Rotate) -> None:
     """
     if options.drop and options.secret_file is not None:
         raise typer.BadParameter("--drop-old takes no new secret; leave --secret-file out")
+    if options.drop and options.lost_key:
+        raise typer.BadParameter("--drop-old keeps the newest secret, --lost-key none; leave one of them out")
     wanted = address(options.which, options.tenant, options.name)
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
         entry = find(kept, wanted)
         if options.drop:
             return drop_old(kept, entry.id)
-        return rotate(kept, entry.id, given or fresh_like(entry.signing_keys()))
+        secret = fresh_like(entry.signing_keys()) if given is None else given
+        return rotate(kept, entry.id, secret, lost_key=options.lost_key)
 
     with errors_in_one_line():
         given = None if options.secret_file is None else read_secret(options.secret_file)

@@ -10,8 +10,10 @@ import typer
 
 from consumer.cli.complete import policy_names, subscription_names, tenant_names
 from consumer.cli.output import print_json
+from consumer.core.errors import ConfigError
 from consumer.core.plain import printable
-from consumer.core.subscription import endpoint_id
+from consumer.core.subscription import Subscription, endpoint_id
+from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.core.subscription_steps import Address, full_name
 from consumer.core.urls import show_url
@@ -68,6 +70,18 @@ def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:
             await store.close()
 
     return asyncio.run(run())
+
+
+def build(entry: StoredEntry, rules: SubscriptionRules) -> Subscription:
+    """Return the subscription of *entry*.
+
+    Raises:
+        ConfigError: its retry policy is gone or cannot be changed in this way; names the subscription.
+    """
+    try:
+        return entry.build(rules)
+    except ConfigError as error:
+        raise ConfigError(f"{full_name(entry)}: {error}") from None
 
 
 def identity(entry: StoredEntry) -> dict[str, object]:

@@ -15,12 +15,21 @@ import typer
 from consumer.app import make_sender
 from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_json, warn
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, identity, read_entries
+from consumer.cli.subscriptions.shared import (
+    Name,
+    Tenant,
+    Which,
+    address,
+    build,
+    described,
+    identity,
+    read_entries,
+)
 from consumer.core.errors import ConfigError
 from consumer.core.model import Outcome
 from consumer.core.plain import printable
 from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import find, full_name
+from consumer.core.subscription_steps import find, full_name, locked_text
 from consumer.core.trial import Trial, advice, make_trial
 from consumer.settings import Settings, load_settings
 
@@ -43,9 +52,8 @@ def send(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
         settings = load_settings()
         entry = find(read_entries(settings), wanted)
         if entry.locked is not None:
-            name = full_name(entry)
-            raise ConfigError(f"{name}: {entry.locked}; bring the key back, or rotate-secret {name}")
-        built = entry.build(settings.subscription_rules())
+            raise ConfigError(f"{full_name(entry)}: {locked_text(entry)}")
+        built = build(entry, settings.subscription_rules())
         trial = make_trial(built, f"leveret/{version('leveret')}", time.time(), os.urandom(10))
         outcome = asyncio.run(_send(settings, trial))
     if not entry.enabled:

@@ -15,13 +15,13 @@ from sqlalchemy import Row
 
 from consumer.core import schema
 from consumer.core.errors import ConfigError
+from consumer.core.plain import MASK
 from consumer.core.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
 from consumer.core.subscription import Subscription
-from consumer.core.subscription_model import CREDENTIALS, SubscriptionRules
+from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import StoredEntry
 
 _SEALED_FIELDS = "sealed_fields"  #: names the places of the sealed secrets that follow those that sign
-_WITH_SECRETS = frozenset((_SEALED_FIELDS, *(path[0] for path in CREDENTIALS)))
 _COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
 
 
@@ -63,17 +63,18 @@ def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, 
 
     Raises:
         ConfigError: there is no key.
+        ValueError: a locked entry has nothing sealed, or in other places: a step mixed what it may not.
     """
     rest = {name: value for name, value in entry.record().items() if name not in _COLUMNS}
-    if entry.locked is not None and before is not None:
-        sealed = before.sealed
-        rest |= {name: value for name, value in orjson.loads(before.entry).items() if name in _WITH_SECRETS}
-    else:
+    if entry.locked is None:
         credentials = entry.credentials()
-        if credentials:
-            rest[_SEALED_FIELDS] = list(credentials)
+        places = list(credentials)
         secrets = [*(secret.get_secret_value() for secret in entry.secrets), *credentials.values()]
         sealed = ring.seal(secrets, Owner(entry.tenant, entry.id), os.urandom(NONCE_BYTES))
+    else:
+        places, sealed = _as_before(entry, before)
+    if places:
+        rest[_SEALED_FIELDS] = places
     return {
         "id": entry.id,
         "tenant": entry.tenant,
@@ -89,6 +90,18 @@ def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, 
     }
 
 
+def _as_before(entry: StoredEntry, before: Kept | None) -> tuple[list[str], Sealed]:
+    """Return what is sealed of a locked entry as it stands: the places, and the text.
+
+    Raises:
+        ValueError: nothing is, or not just the secrets that the entry has.
+    """
+    places: list[str] = [] if before is None else orjson.loads(before.entry).get(_SEALED_FIELDS, [])
+    if before is None or set(places) != set(entry.credentials()):
+        raise ValueError(f"{entry.tenant}/{entry.label}: other secrets than those that are sealed")
+    return places, before.sealed
+
+
 def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
     """Return the entry of a row; one whose secrets cannot be opened is locked.
 
@@ -102,24 +115,14 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
         try:
             opened = ring.open(kept.sealed, kept.owner)
         except Locked as error:
-            values |= {"secrets": (), "locked": str(error)}
-            rest = {name: value for name, value in rest.items() if name not in _WITH_SECRETS}
-        else:
-            signing = len(opened) - len(places)
-            values["secrets"] = opened[:signing]
-            for place, secret in zip(places, opened[signing:], strict=True):
-                _put(rest, place, secret)
+            values["locked"], opened = str(error), (MASK,) * len(places)
+        signing = len(opened) - len(places)
+        values["secrets"] = opened[:signing]
+        for place, secret in zip(places, opened[signing:], strict=True):
+            schema.put(rest, place, secret)
         return StoredEntry.model_validate({**rest, **values})
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError("\n".join(_faults(error, kept, where))) from None
-
-
-def _put(rest: dict[str, Any], place: str, secret: str) -> None:
-    """Put an opened secret back to its place, such as ``auth.basic.password``."""
-    *tables, last = place.split(".")
-    for name in tables:
-        rest = rest.setdefault(name, {})
-    rest[last] = secret
 
 
 def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
