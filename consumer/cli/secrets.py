@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from consumer.core.errors import ConfigError
-from consumer.core.signing import Ed25519Key, SigningKey, format_private, format_secret
+from consumer.core.signing import Ed25519Key, SigningKey, format_private, format_secret, parse_secret
 
 SECRET_BYTES = 32
 """Length of a generated secret. Source: SW-09 (24 to 64 bytes)."""
@@ -29,8 +29,18 @@ def fresh_like(keys: Sequence[SigningKey]) -> str:
 
 
 def read_secret(file: str) -> str:
-    """Return the secret in *file*; see :func:`read_line`."""
-    return read_line(file, "secret")
+    """Return the secret in *file*; see :func:`read_line`.
+
+    Raises:
+        ConfigError: it is not one line, or no usable secret; names the file.
+        OSError: it cannot be read.
+    """
+    secret = read_line(file, "secret")
+    try:
+        parse_secret(secret)
+    except ConfigError as error:
+        raise ConfigError(f"{_name(file)}: {error}") from None
+    return secret
 
 
 def read_line(file: str, what: str) -> str:
@@ -44,7 +54,7 @@ def read_line(file: str, what: str) -> str:
         ConfigError: there is none, or more than one.
         OSError: it cannot be read.
     """
-    name = "stdin" if file == STDIN else file
+    name = _name(file)
     try:
         text = sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -53,3 +63,7 @@ def read_line(file: str, what: str) -> str:
     if len(lines) != 1:
         raise ConfigError(f"{name}: holds {len(lines)} lines; write the {what} alone into it, on one line")
     return lines[0]
+
+
+def _name(file: str) -> str:
+    return "stdin" if file == STDIN else file

@@ -440,19 +440,30 @@ def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
 # bad input
 
 
+SHORT = (
+    "a secret has 24 to 64 bytes, this one has 4 as it is written; "
+    "leave the secret out and one is generated and shown once"
+)
+
+
 def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> None:
     """Rules, errors: bytes that are no text and an empty file are one line; no secret is made instead."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     (tmp_path / "empty").write_text("\n")
+    (tmp_path / "short").write_text("hush\n")
     before = kept(run)
 
     url = run("subscriptions", "add", "-", "--event", "#", stdin=b"https://\xff.example/")
     none = run("subscriptions", "add", "-", "--event", "#", stdin="")
     empty = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "empty")
+    short = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "short")
+    added = run("subscriptions", "add", TILL["url"], "--event", "#", "--secret-file", "-", stdin="hush")
 
     assert error(url) == "stdin: is not UTF-8 text; write the URL alone into it"
     assert error(none) == "stdin: holds 0 lines; write the URL alone into it, on one line"
     assert error(empty) == "empty: holds 0 lines; write the secret alone into it, on one line"
+    assert error(short) == f"short: {SHORT}"
+    assert error(added) == f"stdin: {SHORT}"
     assert kept(run) == before
 
 

@@ -12,6 +12,7 @@ from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, build, identity, read_entries
 from consumer.core.access_text import describe_auth, describe_tls
+from consumer.core.plain import printable
 from consumer.core.retry import max_age_s, planned_delays_s
 from consumer.core.signing import Ed25519Key, format_public
 from consumer.core.subscription_export import as_yaml, exported
@@ -57,7 +58,9 @@ def list_(tenant: Tenant = None, as_json: AsJson = False) -> None:
         entries = [entry for entry in read_entries(settings) if tenant in (None, entry.tenant)]
         rows = [_row(entry, rules) for entry in entries]
     columns = ("tenant", "name", "url", "events", "enabled", "retry", "id")
-    print_rows(columns, rows, as_json=as_json, empty="no subscriptions; see leveret subscriptions apply FILE")
+    whose = "" if tenant is None else f" of tenant {printable(tenant)}"
+    empty = f"no subscriptions{whose}; see leveret subscriptions apply FILE"
+    print_rows(columns, rows, as_json=as_json, empty=empty)
 
 
 def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
