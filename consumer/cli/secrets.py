@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from consumer.core.errors import ConfigError
@@ -28,8 +28,12 @@ def fresh_like(keys: Sequence[SigningKey]) -> str:
     return fresh_secret()
 
 
-def read_secret(file: str) -> str:
+def read_secret(file: str, parse: Callable[[str], object] = parse_secret) -> str:
     """Return the secret in *file*; see :func:`read_line`.
+
+    Args:
+        file: Its name.
+        parse: Raises ConfigError for what is unusable.
 
     Raises:
         ConfigError: it is not one line, or no usable secret; names the file.
@@ -37,7 +41,7 @@ def read_secret(file: str) -> str:
     """
     secret = read_line(file, "secret")
     try:
-        parse_secret(secret)
+        parse(secret)
     except ConfigError as error:
         raise ConfigError(f"{_name(file)}: {error}") from None
     return secret

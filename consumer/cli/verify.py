@@ -24,7 +24,7 @@ from consumer.core.durations import format_duration
 from consumer.core.errors import ConfigError
 from consumer.core.plain import printable
 from consumer.core.signing import TOLERANCE_S, VerifyingKey, parse_verifying_key
-from consumer.core.subscription_steps import Address, find
+from consumer.core.subscription_steps import Address, find, full_name, locked_text
 from consumer.core.verification import Finding, examine
 from consumer.settings import load_settings, variable
 
@@ -112,7 +112,7 @@ def verify(options: Verify) -> None:
 def _keys(options: Verify) -> Sequence[VerifyingKey]:
     keys: list[VerifyingKey] = []
     for file in options.secret_file or ():
-        keys.append(parse_verifying_key(read_secret(file)))
+        keys.append(parse_verifying_key(read_secret(file, parse_verifying_key)))
     if options.secret_env is not None:
         text = variable(options.secret_env)
         if not text:
@@ -122,6 +122,8 @@ def _keys(options: Verify) -> Sequence[VerifyingKey]:
         keys.append(parse_verifying_key(text))
     if options.subscription is not None:
         entry = find(read_entries(load_settings()), Address(text=options.subscription))
+        if entry.locked is not None:
+            raise ConfigError(f"{full_name(entry)}: {locked_text(entry)}")
         keys += entry.signing_keys()
     return keys
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from pathlib import Path
 
 import pytest
 
-from consumer.core.signing import parse_secret, sign
+from consumer.core.signing import Ed25519Key, format_public, parse_secret, sign
 from tests.cli.conftest import Run, rows
 from tests.core.subscriptions import secret_of
 
@@ -121,7 +122,7 @@ def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str]
             1,
             "the variable NO_SUCH is not set; export it",
         ),
-        (("--request", "request", "--secret-file", "headers"), 1, "a secret has 24 to 64 bytes"),
+        (("--request", "request", "--secret-file", "headers"), 1, "headers: a secret has 24 to 64 bytes"),
         (("--request", "nowhere", "--secret-file", "secret"), 1, "nowhere: No such file"),
     ],
 )
@@ -135,3 +136,29 @@ def test_wrong_use_names_its_remedy(
     if code == 1:
         assert done.stderr.startswith(f"leveret: {said}")
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_public_key_in_a_file_verifies(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
+    """SW-10: a receiver of ed25519 signatures has the public half only; it comes from a file, too."""
+    key = Ed25519Key(bytes(range(32)))
+    signature = sign([key], "msg_1", int(captured["webhook-timestamp"]), BODY)
+    (tmp_path / "headers").write_text(json.dumps(captured | {"webhook-signature": signature}))
+    (tmp_path / "public").write_text(format_public(key) + "\n")
+
+    done = run("verify", "--headers", "headers", "--body", "body", "--secret-file", "public")
+
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1] == "signature 1 (v1a) fits the secret"
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_locked_subscription_verifies_nothing(run: Run) -> None:
+    """FAULTS 69: that its secrets cannot be opened is told, not that the signature is wrong."""
+    first, second = ({"STORE__KEY": base64.b64encode(bytes([n]) * 32).decode()} for n in (1, 2))
+    run("subscriptions", "add", "https://a.example/", "--name", "shop", "--event", "#", **first)
+
+    done = run("verify", "--request", "request", "--subscription", "default/shop", **second)
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("leveret: default/shop: its secrets are sealed with store key ")
+    assert "bring the key back" in done.stderr
