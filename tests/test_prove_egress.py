@@ -37,7 +37,48 @@ def test_the_corpus_is_wide() -> None:
     assert len(every) * len(corpus.schemes()) > escapes.CASES
     for network in networks:
         assert any(ip_address(case.address) in network for case in every), network
-    assert {"url", "name", "rebind", "redirect", "token", "proxy", "proxy-rebind"} <= {c.way for c in every}
+    assert {"url", *corpus.WAYS} == {case.way for case in every}
+    assert {case.address for case in every} >= set(corpus.OWN)
+    assert {case.address for case in corpus.own_port_cases()} == set(corpus.HERE)
+    assert {case.way for case in corpus.control_cases()} == {case.way for case in every} - {"redirect"}
+
+
+def found(**changed: object) -> dict[str, object]:
+    """Return what a run finds in which every way was seen to be open once, with *changed*."""
+    return {"controls": dict.fromkeys(escapes.CONTROLLED, (5, 10)), "good": 1, "redirects": 1} | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "missing"),
+    [
+        ({}, []),
+        ({"good": 0}, ["good addresses"]),
+        ({"redirects": 0}, ["redirects"]),
+        ({"controls": dict.fromkeys(escapes.CONTROLLED, (5, 10)) | {"token": (4, 10)}}, ["token"]),
+        ({"controls": dict.fromkeys(escapes.CONTROLLED[1:], (5, 10))}, ["url"]),
+    ],
+)
+def test_a_way_in_which_nothing_could_arrive_makes_the_figure_invalid(
+    changed: dict[str, object], missing: list[str]
+) -> None:
+    """Issue 4: no escapes count only where the same listener was reached with the guard open."""
+    assert escapes.unseen(found(**changed)) == missing
+
+
+def test_leaks_are_only_looked_for_where_every_receiver_did_its_part() -> None:
+    """Issue 4: a run against receivers that were gone would leak nothing."""
+    assert leaks.is_mixed({"ok": 745, "reset": 250, "timeout_total": 5})
+    assert not leaks.is_mixed({"ok": 1_000})
+    assert not leaks.is_mixed({"refused": 1_000})
+
+
+def test_a_leak_on_purpose_misses_every_goal() -> None:
+    """Issue 4: what the leaking process keeps is over each limit, at the least scale too."""
+    rss = [(n, 1_000_000 + n * leaks.LEAKED_BYTES) for n in range(400, 2_000, 10)]
+    kept = (2_000 - 400) // leaks.LEAKED_EVERY
+    figures = leaks.measured([leaks.Findings(files=[9, 9 + kept], tasks=[1, 1 + kept], rss=rss)], 2_000)
+
+    assert not any(goal.met(each.value) for goal, each in zip(leaks.GOALS, figures, strict=True))
 
 
 def test_the_slope_is_the_least_squares_one() -> None:

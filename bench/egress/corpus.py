@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 SEED = 20_26
 EACH = 4  #: addresses of a range: the first, the last, and some between
@@ -28,6 +28,16 @@ REFUSED_V6 = (
     *("4000::/3", "8000::/3", "e000::/4", "f000::/5", "fc00::/7", "fd00:ec2::/32", "fe80::/10", "fec0::/10"),
     *("ff00::/8", "::ffff:0:0:0/96"),
 )
+
+
+#: The addresses of the machine that sends: public ones, and those that mean it wherever it is.
+OWN = ("5.5.5.2", "2a0a::2")
+HERE = (*OWN, "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::")  # noqa: S104 - addresses to refuse
+
+#: Ways beside a URL that names the address: through a name server, a redirect, a token endpoint, a proxy.
+WAYS = ("name", "name-beside-good", "alias", "rebind", "redirect", "token", "proxy", "proxy-rebind")
+ALLOWED_PORT = 6379  #: the one that is allowed where a network is allowed at one port only
+CONTROL_EVERY = 5  #: with the guard open every such address is asked for, in every way
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +62,42 @@ def addresses() -> list[IPv4Address | IPv6Address]:
 
 
 def cases() -> Iterator[Case]:
-    """Yield everything to try."""
+    """Yield everything to try under the strict rule, own addresses of this machine included."""
+    for address in (*addresses(), *map(ip_address, OWN)):
+        yield from spelt(address)
+        yield from (Case(way, "", str(address)) for way in WAYS)
+
+
+def spelt(address: IPv4Address | IPv6Address) -> Iterator[Case]:
+    """Yield *address* in every spelling."""
+    hosts = v4_spellings(address) if isinstance(address, IPv4Address) else v6_spellings(address)
+    yield from (Case("url", host, str(address)) for host in hosts)
+
+
+def own_port_cases() -> Iterator[Case]:
+    """Yield what leads to a port of this machine that is ours, where every address is allowed."""
+    for address in map(ip_address, HERE):
+        yield from spelt(address)
+        yield from (Case(way, "", str(address)) for way in ("name", "rebind", "token", "proxy"))
+
+
+def plain_cases() -> Iterator[Case]:
+    """Yield every address by itself and by a name: for networks allowed at one port, or denied."""
     for address in addresses():
-        text = str(address)
-        spelt = v4_spellings(address) if isinstance(address, IPv4Address) else v6_spellings(address)
-        yield from (Case("url", host, text) for host in spelt)
-        for way in (
-            "name",
-            "name-beside-good",
-            "alias",
-            "rebind",
-            "redirect",
-            "token",
-            "proxy",
-            "proxy-rebind",
-        ):
-            yield Case(way, "", text)
+        yield plain(address)
+        yield Case("name", "", str(address))
+
+
+def plain(address: IPv4Address | IPv6Address) -> Case:
+    """Return the case that asks for *address* as it is."""
+    return Case("url", f"[{address}]" if address.version == 6 else str(address), str(address))
+
+
+def control_cases() -> Iterator[Case]:
+    """Yield cases of every way that have to arrive where the guard is open; a redirect is never followed."""
+    for address in (*addresses()[::CONTROL_EVERY], *map(ip_address, OWN)):
+        yield plain(address)
+        yield from (Case(way, "", str(address)) for way in WAYS if way != "redirect")
 
 
 def v4_spellings(address: IPv4Address) -> Iterator[str]:
@@ -109,4 +139,4 @@ def v6_spellings(address: IPv6Address) -> Iterator[str]:
 
 def schemes() -> Sequence[tuple[str, int]]:
     """Return the schemes and ports that every case is tried with."""
-    return (("http", 80), ("https", 443), ("http", 6379))
+    return (("http", 80), ("https", 443), ("http", ALLOWED_PORT))

@@ -1,6 +1,8 @@
 """What 100,000 requests to healthy, resetting, slow and oversized receivers leave behind.
 
-Both senders, each in a process of its own: ``python -m bench.egress.leaks CLIENT REQUESTS PORTS RESULT``.
+Both senders, each in a process of its own: ``python -m bench.egress.leaks CLIENT REQUESTS PORTS LEAK RESULT``
+(LEAK is ``leak`` or ``none``). A third process leaks on purpose: its figures have to miss every goal, or the
+others show nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +36,14 @@ DEADLINE_S = 0.5
 KINDS = ("healthy", "reset", "slow", "big")
 CLIENTS = ("aiohttp", "httpx")
 RUN_S = 1_200.0
+
+#: What the leaking process keeps: so many bytes a request, and every so many requests a file and a task.
+LEAKED_BYTES = 200
+LEAKED_EVERY = 100
+LEAK_SHARE = 0.2  #: of the requests are enough to see that
+
+#: Least shares of outcomes among all requests, with room for a busy machine.
+LEAST_SHARES = {"ok": 0.5, "reset": 0.15, "timeout_total": 0.001}
 
 GOALS = (
     Goal(name="leak_open_files", text="≤ 2", unit="files", n=REQUESTS),
@@ -68,13 +78,15 @@ def rss_bytes() -> int:
 class Run:
     """One sender and its requests."""
 
-    def __init__(self, client: Literal["aiohttp", "httpx"], ports: Sequence[int]) -> None:
+    def __init__(self, client: Literal["aiohttp", "httpx"], ports: Sequence[int], *, leak: bool) -> None:
         options = SenderOptions(egress=parse_rule(["127.0.0.0/8"]), keepalive_s=KEEPALIVE_S)
         self.sender = WebhookSender(client, options)
         self.found = Findings()
         self.urls = [f"http://127.0.0.1:{port}/hook" for port in ports]
         self.done = 0
         self.kinds: Counter[str] = Counter()
+        self.leak = leak
+        self.leaked: list[object] = []
 
     async def send(self, count: int, every: int = 0) -> None:
         """Send *count* requests in turn to all; look at the memory after each *every*."""
@@ -88,10 +100,18 @@ class Run:
                 )
                 self.kinds[outcome.kind.value] += 1
                 self.done += 1
+                if self.leak:
+                    self.keep_something()
                 if every and self.done % every == 0:
                     self.found.rss.append((self.done, rss_bytes()))
 
         await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+
+    def keep_something(self) -> None:
+        """Leak as a careless sender would."""
+        self.leaked.append(bytes(LEAKED_BYTES))
+        if self.done % LEAKED_EVERY == 0:
+            self.leaked += [os.open(os.devnull, os.O_RDONLY), asyncio.ensure_future(asyncio.Event().wait())]
 
     async def look(self) -> None:
         """Count open files and tasks once everything idle has gone."""
@@ -101,9 +121,11 @@ class Run:
         self.found.tasks.append(len(asyncio.all_tasks()))
 
 
-async def run(client: Literal["aiohttp", "httpx"], requests: int, ports: Sequence[int]) -> Findings:
+async def run(
+    client: Literal["aiohttp", "httpx"], requests: int, ports: Sequence[int], *, leak: bool
+) -> Findings:
     """Send all, and return what was found."""
-    one = Run(client, ports)
+    one = Run(client, ports, leak=leak)
     settling = int(requests * SETTLING)
     await one.send(settling)
     await one.look()
@@ -115,19 +137,32 @@ async def run(client: Literal["aiohttp", "httpx"], requests: int, ports: Sequenc
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Run both senders, and report the worse one."""
+    """Run both senders, and report the worse one; then see that a leak would have been found."""
     requests = bench.count(REQUESTS, 2_000)
+    control = max(2_000, int(requests * LEAK_SHARE))
     findings: list[Findings] = []
     async with receivers(bench.folder) as ports:
         wanted = json.dumps([ports[kind] for kind in KINDS])
+
+        async def one(client: str, count: int, leak: str) -> Findings:
+            arguments = [client, str(count), wanted, leak]
+            return Findings(**await result_of("bench.egress.leaks", arguments, bench.folder, RUN_S))
+
         for client in CLIENTS:
-            found = Findings(
-                **await result_of("bench.egress.leaks", [client, str(requests), wanted], bench.folder, RUN_S)
-            )
+            found = await one(client, requests, "none")
             findings.append(found)
             bench.note(f"leaks_{client}_kinds", found.kinds)
             bench.note(f"leaks_{client}_files", found.files)
             bench.note(f"leaks_{client}_bytes_per_request", round(slope(found.rss), 2))
+        leaking = measured([await one(CLIENTS[0], control, "leak")], control)
+    bench.note("leaks_on_purpose", {each.name: each.value for each in leaking})
+    seen = not any(goal.met(each.value) for goal, each in zip(GOALS, leaking, strict=True))
+    valid = seen and all(is_mixed(found.kinds) for found in findings)
+    return [replace(each, valid=valid) for each in measured(findings, requests)]
+
+
+def measured(findings: Sequence[Findings], requests: int) -> list[Measured]:
+    """Return the figures of the worst of *findings*, in the order of the goals."""
     return [
         Measured(name="leak_open_files", value=max(f.files[1] - f.files[0] for f in findings), n=requests),
         Measured(name="leak_tasks", value=max(f.tasks[1] - f.tasks[0] for f in findings), n=requests),
@@ -139,11 +174,17 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     ]
 
 
+def is_mixed(kinds: Mapping[str, int]) -> bool:
+    """Say whether every kind of receiver did its part: otherwise nothing was there that could leak."""
+    total = sum(kinds.values())
+    return all(kinds.get(kind, 0) >= share * total for kind, share in LEAST_SHARES.items())
+
+
 PROOF = Proof(name="leaks", goals=GOALS, prove=prove)
 
 
 if __name__ == "__main__":
-    _, name, count, given, target = sys.argv
+    _, name, count, given, leaking, target = sys.argv
     which: Literal["aiohttp", "httpx"] = "aiohttp" if name == "aiohttp" else "httpx"
-    result = uvloop.run(run(which, int(count), json.loads(given)))
+    result = uvloop.run(run(which, int(count), json.loads(given), leak=leaking == "leak"))
     Path(target).write_text(json.dumps(asdict(result)), encoding="utf-8")

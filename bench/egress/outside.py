@@ -1,6 +1,6 @@
 """Everything that is not this machine: ``python -m bench.egress.outside LOG`` listens on all addresses.
 
-It runs where the whole internet is routed to. Each connection is one line in LOG: the address that was
+It runs where the whole internet is routed to. Each connection is one line in LOG: address and port that were
 connected to. A request for ``/to?URL`` is answered with a redirect there, any other one with 200.
 """
 
@@ -35,8 +35,8 @@ class Outside:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         global _count  # noqa: PLW0603 - one counter over all connections
-        address = writer.get_extra_info("sockname")[0]
-        os.write(self._log, f"{address}\n".encode())
+        address, port = writer.get_extra_info("sockname")[:2]
+        os.write(self._log, f"{address} {port}\n".encode())
         try:
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
             target = head.split(b" ")[1].decode()
