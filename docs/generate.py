@@ -242,7 +242,7 @@ def classification() -> str:
 
 def outcomes() -> str:
     """What each kind of outcome means, what we do, and whether the breaker counts it."""
-    rows = [(f"`{kind}`", what, do, "yes" if counts else "no") for kind, what, do, counts in kind_table()]
+    rows = [(f"`{kind}`", what, do, counts) for kind, what, do, counts in kind_table()]
     return table(("kind", "means", "we", "counts for the breaker"), rows)
 
 

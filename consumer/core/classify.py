@@ -199,19 +199,34 @@ def classification_table() -> Sequence[tuple[str, StatusRule, Signal, str]]:
     return [(", ".join(what), m.rule, m.signal, m.why) for m, what in by_meaning.items()]
 
 
-def kind_table() -> Sequence[tuple[str, str, str, bool]]:
-    """Return what each kind means: (kind, what came, what we do, whether the breaker counts it)."""
-    rows: list[tuple[str, str, str, bool]] = [
-        (Kind.OK.value, "any 2xx, even one whose body broke off", "delivered", False)
-    ]
+def kind_table() -> Sequence[tuple[str, str, str, str]]:
+    """Return what each kind means: (kind, what came, what we do, whether the breaker counts it).
+
+    Where statuses of a kind differ, the last two name what most do, and then each that does otherwise.
+    """
+    rows = [(Kind.OK.value, "any 2xx, even one whose body broke off", "delivered", "no")]
     for kind, digit in ((Kind.HTTP_3XX, 3), (Kind.HTTP_4XX, 4), (Kind.HTTP_5XX, 5)):
         meaning = CLASSES[digit]
-        own = sorted(status for status in STATUSES if status // 100 == digit)
-        text = f"{meaning.why}; by status: {', '.join(map(str, own))}" if own else meaning.why
-        rows.append((kind.value, text, meaning.rule.value, meaning.signal is Signal.FAILING))
+        own = {status: each for status, each in sorted(STATUSES.items()) if status // 100 == digit}
+        does = {status: each.rule.value for status, each in own.items()}
+        counts = {status: _yes(each) for status, each in own.items()}
+        rows.append(
+            (kind.value, meaning.why, _but(meaning.rule.value, does), _but(_yes(meaning), counts)),
+        )
     for kind in Kind:
         if kind not in (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX):
             meaning = KINDS[kind]
             rule = "put off" if kind is Kind.PROXY else meaning.rule.value
-            rows.append((kind.value, meaning.why, rule, meaning.signal is Signal.FAILING))
+            rows.append((kind.value, meaning.why, rule, _yes(meaning)))
     return rows
+
+
+def _yes(meaning: Meaning) -> str:
+    return "yes" if meaning.signal is Signal.FAILING else "no"
+
+
+def _but(usual: str, by_status: Mapping[int, str]) -> str:
+    """Return ``retry; park: 400, 413`` for what is done mostly, and what for some statuses."""
+    others = sorted({text for text in by_status.values() if text != usual})
+    named = (f"{text}: {', '.join(str(s) for s, t in by_status.items() if t == text)}" for text in others)
+    return "; ".join((usual, *named))

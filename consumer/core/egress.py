@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias, TypeVar
 
@@ -65,6 +66,10 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 _ENDS_IN_V4 = tuple(IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 
 
+#: What sockets treat as IPv4. Source: RFC 4291, 2.5.5.2.
+_MAPPED = IPv6Network("::ffff:0:0/96")
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """A network that the operator lets through."""
@@ -78,7 +83,7 @@ class Allowed:
 
     def covers(self, address: Address, port: int | None) -> bool:
         """Return whether it lets *port* of *address* through."""
-        return address in self.network and self.port in (None, port)
+        return holds(self.network, address) and self.port in (None, port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +164,7 @@ def refuse_address(text: str, rule: EgressRule, *, tls: bool, port: int | None =
         address = unmapped(ip_address(text))
     except ValueError:
         return f"{text!r} is not an address"
-    if any(address in network for network in rule.deny):
+    if any(holds(network, address) for network in rule.deny):
         return f"address {address} is denied"
     inner = _embedded(address)
     if rule.allows(address, port):  # the network of a translator does not let through what stands behind it
@@ -187,6 +192,18 @@ def unmapped(address: Address) -> Address:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+def holds(network: Network, address: Address) -> bool:
+    """Return whether *address* is in a network that an operator wrote; a mapped one is that of IPv4."""
+    return address in _unmapped_network(network)
+
+
+@lru_cache(1024)
+def _unmapped_network(network: Network) -> Network:
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - 96))
+    return network
 
 
 def is_address(host: str) -> bool:

@@ -116,7 +116,7 @@ class Outcome(NamedTuple):
     duration_s: float
     status: int | None = None  #: None when no response arrived
     retry_after: str | None = None  #: the header as received
-    location: str | None = None  #: the header of a 3xx, shortened
+    location: str | None = None  #: the header of a 3xx, shortened, without query and userinfo
     detail: str = ""  #: error text for the operator, shortened; never a secret
     body: bytes = b""  #: start of the response body, at most ``max_response_bytes``
     control: Control | None = None  #: what the endpoint asks for, where we are told to obey

@@ -23,6 +23,13 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _REST = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
 """Source: RFC 3986, 3.3 and 3.4: pchar, "/" and "?"."""
 
+_SHOWN = re.compile(
+    r"(?P<scheme>[\x00-\x20]*(?:[A-Za-z][A-Za-z0-9+.-]*:[/\\]*|[/\\]{2,})?)"  # what stands before a host
+    r"(?:(?<=[:/\\])[^/\\?#]*@)?(?P<host>[^/\\?#]*)(?P<path>[^?#]*)",
+    re.DOTALL,
+)
+"""A URL or a reference, as browsers read it: a backslash is a slash. Source: WHATWG URL, "URL parsing"."""
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"})
@@ -74,11 +81,12 @@ def parse_url(text: str) -> Url:
 
 
 def show_url(text: str) -> str:
-    """Return *text* without user name, password, query and fragment, for lists and logs."""
-    head = re.split(r"[?#]", text, maxsplit=1)[0]
-    scheme, mark, rest = head.partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"
+    """Return *text* without user name, password, query and fragment, for lists and logs.
+
+    It need not be a URL of ours: what a redirect names is shown so too, with a host or without.
+    """
+    match = _SHOWN.match(text)
+    return "" if match is None else match["scheme"] + match["host"] + match["path"]
 
 
 def _parse_authority(authority: str, default_port: int) -> tuple[str, int]:

@@ -131,4 +131,27 @@ def test_the_table_of_kinds_is_whole() -> None:
     for kind in Kind:
         outcome = Outcome(kind=kind, duration_s=0.1)
         if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):
-            assert rows[kind.value][1] is breaker_counts(outcome)
+            assert rows[kind.value][1] == ("yes" if breaker_counts(outcome) else "no")
+
+
+@pytest.mark.parametrize("status", range(300, 600))
+def test_the_table_of_kinds_is_right_for_every_status(status: int) -> None:
+    """Issue 4: what a row says of a status, or of all that it does not name, is what happens to it."""
+    rows = {kind: told for kind, _, *told in kind_table()}
+    outcome = answered(status)
+
+    does, counts = (said(text, status) for text in rows[f"http_{status // 100}xx"])
+
+    assert does == rule_for(outcome, {}).value
+    assert counts == ("yes" if breaker_counts(outcome) else "no")
+
+
+def said(text: str, status: int) -> str:
+    """Return what a cell such as ``retry; park: 400, 413`` says of a status."""
+    usual, *others = text.split("; ")
+    named = {
+        number: what
+        for what, _, numbers in (o.partition(": ") for o in others)
+        for number in numbers.split(", ")
+    }
+    return named.get(str(status), usual)

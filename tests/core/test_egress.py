@@ -127,3 +127,27 @@ def test_a_bad_network_is_a_config_error_that_names_it(text: str) -> None:
     """S2-1: the error names the key and the faulty text."""
     with pytest.raises(ConfigError, match=r"egress\.allow"):
         parse_rule([text])
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "inside"),
+    [
+        ("::ffff:10.0.0.0/104", "10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "192.168.0.1", False),
+        ("::ffff:10.1.2.3/128", "10.1.2.3", True),
+        ("::ffff:0:0/96", "10.1.2.3", True),
+        ("10.0.0.0/8", "::ffff:10.1.2.3", True),
+        ("::/0", "10.1.2.3", False),
+        ("::/0", "::ffff:10.1.2.3", False),
+    ],
+)
+def test_a_mapped_network_is_that_of_ipv4(network: str, address: str, inside: bool) -> None:
+    """FAULTS 22: allowed, with a port or without, or denied: a network matches however it is written."""
+    allowing, at_port = parse_rule([network]), parse_rule([f"{network}:8443"])
+    denying = parse_rule(["0.0.0.0/0", "::/0"], deny=[network])
+
+    assert (refuse_address(address, allowing, tls=True, port=8443) is None) is inside
+    assert (refuse_address(address, at_port, tls=True, port=8443) is None) is inside
+    assert refuse_address(address, at_port, tls=True, port=443) is not None
+    assert ("denied" in str(refuse_address(address, denying, tls=True))) is inside
