@@ -28,7 +28,7 @@ from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.sizing import lane_window, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
-from consumer.edges.private_broker import PrivateBroker, find_server
+from consumer.edges.private_broker import PrivateBroker, find_server, ports_in
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
@@ -372,5 +372,8 @@ class Daemon:
 
 
 def make_sender(settings: Settings) -> WebhookSender:
-    """Return what sends webhooks as the settings say, under the address guard."""
-    return open_sender(settings)
+    """Return what sends webhooks as the settings say, under the address guard, and never to what is ours."""
+    sender = open_sender(settings)
+    for port in ports_in(settings.home):
+        sender.guard.protect("127.0.0.1", port)
+    return sender

@@ -441,3 +441,55 @@ def test_egress_is_what_it_says() -> None:
     assert "p%3Aw" not in repr(settings)
     assert "p:w" not in repr(way)
     assert settings.model_dump(mode="json")["egress"]["allow"][1] == "10.9.0.0/16:8443"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://proxy.example:0",
+        "http://proxy.example:99999",
+        "socks5://u:p@[::1]:65536",
+        "http://[::::]:3128",
+        "http://pro xy:3128",
+        "http://proxy.example",
+        "https://proxy.example:3128",
+    ],
+)
+def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
+    """Issue 4, item 6: one line that names the field and how to write it, and never repeats a password."""
+    [fault] = faults({"LEVERET_EGRESS__PROXY": url})
+
+    assert fault.strip().startswith(
+        "egress.proxy (env LEVERET_EGRESS__PROXY): must be http://USER:PASSWORD@HOST:PORT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is no name server"),
+        ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is no name server"),
+        ("AMQP__MANAGEMENT_URL", "http://rabbit.example:99999", "must be http://HOST:PORT"),
+        ("AMQP__MANAGEMENT_URL", "http://rabbit.example:0", "must be http://HOST:PORT"),
+        ("AMQP__MANAGEMENT_URL", "http://[::::]:15672", "must be http://HOST:PORT"),
+        ("SENDING__CONNECT_TIMEOUT_S", "3", "dns_timeout_s must not be larger than connect_timeout_s"),
+        ("SENDING__CONNECTIONS_PER_HOST", "8", "must not be smaller than endpoint_concurrency"),
+        ("SENDING__CONNECTIONS_PER_HOST", "0", "connections_per_host"),
+    ],
+)
+def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, told: str) -> None:
+    """S2-1: bounds that contradict each other and ports that there are not, by the name of the field."""
+    [fault] = faults({f"LEVERET_{variable}": value})
+
+    assert told in fault
+
+
+def test_how_connections_are_bounded_reaches_the_sender() -> None:
+    """Issue 4, item 1: a bound per host and an end of life, from the settings; no bound is the default."""
+    some = load_settings(
+        {"LEVERET_SENDING__CONNECTIONS_PER_HOST": "40", "LEVERET_SENDING__CONNECTION_MAX_AGE_S": "60"}
+    )
+    options, default = open_sender(some).options, open_sender(Settings()).options
+
+    assert (options.connections_per_host, options.connection_max_age_s) == (40, 60.0)
+    assert (default.connections_per_host, default.connection_max_age_s) == (0, 300.0)

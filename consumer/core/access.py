@@ -15,6 +15,9 @@ class TlsPolicy:
     ca: str | None = None  #: PEM certificates that are trusted instead of the system's
     certificate: str | None = None  #: PEM chain that we show, our own certificate first
     key: str | None = field(default=None, repr=False)  #: PEM private key of that certificate
+    system: bool = (
+        False  #: True: the system's authorities are trusted beside *ca*; without one they always are
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,8 @@ class OAuth2Fields(Section):
     """OAuth2 client credentials: a token is fetched, kept while it lasts, and fetched anew after a 401."""
 
     token_url: Annotated[str, BeforeValidator(_normal_url)]
-    """Token endpoint; the address guard holds for it too."""
+    """Token endpoint; address guard and egress proxy hold for it too, and so does `tls`: its authorities are
+    trusted beside the system's."""
     client_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Client id."""
     client_secret: Annotated[SecretStr, Field(min_length=1, max_length=TOKEN_MAX)]

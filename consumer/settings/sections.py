@@ -11,6 +11,7 @@ import itertools
 import re
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -75,7 +76,13 @@ class AmqpSettings(Section):
     def _check_management_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        if not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", value):
+        try:
+            good = (
+                re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", value) is not None and urlsplit(value).port != 0
+            )
+        except ValueError:
+            good = False
+        if not good:
             raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without user and password")
         return value.rstrip("/")
 

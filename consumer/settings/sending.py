@@ -15,8 +15,34 @@ from consumer.core.egress import Allowed, parse_allowed
 from consumer.core.schema import Section
 from consumer.settings.sections import KIB, Network, parse_network
 
-_NAME_SERVER = re.compile(r"\[([0-9A-Fa-f:.]+)\](:[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?|([0-9A-Fa-f:]+)")
-_PROXY = re.compile(r"(?:http|socks5)://(?:[^/?#]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\[\]]+):[0-9]{1,5}/?")
+_NAME_SERVER = re.compile(
+    r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?|([0-9.]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)"
+)
+_PROXY = re.compile(r"(?:http|socks5)://(?:[^/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+):([0-9]{1,5})/?")
+
+
+def _is_port(text: str) -> bool:
+    return 1 <= int(text) <= 65_535
+
+
+def _is_name_server(text: str) -> bool:
+    match = _NAME_SERVER.fullmatch(text)
+    if match is None or not _is_port(match[2] or match[4] or "53"):
+        return False
+    try:
+        return ipaddress.ip_address(match[1] or match[3] or match[5]) is not None
+    except ValueError:
+        return False
+
+
+def _is_proxy(url: str) -> bool:
+    match = _PROXY.fullmatch(url)
+    if match is None or not _is_port(match[2]):
+        return False
+    try:
+        return not match[1].startswith("[") or ipaddress.IPv6Address(match[1][1:-1]) is not None
+    except ValueError:
+        return False
 
 
 def _parse_allowed(value: object) -> object:
@@ -46,7 +72,7 @@ class SendingSettings(Section):
     connect_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 5.0
     """Part of the deadline that resolving and connecting may take."""
     dns_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 4.0
-    """Part of the deadline that a name look-up may take."""
+    """Part of the deadline that a name look-up may take, or reaching the egress proxy."""
     dns_ttl_min_s: Annotated[float, Field(ge=0, le=60)] = 1.0
     """Addresses are kept at least this long, whatever their TTL; so is a look-up that failed."""
     dns_ttl_max_s: Annotated[float, Field(ge=0, le=86_400)] = 300.0
@@ -55,6 +81,11 @@ class SendingSettings(Section):
     """Name servers as ADDRESS or ADDRESS:PORT; empty: those of the system."""
     keepalive_s: Annotated[float, Field(ge=0, le=300)] = 4.0
     """Idle life of a connection; many servers close theirs after 5 s."""
+    connection_max_age_s: Annotated[float, Field(ge=1, le=86_400)] = 300.0
+    """A connection is not kept for longer, however busy: its name is then looked up and judged anew."""
+    connections_per_host: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    """Connections of this worker to one host and port; a request that finds none free in its time ends
+    as client_error. Absent: as many as requests in flight, which the concurrency of each endpoint bounds."""
     ca_file: str | None = None
     """PEM file with authorities that are trusted beside the system's."""
     max_response_bytes: Annotated[int, Field(ge=1, le=1 * KIB * KIB)] = 16 * KIB
@@ -74,23 +105,20 @@ class SendingSettings(Section):
     @classmethod
     def _check_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for text in value:
-            match = _NAME_SERVER.fullmatch(text)
-            try:
-                good = (
-                    match is not None and ipaddress.ip_address(match[1] or match[3] or match[4]) is not None
-                )
-            except ValueError:
-                good = False
-            if not good:
+            if not _is_name_server(text):
                 raise ValueError(
                     f"{text!r} is no name server: write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53"
                 )
         return value
 
     @model_validator(mode="after")
-    def _check_ttls(self) -> SendingSettings:
+    def _check_bounds(self) -> SendingSettings:
         if self.dns_ttl_min_s > self.dns_ttl_max_s:
             raise ValueError("dns_ttl_min_s must not be larger than dns_ttl_max_s")
+        if self.dns_timeout_s > self.connect_timeout_s:
+            raise ValueError("dns_timeout_s must not be larger than connect_timeout_s, which it is a part of")
+        if self.connections_per_host is not None and self.connections_per_host < self.endpoint_concurrency:
+            raise ValueError("connections_per_host must not be smaller than endpoint_concurrency")
         return self
 
 
@@ -115,6 +143,6 @@ class EgressSettings(Section):
     @field_validator("proxy")
     @classmethod
     def _check_proxy(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _PROXY.fullmatch(value.get_secret_value()):
+        if value is not None and not _is_proxy(value.get_secret_value()):
             raise ValueError("must be http://USER:PASSWORD@HOST:PORT or socks5://USER:PASSWORD@HOST:PORT")
         return value

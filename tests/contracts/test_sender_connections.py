@@ -6,9 +6,12 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from consumer.core.classify import Signal, breaker_signal
 from consumer.core.model import Kind
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, outcome_of, to
@@ -280,3 +283,85 @@ async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
         hung = [kind for kind in kinds if kind in {Kind.TIMEOUT_TOTAL, Kind.TIMEOUT_CONNECT}]
         assert len(hung) == 40
         assert receiver.connections <= 50 + len(hung)
+
+
+async def test_connections_to_a_host_are_bounded(build: BuildSender) -> None:
+    """Issue 4, item 1: never more than ``connections_per_host``; the others take their turn on them."""
+    sender = build(replace(OPTIONS, connections_per_host=2))
+    most = 0
+
+    async def talk(call: Call) -> None:
+        nonlocal most
+        most = max(most, server.open)
+        while True:
+            await call.request()
+            await asyncio.sleep(0.01)  # so that requests meet
+            await call.say(ok())
+
+    async with RawServer(talk) as server, RawServer(says(ok())) as other:
+        sends = [sender.send(to(server.url(f"/{number % 3}"))) for number in range(12)]
+        outcomes = await asyncio.gather(*sends, sender.send(to(other.url())))
+
+        assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+        assert (most, server.connections, other.connections) == (2, 2, 1)
+    await sender.close()
+
+
+async def test_a_request_that_gets_no_turn_is_not_the_endpoints_fault(build: BuildSender) -> None:
+    """Issue 4, item 1: our own bound ends it, so the breaker is not told; later ones find a connection."""
+    sender = build(replace(OPTIONS, connections_per_host=1))
+    gate = asyncio.Event()
+
+    async def talk(call: Call) -> None:
+        while True:
+            await call.request()
+            await gate.wait()
+            await call.say(ok())
+
+    async with RawServer(talk) as server:
+        first = asyncio.create_task(sender.send(to(server.url())))
+        await eventually(lambda: len(server.requests) == 1)
+        late = await sender.send(to(server.url(), timeout_s=0.2))
+        gate.set()
+
+        assert (late.kind, late.detail) == (
+            Kind.CLIENT_ERROR,
+            "every connection of connections_per_host was in use",
+        )
+        assert breaker_signal(late) is Signal.UNKNOWN
+        assert [(await first).kind, (await sender.send(to(server.url()))).kind] == [Kind.OK, Kind.OK]
+        assert server.connections == 1
+    await sender.close()
+
+
+@pytest.mark.parametrize(("age_s", "connections"), [(0.0, 4), (300.0, 1)])
+async def test_a_connection_has_an_end_however_busy(
+    build: BuildSender, age_s: float, connections: int
+) -> None:
+    """FAULTS 24: past ``connection_max_age_s`` it is not kept, so a name is judged anew sooner or later."""
+    sender = build(replace(OPTIONS, connection_max_age_s=age_s))
+    async with RawServer(says(ok())) as server:
+        for _ in range(4):
+            assert (await sender.send(to(server.url()))).kind is Kind.OK
+
+        assert server.connections == connections
+    await sender.close()
+
+
+async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> None:
+    """STYLE 7: not even where what it cancels ends in a fault of its own, so a later one still counts."""
+
+    async def stubborn(host: str, port: int) -> Sequence[str]:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise KeyError("instead") from None
+        return []
+
+    sender = build(OPTIONS, stubborn)
+    outcome = await sender.send(to("https://hook.example/", timeout_s=0.1))
+    await sender.close()
+
+    task = asyncio.current_task()
+    assert task is not None
+    assert (outcome.kind, task.cancelling()) == (Kind.CLIENT_ERROR, 0)

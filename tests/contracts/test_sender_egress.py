@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import resource
 import socket
@@ -12,13 +13,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 
+from consumer.app import make_sender
 from consumer.core.model import Kind
 from consumer.edges.http import SenderOptions, WebhookSender, own
 from consumer.edges.http.guard import Goal
 from consumer.edges.http.parts import Parts
+from consumer.settings import load_settings
 from tests.contracts.loopback import LOOPBACK, OPTIONS, BuildSender, in_namespaces, to
 from tests.raw_server import RawServer, eventually, ok, says
 
@@ -181,6 +185,8 @@ async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours
         ("amqps://user:secret@broker.example/", 5671),
         ("amqp://broker.example:5699/v", 5699),
         ("amqp://broker.example:5699/v", 15672),
+        ("amqp://broker.example:5699/v", 15692),
+        ("AMQPS://broker.example:5699/v", 5672),
         ("http://broker.example:15699", 15699),
         ("postgresql+asyncpg://user:secret@broker.example/db", 5432),
     ],
@@ -197,6 +203,97 @@ async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: 
 
     assert [o.kind for o in (by_name, by_address, elsewhere)] == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
     assert "secret" not in by_name.detail
+
+
+async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) -> None:
+    """FAULTS 27: a PostgreSQL URL may name several; what cannot be read of it is passed over."""
+    sender = build(OPTIONS, resolved)
+    sender.guard.protect_url("postgresql://u:p@broker.example:5439,127.0.0.7,[::1]:5440,:0,x:99999/db")
+
+    asked = ("127.0.0.7:5439", "broker.example:5432", "[::1]:5440", "127.0.0.7:1")
+    outcomes = [await sender.send(to(f"http://{place}/")) for place in asked]
+    await sender.close()
+
+    assert [outcome.kind for outcome in outcomes] == [Kind.BLOCKED] * 3 + [Kind.REFUSED]
+
+
+async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: BuildSender) -> None:
+    """FAULTS 27: where it was last is still refused; where it never was found, its port is, everywhere."""
+    answers: dict[str, Sequence[str]] = {"hook.example": ["127.0.0.8"]}
+
+    async def moving(host: str, port: int) -> Sequence[str]:
+        if host not in answers:
+            raise socket.gaierror(socket.EAI_AGAIN, "the name server failed")
+        return answers[host]
+
+    sender = build(OPTIONS, moving)
+    sender.guard.protect_url("amqp://broker.example:5699/")
+
+    async def kinds() -> list[Kind]:
+        urls = ("http://127.0.0.7:5699/", "http://hook.example:5699/", "http://hook.example:1/")
+        return [(await sender.send(to(url))).kind for url in urls]
+
+    never_found = await kinds()
+    answers["broker.example"] = ["127.0.0.8"]  # an address of this machine stands for all of its addresses
+    found = await kinds()
+    del answers["broker.example"]
+    lost_again = await kinds()
+    await sender.close()
+
+    assert never_found == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+    assert found == lost_again == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+
+
+async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: BuildSender) -> None:
+    """FAULTS 27: what is known of it decides, so the same port of another machine is still reached."""
+    lost = False
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        if lost:
+            raise socket.gaierror(socket.EAI_AGAIN, "the name server failed")
+        return ["10.255.255.1"]
+
+    sender = build(OPTIONS, resolve)
+    async with RawServer(says(ok(headers=b"Connection: close\r\n"))) as server:
+        sender.guard.protect_url(f"http://manage.example:{server.port}/")
+        before = await sender.send(to(server.url()))
+        lost = True
+        after = await sender.send(to(server.url()))
+
+        assert (before.kind, after.kind) == (Kind.OK, Kind.OK)
+    await sender.close()
+
+
+@pytest.mark.parametrize("ours", ["listen", "amqp", "management", "database", "database-file", "private"])
+async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path, ours: str) -> None:
+    """FAULTS 27: ``subscriptions test`` builds its sender so too, and has no daemon that names its ports."""
+    async with RawServer(says(ok())) as server:
+        place = f"127.0.0.1:{server.port}"
+        (tmp_path / "broker").mkdir()
+        names = ("amqp", "distribution", "epmd", "management", "prometheus")
+        identity = {"ports": dict.fromkeys(names, server.port if ours == "private" else 1)}
+        (tmp_path / "broker" / "identity.json").write_text(json.dumps(identity))
+        (tmp_path / "url").write_text(f"postgresql://u:p@{place}/db")
+        variable, value = {
+            "listen": ("LISTEN", place),
+            "amqp": ("AMQP_URL", f"amqp://u:p@{place}/"),
+            "management": ("AMQP__MANAGEMENT_URL", f"http://{place}"),
+            "database": ("DATABASE_URL", f"postgresql://u:p@{place}/db"),
+            "database-file": ("DATABASE_URL_FILE", str(tmp_path / "url")),
+            "private": ("LISTEN", "127.0.0.1:0"),
+        }[ours]
+        settings = load_settings(
+            {
+                "LEVERET_HOME": str(tmp_path),
+                "LEVERET_EGRESS__ALLOW": '["127.0.0.0/8"]',
+                f"LEVERET_{variable}": value,
+            }
+        )
+        sender = make_sender(settings)
+        outcome = await sender.send(to(server.url()))
+        await sender.close()
+
+        assert (outcome.kind, server.connections) == (Kind.BLOCKED, 0)
 
 
 OWN_ADDRESS = """
@@ -243,6 +340,41 @@ def test_a_public_address_of_this_machine_is_its_own() -> None:
     blocked = "blocked {} address 93.184.216.34 is this machine's own"
     assert done.stderr == ""
     assert done.stdout.splitlines() == [blocked.format(0), "tls 1 ", blocked.format(1), "tls 2 "]
+
+
+ANYCAST = """
+import fcntl, socket, struct
+from ipaddress import ip_address
+from consumer.edges.http.own import is_own
+
+NEAR, ANY = "2a0a:1::5", "2a0a:1::"
+
+index = socket.if_nametoindex("lo")
+with open("/proc/sys/net/ipv6/conf/lo/forwarding", "w") as forwarding:  # a router has one per prefix
+    forwarding.write("1")
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s:
+    fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x8 | 0x40))
+    fcntl.ioctl(s, 0x8916, socket.inet_pton(socket.AF_INET6, NEAR) + struct.pack("=II", 64, index))
+print(*(is_own(ip_address(text)) for text in (NEAR, ANY, "2a0a:1::6")))
+"""
+
+
+def test_an_anycast_address_of_this_machine_is_its_own() -> None:
+    """FAULTS 27: a router answers for one address per prefix that no interface of it shows."""
+    done = subprocess.run(
+        [*in_namespaces("--net"), sys.executable, "-c", ANYCAST],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.stderr, done.stdout.split()) == ("", ["True", "True", "False"])
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "::"])  # noqa: S104 - an address to judge
+def test_the_unspecified_address_is_this_machine(text: str) -> None:
+    """FAULTS 21, 27: a connection to it goes to loopback, whatever routes there are."""
+    assert own.is_own(ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1", "127.8.8.8", "::1", "8.8.8.8", "2606:4700::1"])

@@ -250,6 +250,25 @@ async def test_text_from_an_endpoint_is_made_harmless(sender: WebhookSender) -> 
     assert outcome.location.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        (b"https://u:pw@moved.example/x?token=secret#part", "https://moved.example/x"),
+        (b"/login?token=secret", "/login"),
+        (b"//u:pw@moved.example/x", "//moved.example/x"),
+    ],
+)
+async def test_where_a_redirect_leads_is_shown_without_its_secrets(
+    sender: WebhookSender, location: bytes, shown: str
+) -> None:
+    """FAULTS 36: query, fragment and userinfo of a Location are not recorded: they may hold a token."""
+    outcome = await outcome_of(
+        sender, says(ok(status=b"307 Moved", headers=b"Location: " + location + b"\r\n"))
+    )
+
+    assert (outcome.kind, outcome.location) == (Kind.HTTP_3XX, shown)
+
+
 async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -> None:
     """FAULTS 51: what the parser quotes of a bad response is escaped and short."""
     outcome = await outcome_of(sender, says(b"\x1b]0;owned\x07\x1b[31m" + b"q" * 4_000 + b"\r\n\r\n"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -24,6 +25,19 @@ SCHEMES = pytest.mark.parametrize("scheme", ["http", "socks5"])
 async def here(host: str, port: int) -> Sequence[str]:
     """Every name is here."""
     return ["127.0.0.1"]
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """Lend a port of loopback on which no connection is taken any more: its SYNs go unanswered."""
+    with socket.socket() as listener, ExitStack() as fillers:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # more than a backlog of 0 holds
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
 
 
 def by_way_of(
@@ -158,6 +172,57 @@ async def test_a_proxy_that_is_not_there(build: BuildSender, scheme: str) -> Non
         await sender.close()
 
     assert [outcome.kind for outcome in kinds] == [Kind.PROXY] * 2
+
+
+async def test_a_proxy_that_is_not_reached_in_time(build: BuildSender) -> None:
+    """Issue 4, item 6: ``proxy``, whichever of connect bound, own bound and deadline ends the attempt."""
+
+    async def nowhere(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async def one(way: Proxy, connect_s: float, resolve_s: float, timeout_s: float) -> Outcome:
+        options = SenderOptions(
+            egress=LOOPBACK, proxy=way, connect_timeout_s=connect_s, resolve_timeout_s=resolve_s
+        )
+        sender = build(options, nowhere)
+        outcome = await sender.send(to("http://127.0.0.1/", timeout_s=timeout_s))
+        await sender.close()
+        return outcome
+
+    bounds = ((0.3, 4.0, 5.0), (5.0, 4.0, 0.3), (5.0, 0.3, 5.0), (0.3, 0.3, 0.3))
+    with full() as port:
+        ways = [
+            Proxy(scheme=scheme, host=host, port=port)
+            for scheme in ("http", "socks5")
+            for host in ("proxy.example", "127.0.0.1")
+        ]
+        outcomes = await asyncio.gather(*(one(way, *each) for way in ways for each in bounds))
+
+    assert [outcome.kind for outcome in outcomes] == [Kind.PROXY] * len(ways) * len(bounds)
+    assert max(outcome.duration_s for outcome in outcomes) < 2
+
+
+async def test_a_proxy_that_answered_once_is_not_blamed_for_the_rest(build: BuildSender) -> None:
+    """Issue 4, item 6: after it has refused one address, time that runs out is the endpoint's."""
+    looked_up = 0
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        nonlocal looked_up
+        if host == HOST:
+            return ["127.0.0.9", "127.0.0.1"]
+        looked_up += 1
+        if looked_up > 1:
+            await asyncio.Event().wait()
+        return ["127.0.0.1"]
+
+    async with ProxyServer(says=b"HTTP/1.1 502 No\r\n\r\n") as proxy:
+        way = Proxy(scheme="http", host="proxy.example", port=proxy.port)
+        sender = build(SenderOptions(egress=LOOPBACK, proxy=way, connect_timeout_s=0.3), resolve)
+        outcome = await sender.send(to(f"https://{HOST}/"))
+        await sender.close()
+
+    assert (outcome.kind, looked_up) == (Kind.TIMEOUT_CONNECT, 2)
 
 
 @SCHEMES

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 import pytest_asyncio
 
-from consumer.core.access import Access, OAuth2Client
+from consumer.core.access import Access, OAuth2Client, TlsPolicy
+from consumer.core.classify import Signal, breaker_signal
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http import WebhookSender
+from consumer.edges.http import Proxy, SenderOptions, WebhookSender
+from tests.certificates import Authority
+from tests.contracts.loopback import LOOPBACK, BuildSender
 from tests.contracts.loopback import OPTIONS as BOUNDS
-from tests.contracts.loopback import BuildSender
-from tests.raw_server import Call, RawServer, ok
+from tests.raw_server import Call, RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -35,6 +39,7 @@ class Issuer:
         self.life_s: object = 3_600
         self.answer: bytes | None = None  #: said instead of a token
         self.gate: asyncio.Event | None = None
+        self.hangs = False  #: the endpoint never answers
         self.tokens: RawServer
         self.endpoint: RawServer
 
@@ -51,7 +56,14 @@ class Issuer:
         )
         return replace(known, **changed)  # type: ignore[arg-type]  # by name, in a test
 
-    async def send(self, sender: WebhookSender, *, timeout_s: float = 5.0, **changed: object) -> Outcome:
+    async def send(
+        self,
+        sender: WebhookSender,
+        *,
+        timeout_s: float = 5.0,
+        tls: TlsPolicy | None = None,
+        **changed: object,
+    ) -> Outcome:
         """Send one webhook with a token."""
         return await sender.send(
             SignedRequest(
@@ -59,7 +71,7 @@ class Issuer:
                 headers=[("webhook-id", "msg_1")],
                 body=b"{}",
                 timeout_s=timeout_s,
-                access=Access(oauth2=self.client(**changed)),
+                access=Access(oauth2=self.client(**changed), tls=tls),
             )
         )
 
@@ -76,6 +88,8 @@ class Issuer:
     async def _take(self, call: Call) -> None:
         while True:
             request = await call.request()
+            if self.hangs:
+                await call.gone()
             token = request.partition(b"authorization: Bearer ")[2].partition(b"\r\n")[0].decode()
             await call.say(ok(status=b"200 OK" if token in self.good else b"401 Unauthorized"))
 
@@ -97,7 +111,7 @@ async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: I
     head, _, body = fetch.decode().partition("\r\n\r\n")
     basic = base64.b64encode(b"client+one:s3cr%3At%2F%2B").decode()
     assert head.startswith("POST /token?x=1 HTTP/1.1\r\n")
-    assert f"\r\nAuthorization: Basic {basic}" in head
+    assert f"\r\nauthorization: Basic {basic}" in head
     assert "user-agent: leveret/" in head
     assert parse_qs(body) == {"grant_type": ["client_credentials"]}
     assert all(
@@ -173,8 +187,8 @@ async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, 
         (ok(body=b'{"access_token":"a\\r\\nX: b"}'), Kind.CLIENT_ERROR, "no usable access_token"),
         (ok(body=b'{"access_token":7}'), Kind.CLIENT_ERROR, "no usable access_token"),
         (ok(body=b'{"access_token":"a","token_type":"mac"}'), Kind.CLIENT_ERROR, "no Bearer token"),
-        (ok(body=b"x" * 100_000), Kind.TOO_LARGE, "too large"),
-        (b"SSH-2.0-OpenSSH\r\n", Kind.PROTOCOL, "HTTP/1."),
+        (ok(body=b"x" * 100_000), Kind.CLIENT_ERROR, "too_large: the answer is too large"),
+        (b"SSH-2.0-OpenSSH\r\n", Kind.CLIENT_ERROR, "protocol: "),
     ],
 )
 async def test_a_token_endpoint_that_gives_none(
@@ -202,7 +216,7 @@ async def test_a_token_endpoint_that_is_silent_costs_the_deadline(
     patient = asyncio.create_task(issuer.send(sender))
     issuer.gate.set()
 
-    assert (late.kind, (await patient).kind) == (Kind.TIMEOUT_CONNECT, Kind.OK)
+    assert (late.kind, (await patient).kind) == (Kind.CLIENT_ERROR, Kind.OK)
     assert 0.2 < late.duration_s < 1
     assert len(issuer.fetches) == 1
 
@@ -228,3 +242,138 @@ async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
     await asyncio.wait_for(sender.close(), 2)
 
     assert (await asyncio.wait_for(send, 2)).kind is Kind.CLIENT_ERROR
+
+
+async def test_a_token_endpoint_sets_no_cookies(sender: WebhookSender, issuer: Issuer) -> None:
+    """FAULTS 16: what it tells one tenant's client never comes back with another's."""
+    issuer.answer = ok(
+        headers=b"Set-Cookie: session=of-one-tenant; Path=/\r\n",
+        body=b'{"access_token":"a","token_type":"bearer"}',
+    )
+
+    for client_id in ("one", "two"):
+        await issuer.send(sender, client_id=client_id)
+
+    assert len(issuer.fetches) == 2
+    assert not any(b"cookie" in fetch.lower() for fetch in issuer.fetches)
+
+
+async def test_no_connection_to_a_token_endpoint_is_left(sender: WebhookSender, issuer: Issuer) -> None:
+    """Issue 4, item 1: a fetch ends with its connection, good or bad, and nothing is left to sweep."""
+    good = await issuer.send(sender)
+    issuer.answer = ok(body=b"x" * 100_000)
+    bad = await issuer.send(sender, client_id="other")
+    await eventually(lambda: issuer.tokens.open == 0)
+
+    assert (good.kind, bad.kind, issuer.tokens.connections) == (Kind.OK, Kind.CLIENT_ERROR, 2)
+
+
+@pytest.mark.parametrize("way", ["refused", "dns", "tls", "silent", "500", "guard"])
+async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
+    build: BuildSender, issuer: Issuer, way: str
+) -> None:
+    """S3-1: the endpoint was never asked, so its breaker learns nothing; the outcome says what was wrong."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = unused.getsockname()[1]
+    urls = {
+        "refused": f"http://127.0.0.1:{closed}/",
+        "dns": "https://nobody.invalid/",
+        "tls": issuer.tokens.url().replace("http:", "https:"),
+        "guard": "https://10.0.0.1/",
+    }
+    issuer.gate = asyncio.Event()
+    if way != "silent":
+        issuer.gate.set()
+    issuer.answer = ok(status=b"500 Oops")
+    sender = build(BOUNDS, resolve)
+    token_url = urls.get(way, issuer.tokens.url())
+    outcome = await issuer.send(sender, timeout_s=0.3, token_url=token_url)
+    await sender.close()
+
+    assert outcome.kind is (Kind.BLOCKED if way == "guard" else Kind.CLIENT_ERROR)
+    assert outcome.detail.startswith("token endpoint: ")
+    assert breaker_signal(outcome) is Signal.UNKNOWN
+    assert issuer.endpoint.connections == 0
+
+
+async def test_what_a_token_endpoint_says_is_kept_short_and_secret(
+    sender: WebhookSender, issuer: Issuer
+) -> None:
+    """FAULTS 51: an error text of 60 kB is not kept, and one that repeats our secret is not shown."""
+    issuer.answer = ok(status=b"400 Bad", body=json.dumps({"error": "x" * 60_000}).encode())
+    long = await issuer.send(sender, client_id="long")
+    issuer.answer = ok(status=b"400 Bad", body=b'{"error":"echo-of-hunter2"}')
+    echo = await issuer.send(sender, client_secret="hunter2")
+    issuer.answer = ok(status=b"400 Bad", body=b'{"error":"invalid_scope"}')
+    plain = await issuer.send(sender, client_id="plain")
+
+    assert [outcome.detail for outcome in (long, echo, plain)] == [
+        "token endpoint: it answered 400",
+        "token endpoint: it answered 400",
+        "token endpoint: it answered 400 invalid_scope",
+    ]
+
+
+async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
+    build: BuildSender, issuer: Issuer, authority: Authority, tmp_path: Path
+) -> None:
+    """Issue 4, item 6: beside the system's, for that endpoint only; its client certificate is shown too."""
+    other, own = Authority(tmp_path, "Other CA"), authority.pair("leveret")
+    sender = build(SenderOptions(egress=LOOPBACK, ca_file=other.file))
+    token = ok(body=b'{"access_token":"a","token_type":"bearer"}')
+    issuer.good.add("a")
+    policy = TlsPolicy(ca=authority.pem, certificate=own.certificate, key=own.key)
+    async with (
+        RawServer(says(token), tls=authority.server("127.0.0.1", clients=True)) as private,
+        RawServer(says(token), tls=other.server("127.0.0.1")) as public,
+    ):
+        outcomes = [
+            await issuer.send(sender, tls=tls, token_url=server.url(), client_id=str(number))
+            for number, (server, tls) in enumerate(
+                ((private, policy), (public, policy), (public, None), (private, None))
+            )
+        ]
+    await sender.close()
+
+    assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3 + [Kind.CLIENT_ERROR]
+    assert outcomes[3].detail.startswith("token endpoint: tls: ")
+
+
+@pytest.mark.parametrize("timeout_s", [0.2, 5.0])
+async def test_an_egress_proxy_that_is_away_is_told_as_such(
+    build: BuildSender, issuer: Issuer, timeout_s: float
+) -> None:
+    """Issue 4, item 6: not reached for a token either, whichever bound ends it: ``proxy``, no attempt."""
+
+    async def nowhere(host: str, port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return []
+
+    way = Proxy(scheme="http", host="proxy.example", port=3128)
+    sender = build(SenderOptions(egress=LOOPBACK, proxy=way, connect_timeout_s=0.5), nowhere)
+    outcome = await issuer.send(sender, timeout_s=timeout_s)
+    await sender.close()
+
+    assert outcome.kind is Kind.PROXY
+
+
+async def test_a_slow_token_endpoint_is_not_the_endpoints_time_out(
+    sender: WebhookSender, issuer: Issuer
+) -> None:
+    """S3-1: what is left of the deadline after it may be too little for any endpoint."""
+    issuer.gate = asyncio.Event()
+    send = asyncio.create_task(issuer.send(sender, timeout_s=1.0))
+    await asyncio.sleep(0.6)  # most of the deadline, on the real clock
+    issuer.hangs = True
+    issuer.gate.set()
+    slow = await send
+    alone = await issuer.send(sender, timeout_s=0.3)
+
+    assert (slow.kind, breaker_signal(slow)) == (Kind.CLIENT_ERROR, Signal.UNKNOWN)
+    assert slow.detail.startswith("token endpoint: it took 0.")
+    assert (alone.kind, breaker_signal(alone)) == (Kind.TIMEOUT_TOTAL, Signal.FAILING)

@@ -53,10 +53,11 @@ class WebhookSender(AuthorizingSender):
 def open_sender(settings: Settings) -> WebhookSender:
     """Return the sender for *settings*; nothing is opened before the first request.
 
-    It keeps webhooks from management API and database; the caller names broker and admin port.
+    It keeps webhooks from every place that the settings name as ours: broker, its management API, database,
+    own port. What they do not tell, the private broker and a port that was drawn, is named by the caller.
 
     Raises:
-        ConfigError: the CA file cannot be read.
+        ConfigError: the CA file, or a file that holds a URL, cannot be read.
     """
     sending, egress = settings.sending, settings.egress
     options = SenderOptions(
@@ -67,15 +68,19 @@ def open_sender(settings: Settings) -> WebhookSender:
         name_servers=sending.dns_servers,
         max_response_bytes=sending.max_response_bytes,
         keepalive_s=sending.keepalive_s,
+        connection_max_age_s=sending.connection_max_age_s,
+        connections_per_host=sending.connections_per_host or 0,
         ca_file=sending.ca_file,
         egress=settings.egress_rule(),
         proxy=_proxy(egress.proxy, names=egress.proxy_names == "proxy"),
         obey_control=sending.obey_webhook_delivery,
     )
     sender = WebhookSender(sending.client, options)
-    database = settings.database_url
-    for url in (settings.amqp.management_url, database.get_secret_value() if database else None):
-        sender.guard.protect_url(url or "")
+    guard = sender.guard
+    for url in (*settings.amqp_urls(), settings.amqp.management_url, settings.postgres_url()):
+        guard.protect_url(url or "")
+    if settings.listen_port:
+        guard.protect(settings.listen_host, settings.listen_port)
     return sender
 
 

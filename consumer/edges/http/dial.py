@@ -11,7 +11,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
@@ -19,7 +19,7 @@ from consumer.core.egress import is_address
 from consumer.core.model import Kind
 from consumer.edges.http.guard import BlockedAddress, Goal, Guard
 from consumer.edges.http.options import Proxy, SenderOptions
-from consumer.edges.http.outcomes import AttemptFailed
+from consumer.edges.http.outcomes import AT_PROXY, AttemptFailed, late_in
 from consumer.edges.http.proxy import tunnel
 
 _NEXT_ADDRESS_S = 0.25  #: an address gets this much of a start before the next one. Source: RFC 8305, 5
@@ -39,6 +39,7 @@ class Dialer:
         self._proxy = options.proxy
         self._connect_timeout_s = options.connect_timeout_s
         self._proxy_timeout_s = options.resolve_timeout_s
+        self.at_proxy: set[asyncio.Task[Any] | None] = set()  #: tasks that have not reached the proxy yet
 
     async def open(
         self, goal: Goal, context: ssl.SSLContext | None, factory: Callable[[], _P]
@@ -57,8 +58,8 @@ class Dialer:
             async with asyncio.timeout(self._connect_timeout_s):
                 sock = await (self._direct(goal) if self._proxy is None else self._proxied(goal, self._proxy))
                 return await _start(sock, goal, context, factory)
-        except TimeoutError:
-            raise AttemptFailed(Kind.TIMEOUT_CONNECT, "no connection in time") from None
+        except TimeoutError as fault:
+            raise AttemptFailed(*late_in(fault.__cause__, connected=False)) from None
 
     async def _direct(self, goal: Goal) -> socket.socket:
         addresses = await self._addresses(goal)
@@ -81,31 +82,42 @@ class Dialer:
         """Ask the proxy for one address after the other, or for the name where it judges itself."""
         names = proxy.names and not is_address(goal.host)
         hosts = (goal.host,) if names else (await self._addresses(goal))[:_PROXIED_ADDRESSES]
+        sock = await self._reach_first(proxy)
         for host in hosts[:-1]:
             try:
-                return await self._tunnelled(proxy, host, goal.port)
+                return await _tunnelled(sock, proxy, host, goal.port)
             except AttemptFailed as fault:
                 if fault.kind is not Kind.REFUSED:
                     raise
-        return await self._tunnelled(proxy, hosts[-1], goal.port)
+            sock = await self._reach(proxy)
+        return await _tunnelled(sock, proxy, hosts[-1], goal.port)
 
-    async def _tunnelled(self, proxy: Proxy, host: str, port: int) -> socket.socket:
+    async def _reach_first(self, proxy: Proxy) -> socket.socket:
+        """Connect to the proxy; a cancellation meanwhile is noted: then nobody asked for the endpoint.
+
+        Not so after the proxy has answered once: what takes its time then may be the endpoint.
+        """
+        task = asyncio.current_task()
+        self.at_proxy.add(task)
+        try:
+            return await self._reach(proxy)
+        except asyncio.CancelledError as cut:
+            cut.add_note(AT_PROXY)
+            raise
+        finally:
+            self.at_proxy.discard(task)
+
+    async def _reach(self, proxy: Proxy) -> socket.socket:
         where = f"the proxy {proxy.host}:{proxy.port}"
         try:
             async with asyncio.timeout(self._proxy_timeout_s):
                 addresses = await self._guard.look_up(proxy.host, proxy.port)
-                sock = await _connect(addresses, proxy.port, lambda info: socket.socket(*info[:3]))
+                return await _connect(addresses, proxy.port, lambda info: socket.socket(*info[:3]))
         except TimeoutError:
             raise AttemptFailed(Kind.PROXY, f"{where} does not answer") from None
         except OSError as fault:
             reason = fault.strerror or str(fault)
             raise AttemptFailed(Kind.PROXY, f"{where} cannot be reached: {reason}") from None
-        try:
-            await tunnel(sock, proxy, host, port)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
 
     async def _addresses(self, goal: Goal) -> Sequence[str]:
         try:
@@ -115,6 +127,16 @@ class Dialer:
         except OSError as fault:
             kind = Kind.CLIENT_ERROR if fault.errno in _OUR_FAULT else Kind.DNS
             raise AttemptFailed(kind, fault.strerror or str(fault)) from None
+
+
+async def _tunnelled(sock: socket.socket, proxy: Proxy, host: str, port: int) -> socket.socket:
+    """Return *sock* once it leads there; it is closed otherwise."""
+    try:
+        await tunnel(sock, proxy, host, port)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def _connect(
@@ -143,10 +165,22 @@ async def _start(
         return await asyncio.get_running_loop().create_connection(
             factory, sock=sock, ssl=context, server_hostname=name
         )
-    except ssl.SSLError as fault:
-        raise AttemptFailed(Kind.TLS, str(fault)) from None
-    except ConnectionError:  # a SYN is refused, never reset: the connection stood, and the handshake was cut
-        raise AttemptFailed(Kind.TLS, "the server hung up in the TLS handshake") from None
+    except OSError as fault:
+        raise unstarted(fault) from None
+
+
+def unstarted(fault: OSError) -> AttemptFailed:
+    """Say what ended a connection that stood, before its first byte of HTTP."""
+    text = fault.strerror or str(fault)
+    match fault:
+        case ssl.SSLError():
+            return AttemptFailed(Kind.TLS, str(fault))
+        case ConnectionError():  # a SYN is refused, never reset: the connection stood, the handshake was cut
+            return AttemptFailed(Kind.TLS, "the server hung up in the TLS handshake")
+        case _ if fault.errno in _OUR_FAULT:
+            return AttemptFailed(Kind.CLIENT_ERROR, text)
+        case _:  # the network broke: no route any more, nobody who acknowledges
+            return AttemptFailed(Kind.RESET, text)
 
 
 def _unconnected(fault: OSError) -> AttemptFailed:

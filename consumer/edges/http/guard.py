@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from consumer.core.egress import EgressRule, is_address, refuse_address, unmapped
+from consumer.core.egress import Address, EgressRule, is_address, refuse_address, unmapped
 from consumer.edges.http.own import is_own
 from consumer.edges.http.resolver import Resolve
 
 #: Ports of what is ours where its URL names none. Source: RabbitMQ, "Networking"; PostgreSQL, "port".
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "http": 80, "https": 443, "postgresql": 5432, "postgres": 5432}
-_MANAGEMENT_PORTS = (15671, 15672)
+_BROKER_PORTS = (
+    5671,
+    5672,
+    15671,
+    15672,
+    15691,
+    15692,
+    25672,
+    4369,
+)  #: also management, metrics, Erlang's own
+
+#: One HOST or HOST:PORT of a URL's authority.
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
 
 
 class BlockedAddress(OSError):
@@ -44,6 +56,7 @@ class Guard:
         self._resolve_timeout_s = resolve_timeout_s
         self._own_ports: set[int] = set()
         self._protected: dict[int, set[str]] = {}
+        self._last_places: dict[str, Set[Address]] = {}  #: of protected names, as last found
 
     def protect(self, host: str, port: int) -> None:
         """Refuse every connection to *port* of *host* from now on, whatever the rule allows.
@@ -58,13 +71,22 @@ class Guard:
             self._protected.setdefault(port, set()).add(host)
 
     def protect_url(self, url: str) -> None:
-        """Refuse every connection to where *url* leads; beside AMQP also the ports of its management."""
-        parts = urlsplit(url)
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme.partition("+")[0])
-        if parts.hostname and port:
-            amqp = parts.scheme.startswith("amqp")
-            for each in (port, *(_MANAGEMENT_PORTS if amqp else ())):
-                self.protect(parts.hostname, each)
+        """Refuse every connection to where *url* leads; beside AMQP also what else the broker listens on.
+
+        It may name several hosts, as PostgreSQL's may. What cannot be read as host and port is passed over:
+        whoever connects there tells what is wrong with it.
+        """
+        scheme, _, rest = url.partition("://")
+        scheme = scheme.lower()
+        authority = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+        default = _DEFAULT_PORTS.get(scheme.partition("+")[0])
+        for place in authority.split(","):
+            match = _PLACE.fullmatch(place)
+            port = int(match[2]) if match and match[2] else default
+            if match is None or not port or port > 65_535:
+                continue
+            for each in (port, *(_BROKER_PORTS if scheme.startswith("amqp") else ())):
+                self.protect(match[1].strip("[]"), each)
 
     async def addresses(self, goal: Goal) -> Sequence[str]:
         """Look the host up and judge every address: one that is forbidden forbids the name.
@@ -120,13 +142,27 @@ class Guard:
         """Compare with what is ours on this port; its names are looked up now, as they may have moved."""
         asked = {unmapped(ip_address(address)) for address in found}
         for host in self._protected[port]:
-            try:
-                ours = await self.look_up(host, port)
-            except OSError:  # then nobody reaches it by this name now
-                continue
-            addresses = {unmapped(ip_address(address.partition("%")[0])) for address in ours}
-            here = any(map(is_own, addresses)) and any(map(is_own, asked))
-            if here or asked & addresses:
+            ours = await self._places_of(host, port)
+            here = any(map(is_own, ours)) and any(map(is_own, asked))
+            if here or asked & ours:
                 raise BlockedAddress(
                     errno.EACCES, f"port {port} of {host} belongs to Leveret or to what it uses"
                 )
+
+    async def _places_of(self, host: str, port: int) -> Set[Address]:
+        """Return the addresses of what is ours, or else those that it had last.
+
+        Raises:
+            BlockedAddress: neither is known, so that any address could be one of them.
+        """
+        try:
+            found = await self.look_up(host, port)
+        except OSError as fault:
+            known = self._last_places.get(host)
+            if known is None:
+                text = f"port {port} of {host} is Leveret's or what it uses, and that has no address now"
+                raise BlockedAddress(errno.EACCES, f"{text}: {fault.strerror or fault}") from None
+            return known
+        places = {unmapped(ip_address(address.partition("%")[0])) for address in found}
+        self._last_places[host] = places
+        return places

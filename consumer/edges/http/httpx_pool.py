@@ -6,6 +6,8 @@ The pool, HTTP/1.1 and the types are httpx2's; addresses, proxy and TLS are ours
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import AsyncIterator
 
 import httpcore2
@@ -17,7 +19,8 @@ from consumer.edges.http.parts import Parts
 from consumer.edges.http.pipe import Pipe, PipeStream
 from consumer.edges.http.tls import ResumingContext
 
-ON_OPEN = "leveret.on_open"  #: extension of a request: called without arguments once there is a connection
+ON_TURN = "leveret.on_turn"  #: extension of a request: called once it need not wait for others to end
+ON_OPEN = "leveret.on_open"  #: the same, called once there is a connection
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -83,7 +86,10 @@ class _Pool(httpcore2.AsyncConnectionPool):
     """httpcore2's pool with our connections."""
 
     def __init__(self, parts: Parts, policy: TlsPolicy | None) -> None:
-        super().__init__(max_connections=None, keepalive_expiry=parts.options.keepalive_s)
+        super().__init__(
+            max_connections=parts.options.connections_per_host or None,
+            keepalive_expiry=parts.options.keepalive_s,
+        )
         self._parts = parts
         self._policy = policy
 
@@ -104,18 +110,18 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         self._failed = False
         self._resumable = False  #: True once its TLS session is kept
         self._closed = False  #: the pool closed it before it was open
+        self._ends_at = math.inf  #: monotonic seconds: from then on it is not kept
 
     async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
         """Open it if need be, and send."""
+        _tell(request, ON_TURN)
         if self._http is None:
             try:
                 self._http = await self._open()
             except BaseException:
                 self._failed = True
                 raise
-        told = request.extensions.get(ON_OPEN)
-        if told is not None:
-            told()
+        _tell(request, ON_OPEN)
         response = await self._http.handle_async_request(request)
         if not self._resumable:
             self._resumable = True
@@ -135,6 +141,7 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         if self._closed:
             transport.abort()
             raise httpcore2.ConnectError("the sender was closed")
+        self._ends_at = time.monotonic() + self._parts.options.connection_max_age_s
         return _Http11(self._origin, PipeStream(transport, pipe), self._parts.options.keepalive_s)
 
     async def aclose(self) -> None:
@@ -161,7 +168,9 @@ class _Connection(httpcore2.AsyncConnectionInterface):
 
     def has_expired(self) -> bool:
         """Whether it should be closed."""
-        return self._failed if self._http is None else self._http.has_expired()
+        if self._http is None:
+            return self._failed
+        return time.monotonic() >= self._ends_at or self._http.has_expired()
 
     def is_idle(self) -> bool:
         """Whether nothing is under way on it."""
@@ -170,6 +179,12 @@ class _Connection(httpcore2.AsyncConnectionInterface):
     def is_closed(self) -> bool:
         """Whether it is of no use any more."""
         return self._failed if self._http is None else self._http.is_closed()
+
+
+def _tell(request: httpcore2.Request, event: str) -> None:
+    told = request.extensions.get(event)
+    if told is not None:
+        told()
 
 
 class _Http11(httpcore2.AsyncHTTP11Connection):

@@ -20,8 +20,15 @@ from yarl import URL
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.httpx_pool import ON_OPEN, GuardedTransport
-from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
+from consumer.edges.http.httpx_pool import ON_OPEN, ON_TURN, GuardedTransport
+from consumer.edges.http.outcomes import (
+    IN_QUEUE,
+    AttemptFailed,
+    answered,
+    classify,
+    control_of,
+    late_in,
+)
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.request import read_url, write_head
 
@@ -33,9 +40,14 @@ _LINE_BYTES = 8_190  #: of each
 class _Attempt:
     """How far one attempt has come."""
 
+    had_turn: bool = False  #: it need not wait for another request's connection
     connected: bool = False
     response: httpx2.Response | None = None
     body: bytes = b""
+
+    def took_turn(self) -> None:
+        """A connection is free for it, or is being opened."""
+        self.had_turn = True
 
     def opened(self) -> None:
         """There is a connection."""
@@ -71,13 +83,18 @@ class HttpxSender:
                 await self._run(request, attempt)
         except Exception as fault:  # the port's promise: every fault is an outcome
             late = bound.expired() and isinstance(fault, TimeoutError)
-            kind, detail = late_in(connected=attempt.connected) if late else classify(fault)
+            kind, detail = self._late(attempt, fault.__cause__) if late else classify(fault)
         duration_s = time.monotonic() - began
         if attempt.response is None:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
         values = _values(attempt.response)
         outcome = answered(attempt.response.status_code, values, attempt.body, duration_s, detail)
         return outcome._replace(control=control_of(values)) if self._options.obey_control else outcome
+
+    def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[Kind, str]:
+        if cut is not None and not attempt.had_turn and self._options.connections_per_host:
+            cut.add_note(IN_QUEUE)
+        return late_in(cut, connected=attempt.connected)
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""
@@ -140,7 +157,11 @@ def _request(url: URL, request: SignedRequest, attempt: _Attempt) -> httpx2.Requ
         where,
         headers=headers,
         stream=httpx2.ByteStream(request.body),
-        extensions={"target": url.raw_path_qs.encode(), ON_OPEN: attempt.opened},
+        extensions={
+            "target": url.raw_path_qs.encode(),
+            ON_TURN: attempt.took_turn,
+            ON_OPEN: attempt.opened,
+        },
     )
 
 

@@ -32,6 +32,7 @@ class SenderOptions:
     name_servers: tuple[str, ...] = ()  #: ``ADDRESS`` or ``ADDRESS:PORT``; empty: the system's
     max_response_bytes: int = 16_384  #: kept of a response body, at least 1; a longer one is cut off
     keepalive_s: float = 4.0  #: idle life of a connection; Node.js and uvicorn close after 5 s
+    connection_max_age_s: float = 300.0  #: a connection is not kept for longer, so that a name may move
     connections_per_host: int = 0  #: 0: as many as there are requests in flight, which the flow bounds
     ca_file: str | None = None  #: PEM file of authorities trusted beside the system's
     egress: EgressRule = field(default_factory=EgressRule)

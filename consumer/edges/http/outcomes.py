@@ -5,9 +5,10 @@ Data flow: response head -> (answered); exception -> (classify) kind and text.
 
 from __future__ import annotations
 
+import errno
 import ssl
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import aiohttp
 import httpcore2
@@ -15,10 +16,23 @@ from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import LineTooLong
 
 from consumer.core.model import Control, Kind, Outcome
+from consumer.core.urls import show_url
 
 _TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
 _BY_CLASS = {3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
 _CONTROLS = {control.value: control for control in Control}
+
+#: The network failed under a connection that stood; other faults of the system are our own.
+_BROKE = frozenset(
+    (
+        *(errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT, errno.EHOSTUNREACH),
+        *(errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET),
+    )
+)
+
+#: Notes on a cancellation, of where it met the attempt; :func:`late_in` reads them.
+AT_PROXY: Final = "the proxy was not reached yet"
+IN_QUEUE: Final = "there was no connection to be had"
 
 #: Returns the values of a response header, by its name in lower case.
 HeaderValues: TypeAlias = Callable[[str], Sequence[str]]
@@ -50,7 +64,7 @@ def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, 
         duration_s=duration_s,
         status=status,
         retry_after=", ".join(values("retry-after")) or None,
-        location=shown(location[0]) if location else None,
+        location=shown(show_url(location[0])) if location else None,
         detail=detail,
         body=body,
     )
@@ -62,10 +76,20 @@ def control_of(values: HeaderValues) -> Control | None:
     return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
 
 
-def late_in(*, connected: bool) -> tuple[Kind, str]:
-    """Return kind and text of an attempt that met its deadline, by the part in which it did."""
+def late_in(cut: BaseException | None, *, connected: bool) -> tuple[Kind, str]:
+    """Return kind and text of an attempt that met its deadline, by the part in which it did.
+
+    Args:
+        cut: The cancellation that the deadline became, with the notes of where it came through.
+        connected: There was a connection.
+    """
     if connected:
         return Kind.TIMEOUT_TOTAL, "no whole response in time"
+    notes = getattr(cut, "__notes__", ())
+    if AT_PROXY in notes:
+        return Kind.PROXY, "the proxy was not reached in time"
+    if IN_QUEUE in notes:
+        return Kind.CLIENT_ERROR, "every connection of connections_per_host was in use"
     return Kind.TIMEOUT_CONNECT, "no connection in time"
 
 
@@ -84,6 +108,8 @@ def classify(fault: Exception) -> tuple[Kind, str]:
             kind = Kind.RESET
         case httpcore2.RemoteProtocolError():
             return _classify_h11(fault)
+        case OSError() if fault.errno in _BROKE:
+            kind = Kind.RESET
         case _:
             kind = Kind.CLIENT_ERROR
     return kind, shown(f"{type(fault).__name__}: {fault}")

@@ -9,7 +9,10 @@ from ipaddress import IPv4Address
 from consumer.core.egress import Address
 
 # Source: Linux rtnetlink(7), netlink(7); <linux/rtnetlink.h>.
-_GET_ROUTE, _NEW_ROUTE, _REQUEST, _DESTINATION, _LOCAL = 26, 24, 1, 1, 2
+_GET_ROUTE, _NEW_ROUTE, _REQUEST, _DESTINATION = 26, 24, 1, 1
+_HERE = frozenset(
+    (2, 4)
+)  #: types of routes that end here: local, and anycast, as a router has one per prefix
 _HEADER = struct.Struct("=IHHII")  #: length, type, flags, sequence, port
 _ROUTE = struct.Struct("=BBBBBBBBI")  #: family, dst_len, src_len, tos, table, protocol, scope, type, flags
 _ATTRIBUTE = struct.Struct("=HH")  #: length, type
@@ -23,6 +26,8 @@ def is_own(address: Address) -> bool:
     The kernel's routing decides, so it holds for every interface, for addresses that come and go, and for
     whole prefixes that are routed to this machine. Costs some 10 µs, and nothing leaves the machine.
     """
+    if address.is_unspecified:  # it is this machine to a connect, although there may be no route to it
+        return True
     try:
         return _route_is_local(address)
     except (OSError, AttributeError, struct.error):  # no Linux, or no netlink in this sandbox
@@ -40,7 +45,7 @@ def _route_is_local(address: Address) -> bool:
         answer = netlink.recv(8192)
     if _HEADER.unpack_from(answer)[1] != _NEW_ROUTE:  # an error: there is no way to it
         return False
-    return bool(_ROUTE.unpack_from(answer, _HEADER.size)[7] == _LOCAL)
+    return _ROUTE.unpack_from(answer, _HEADER.size)[7] in _HERE
 
 
 def _is_its_own_source(address: Address) -> bool:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import BaseConnector, ClientPayloadError, ClientRequest, ClientTimeout, StreamReader
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 
@@ -37,7 +38,14 @@ from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http.dial import Dialer
 from consumer.edges.http.guard import Goal
 from consumer.edges.http.options import SenderOptions
-from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
+from consumer.edges.http.outcomes import (
+    IN_QUEUE,
+    AttemptFailed,
+    answered,
+    classify,
+    control_of,
+    late_in,
+)
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.request import first_lines, read_url, write_head
 from consumer.edges.http.tls import ResumingContext
@@ -69,6 +77,14 @@ class _Connector(BaseConnector):
         _, protocol = await self._dialer.open(goal, own, lambda: _Handler(self._loop))
         return protocol
 
+    async def _wait_for_available_connection(self, key: ConnectionKey, traces: list[Any]) -> None:
+        """Note on a cancellation that nothing was dialled: every connection was in use."""
+        try:
+            await super()._wait_for_available_connection(key, traces)
+        except asyncio.CancelledError as cut:
+            cut.add_note(IN_QUEUE)
+            raise
+
 
 @dataclass(frozen=True, slots=True)
 class _Target:
@@ -82,9 +98,10 @@ class _Target:
 class _Peer:
     """The other end of a connection that is kept."""
 
-    __slots__ = ("_poll", "resumable")
+    __slots__ = ("_poll", "ends_at", "resumable")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, ends_at: float) -> None:
+        self.ends_at = ends_at  #: in the loop's time: from then on it is not kept
         self.resumable = False  #: True once its TLS session is kept
         self._poll: select.poll | None = None
         if _PEER_GONE:
@@ -124,7 +141,7 @@ class _Deadline:
     """What ``asyncio.timeout`` does, on a loop that is known: that one asks for the loop three times per use,
     and each time costs a system call."""
 
-    __slots__ = ("_cancelling", "_expired", "_handle", "_task")
+    __slots__ = ("_cancelling", "_handle", "_owes", "_task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         task = asyncio.current_task(loop)
@@ -132,19 +149,25 @@ class _Deadline:
             raise RuntimeError("a request is sent within a task")
         self._task = task
         self._cancelling = task.cancelling()
-        self._expired = False
+        self._owes = False  #: a cancellation was asked for, and is not undone yet
         self._handle = loop.call_later(timeout_s, self._expire)
 
     def passed(self) -> bool:
         """Say whether the cancellation that has just been caught is this deadline's alone."""
-        return self._expired and self._task.uncancel() <= self._cancelling
+        return self._owes and self._undo() <= self._cancelling
 
     def call_off(self) -> None:
-        """The request has ended."""
+        """The request has ended; whatever came of it, the task is left with no cancellation of ours."""
         self._handle.cancel()
+        if self._owes:  # what was cancelled ended in another way
+            self._undo()
+
+    def _undo(self) -> int:
+        self._owes = False
+        return self._task.uncancel()
 
     def _expire(self) -> None:
-        self._expired = True
+        self._owes = True
         self._task.cancel()
 
 
@@ -179,10 +202,10 @@ class AiohttpSender:
         deadline = _Deadline(self._loop, request.timeout_s)
         try:
             await self._run(request, attempt)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cut:
             if not deadline.passed():
                 raise
-            kind, detail = late_in(connected=attempt.line is not None)
+            kind, detail = late_in(cut, connected=attempt.line is not None)
         except Exception as fault:  # the port's promise: every fault is an outcome
             kind, detail = classify(fault)
         finally:
@@ -232,7 +255,10 @@ class AiohttpSender:
             if target.context is not None and not line.peer.resumable:
                 line.peer.resumable = True
                 target.context.keep(line.transport.get_extra_info("ssl_object"))
-            line.connection.release()  # to the pool, which closes it if the server said so
+            if self._loop.time() < line.peer.ends_at:
+                line.connection.release()  # to the pool, which closes it if the server said so
+            else:
+                line.connection.close()
 
     async def _connect(self, target: _Target) -> _Line:
         """Return a connection on which the first byte can be written now.
@@ -269,7 +295,7 @@ class AiohttpSender:
             return None
         peer = protocol.peer
         if peer is None:
-            peer = protocol.peer = _Peer(transport)
+            peer = protocol.peer = _Peer(transport, self._loop.time() + self._options.connection_max_age_s)
         if peer.gone():
             return None
         return _Line(connection, protocol, transport, peer)

@@ -107,10 +107,8 @@ def _trusting_system(ca_file: str | None) -> ResumingContext:
 
 
 def _context_of(policy: TlsPolicy, ca_file: str | None) -> ResumingContext:
-    if policy.ca is None:
-        context = _trusting_system(ca_file)
-    else:
-        context = ResumingContext()
+    context = _trusting_system(ca_file) if policy.ca is None or policy.system else ResumingContext()
+    if policy.ca is not None:
         context.load_verify_locations(cadata=policy.ca)
     if policy.certificate is not None and policy.key is not None:
         with _as_file(f"{policy.certificate}\n{policy.key}\n") as path:

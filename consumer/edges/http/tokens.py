@@ -3,6 +3,10 @@
 Data flow: SignedRequest with an OAuth2Client -> (Tokens) kept token, or one fetch for all who wait -> the
 request with its Authorization -> the sender -> Outcome; a 401 on a kept token fetches a new one, once.
 
+A token endpoint is not the endpoint: whatever it does is ``client_error``, which the endpoint's breaker does
+not count; only what the guard or the proxy says of it keeps its kind. Each fetch has a connection of its own
+that ends with it, so nothing but the token outlives it: no cookie, no idle connection, no text of a stranger.
+
 Source: RFC 6749, 4.4 and 2.3.1 (client credentials); RFC 6750 (Bearer).
 """
 
@@ -11,15 +15,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from base64 import b64encode
 from collections.abc import Coroutine
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlencode
 
 import httpx2
 import orjson
 
-from consumer.core.access import OAuth2Client
+from consumer.core.access import OAuth2Client, TlsPolicy
 from consumer.core.egress import EgressRule
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http.httpx_pool import GuardedTransport
@@ -37,14 +43,31 @@ _EARLY_S = 60.0  #: this much
 _FAILED_S = 2.0  #: a fetch that failed is not tried again before
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+_ERROR = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What is shown of an ``error``: a code, which no secret of ours is taken for. Source: RFC 6749, 5.2."""
+
+_LATE = frozenset((Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL))
+_TOO_LONG_RATIO = 0.5
+"""Of a deadline: where the token took more, a time-out after it is laid to the token endpoint."""
+
+_OWN_KINDS = frozenset((Kind.BLOCKED, Kind.PROXY))
+"""Outcomes of a fetch that are told as they are: neither is the token endpoint's doing."""
+
+
+class _Asker(NamedTuple):
+    """Who a token is for, and how the token endpoint is trusted."""
+
+    client: OAuth2Client
+    tls: TlsPolicy | None
 
 
 class _Token(NamedTuple):
     """What came of a fetch."""
 
     text: str
-    fault: AttemptFailed | None
     until: float  #: monotonic seconds
+    kind: Kind | None = None  #: why there is no token
+    detail: str = ""
 
 
 class Tokens:
@@ -53,90 +76,77 @@ class Tokens:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._rule: EgressRule = parts.options.egress
-        self._client: httpx2.AsyncClient | None = None
-        self._kept: dict[OAuth2Client, _Token] = {}
-        self._running: dict[OAuth2Client, asyncio.Task[_Token]] = {}
+        self._agent = f"leveret/{version('leveret')}"
+        self._kept: dict[_Asker, _Token] = {}
+        self._running: dict[_Asker, asyncio.Task[_Token]] = {}
 
-    def kept(self, client: OAuth2Client) -> bool:
+    def kept(self, asker: _Asker) -> bool:
         """Return whether a token is at hand that was fetched for an earlier request."""
-        token = self._kept.get(client)
-        return token is not None and token.fault is None and token.until > time.monotonic()
+        token = self._kept.get(asker)
+        return token is not None and token.kind is None and token.until > time.monotonic()
 
-    async def of(self, client: OAuth2Client) -> str:
+    def at_proxy(self, asker: _Asker) -> bool:
+        """Return whether a fetch is under way that has not even reached our own proxy."""
+        return self._running.get(asker) in self._parts.dialer.at_proxy
+
+    async def of(self, asker: _Asker) -> str:
         """Return a token.
 
         Raises:
             AttemptFailed: the token endpoint gave none; never holds the secret.
         """
-        token = self._kept.get(client)
+        token = self._kept.get(asker)
         if token is None or token.until <= time.monotonic():
-            task = self._running.get(client)
+            task = self._running.get(asker)
             if task is None:
-                task = self._running[client] = asyncio.get_running_loop().create_task(self._renew(client))
+                task = self._running[asker] = asyncio.get_running_loop().create_task(self._renew(asker))
             token = await asyncio.shield(task)  # who gives up leaves it to the others
-        if token.fault is not None:
-            raise AttemptFailed(token.fault.kind, str(token.fault))
+        if token.kind is not None:
+            raise AttemptFailed(token.kind, token.detail)
         return token.text
 
-    def forget(self, client: OAuth2Client, text: str) -> None:
+    def forget(self, asker: _Asker, text: str) -> None:
         """Fetch a new one next time, unless that has happened already."""
-        token = self._kept.get(client)
+        token = self._kept.get(asker)
         if token is not None and token.text == text:
-            del self._kept[client]
+            del self._kept[asker]
 
     async def close(self) -> None:
         """End every fetch."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        if self._client is not None:
-            await self._client.aclose()
 
-    async def _renew(self, client: OAuth2Client) -> _Token:
+    async def _renew(self, asker: _Asker) -> _Token:
         try:
             async with asyncio.timeout(_FETCH_S):
-                token = await self._fetch(client)
+                token = await self._fetch(asker)
         except asyncio.CancelledError:  # by close: who waits gets an answer all the same
-            return _failed(AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed"))
-        except TimeoutError:
-            token = _failed(AttemptFailed(Kind.TIMEOUT_TOTAL, "the token endpoint did not answer in time"))
-        except AttemptFailed as fault:
-            token = _failed(AttemptFailed(fault.kind, f"token endpoint: {fault}"))
+            return _failed(Kind.CLIENT_ERROR, "the sender is closed")
+        except TimeoutError as fault:
+            kind, _ = late_in(fault.__cause__, connected=False)
+            token = _failed(kind if kind in _OWN_KINDS else Kind.CLIENT_ERROR, "no answer in time")
         except Exception as fault:  # a stranger's server: whatever it does is told
-            kind, text = classify(fault)
-            token = _failed(AttemptFailed(kind, f"token endpoint: {text}"))
+            token = _failed(*classify(fault))
         finally:
-            self._running.pop(client, None)
-        self._kept.pop(client, None)
+            self._running.pop(asker, None)
+        self._kept.pop(asker, None)
         if len(self._kept) >= _KEPT_TOKENS:
             del self._kept[next(iter(self._kept))]
-        self._kept[client] = token
+        self._kept[asker] = token
         return token
 
-    async def _fetch(self, client: OAuth2Client) -> _Token:
-        read_url(client.token_url, self._rule)
-        if self._client is None:
-            transport = GuardedTransport(self._parts)
-            agent = {"user-agent": f"leveret/{version('leveret')}", "accept-encoding": "identity"}
-            self._client = httpx2.AsyncClient(
-                transport=transport, trust_env=False, timeout=None, headers=agent
-            )
-        form = {"grant_type": "client_credentials"}
-        form |= {"scope": client.scope} if client.scope else {}
-        form |= {"audience": client.audience} if client.audience else {}
-        auth: httpx2.BasicAuth | None = None
-        if client.secret_in_body:
-            form |= {"client_id": client.client_id, "client_secret": client.client_secret}
-        else:  # both halves are form-encoded first: RFC 6749, 2.3.1
-            auth = httpx2.BasicAuth(quote_plus(client.client_id), quote_plus(client.client_secret))
-        request = self._client.build_request(
-            "POST", client.token_url, data=form, headers={"accept": "application/json"}
-        )
-        response = await self._client.send(request, auth=auth, stream=True, follow_redirects=False)
+    async def _fetch(self, asker: _Asker) -> _Token:
+        read_url(asker.client.token_url, self._rule)
+        transport = GuardedTransport(self._parts, _beside_system(asker.tls))
         try:
-            return _read_token(response.status_code, await _bounded(response))
+            response = await transport.handle_async_request(_request(asker.client, self._agent))
+            try:
+                return _read_token(response.status_code, await _bounded(response), asker.client)
+            finally:
+                await response.aclose()
         finally:
-            await response.aclose()
+            await transport.aclose()
 
 
 class AuthorizingSender:
@@ -151,40 +161,77 @@ class AuthorizingSender:
         access = request.access
         if access is None or access.oauth2 is None:
             return self._sender.send(request)
-        return self._authorized(request, access.oauth2)
+        return self._authorized(request, _Asker(access.oauth2, access.tls))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._tokens.close()
         await self._sender.close()
 
-    async def _authorized(self, request: SignedRequest, client: OAuth2Client) -> Outcome:
+    async def _authorized(self, request: SignedRequest, asker: _Asker) -> Outcome:
         began = time.monotonic()
-        was_kept = self._tokens.kept(client)
-        outcome = await self._with_token(request, client, began)
-        if outcome.status == 401 and was_kept:  # it may have been revoked; nothing was accepted
-            outcome = await self._with_token(request, client, began)
+        was_kept = self._tokens.kept(asker)
+        outcome = await self._with_token(request, asker, began)
+        has_time = time.monotonic() - began < request.timeout_s
+        if outcome.status == 401 and was_kept and has_time:  # it may have been revoked; nothing was accepted
+            outcome = await self._with_token(request, asker, began)
         return outcome._replace(duration_s=time.monotonic() - began)
 
-    async def _with_token(self, request: SignedRequest, client: OAuth2Client, began: float) -> Outcome:
+    async def _with_token(self, request: SignedRequest, asker: _Asker, began: float) -> Outcome:
+        asked = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout_s - (time.monotonic() - began)):
-                token = await self._tokens.of(client)
+                token = await self._tokens.of(asker)
         except TimeoutError:
-            kind, detail = late_in(connected=False)
-            return Outcome(kind=kind, duration_s=0.0, detail=f"token endpoint: {detail}")
+            kind = Kind.PROXY if self._tokens.at_proxy(asker) else Kind.CLIENT_ERROR
+            return Outcome(kind=kind, duration_s=0.0, detail="token endpoint: no token in time")
         except AttemptFailed as fault:
-            return Outcome(kind=fault.kind, duration_s=0.0, detail=shown(str(fault)))
-        left_s = max(request.timeout_s - (time.monotonic() - began), 0.0)
+            return Outcome(kind=fault.kind, duration_s=0.0, detail=str(fault))
+        now = time.monotonic()
+        left_s = max(request.timeout_s - (now - began), 0.0)
         headers = (*request.headers, ("authorization", f"Bearer {token}"))
         outcome = await self._sender.send(request._replace(headers=headers, timeout_s=left_s))
         if outcome.status == 401:
-            self._tokens.forget(client, token)
+            self._tokens.forget(asker, token)
+        if outcome.kind in _LATE and now - asked > request.timeout_s * _TOO_LONG_RATIO:
+            text = f"token endpoint: it took {now - asked:.1f} s of {request.timeout_s:g} s; {outcome.detail}"
+            return outcome._replace(kind=Kind.CLIENT_ERROR, detail=text)
         return outcome
 
 
-def _failed(fault: AttemptFailed) -> _Token:
-    return _Token("", fault, time.monotonic() + _FAILED_S)
+def _failed(kind: Kind, text: str) -> _Token:
+    """Return what is kept of a fetch that failed: a short text and no exception, which would hold all."""
+    if kind not in _OWN_KINDS:
+        text = text if kind is Kind.CLIENT_ERROR else f"{kind.value}: {text}"
+        kind = Kind.CLIENT_ERROR
+    return _Token("", time.monotonic() + _FAILED_S, kind, shown(f"token endpoint: {text}"))
+
+
+def _beside_system(tls: TlsPolicy | None) -> TlsPolicy | None:
+    """Return how a token endpoint is trusted: by the endpoint's own authorities and by the system's.
+
+    The endpoint's client certificate is shown where it is asked for. Source: RFC 8705, 2 (mutual TLS).
+    """
+    return tls if tls is None or tls.ca is None else replace(tls, system=True)
+
+
+def _request(client: OAuth2Client, agent: str) -> httpx2.Request:
+    form = {"grant_type": "client_credentials"}
+    form |= {"scope": client.scope} if client.scope else {}
+    form |= {"audience": client.audience} if client.audience else {}
+    headers = {
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "connection": "close",
+        "content-type": "application/x-www-form-urlencoded",
+        "user-agent": agent,
+    }
+    if client.secret_in_body:
+        form |= {"client_id": client.client_id, "client_secret": client.client_secret}
+    else:  # both halves are form-encoded first: RFC 6749, 2.3.1
+        pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
+        headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    return httpx2.Request("POST", client.token_url, headers=headers, content=urlencode(form).encode())
 
 
 async def _bounded(response: httpx2.Response) -> bytes:
@@ -196,7 +243,7 @@ async def _bounded(response: httpx2.Response) -> bytes:
     return body
 
 
-def _read_token(status: int, body: bytes) -> _Token:
+def _read_token(status: int, body: bytes, client: OAuth2Client) -> _Token:
     """Read the answer. Source: RFC 6749, 5.1 and 5.2."""
     try:
         answer = orjson.loads(body)
@@ -205,8 +252,8 @@ def _read_token(status: int, body: bytes) -> _Token:
     fields = answer if isinstance(answer, dict) else {}
     if status != 200:
         error = fields.get("error")
-        said = f" {error}" if isinstance(error, str) else ""
-        raise AttemptFailed(Kind.CLIENT_ERROR, f"it answered {status}{said}")
+        named = isinstance(error, str) and _ERROR.fullmatch(error) and client.client_secret not in error
+        raise AttemptFailed(Kind.CLIENT_ERROR, f"it answered {status}{f' {error}' if named else ''}")
     text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
     if not isinstance(text, str) or not _TOKEN.fullmatch(text):
         raise AttemptFailed(Kind.CLIENT_ERROR, "its answer holds no usable access_token")
@@ -214,4 +261,4 @@ def _read_token(status: int, body: bytes) -> _Token:
         raise AttemptFailed(Kind.CLIENT_ERROR, "its answer is no Bearer token")
     life = fields.get("expires_in")
     life_s = float(life) if isinstance(life, int | float) and 0 < life < 1e9 else _ASSUMED_S
-    return _Token(text, None, time.monotonic() + life_s - min(life_s * _EARLY_RATIO, _EARLY_S))
+    return _Token(text, time.monotonic() + life_s - min(life_s * _EARLY_RATIO, _EARLY_S))

@@ -160,6 +160,15 @@ def load_identity(layout: Layout) -> NodeIdentity | None:
     return NodeIdentity(**{**stored, "ports": Ports(**stored["ports"])})
 
 
+def ports_in(home: Path) -> tuple[int, ...]:
+    """Return the ports of the node that LEVERET_HOME *home* has or had, running or not; none without one."""
+    try:
+        stored = json.loads((home / "broker" / "identity.json").read_text())
+        return Ports(**stored["ports"]).all()
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
 def save_identity(layout: Layout, identity: NodeIdentity) -> None:
     """Keep *identity*, readable for its owner only."""
     write_private(layout.identity, json.dumps(asdict(identity), indent=2) + "\n")

@@ -1,0 +1,49 @@
+"""What faults of the system are told as, beyond those that a server on loopback can cause."""
+
+from __future__ import annotations
+
+import errno
+import os
+import ssl
+
+import pytest
+
+from consumer.core.model import Kind
+from consumer.edges.http.dial import unstarted
+from consumer.edges.http.outcomes import classify
+
+BROKE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT)
+OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+
+
+def fault(code: int) -> OSError:
+    """Return what the system raises for *code*."""
+    return OSError(code, os.strerror(code))
+
+
+@pytest.mark.parametrize("code", [*BROKE, errno.ECONNRESET, errno.EPIPE])
+def test_a_network_that_breaks_is_a_reset(code: int) -> None:
+    """FAULTS 43: no route any more, or nobody who acknowledges: not our own side."""
+    kind, text = classify(fault(code))
+
+    assert (kind, os.strerror(code) in text) == (Kind.RESET, True)
+
+
+@pytest.mark.parametrize("code", [*BROKE])
+def test_a_network_that_breaks_in_the_handshake_is_a_reset(code: int) -> None:
+    """FAULTS 43: the connection stood already."""
+    assert unstarted(fault(code)).kind is Kind.RESET
+
+
+@pytest.mark.parametrize("code", OURS)
+def test_a_machine_that_has_run_out_says_so(code: int) -> None:
+    """STYLE 7: whatever it ran out of, and whenever, is our own fault."""
+    assert classify(fault(code))[0] is Kind.CLIENT_ERROR
+    assert unstarted(fault(code)).kind is Kind.CLIENT_ERROR
+
+
+def test_what_ends_a_handshake_is_tls() -> None:
+    """FAULTS 44: an alert, a certificate, or a server that hangs up."""
+    faults = (ssl.SSLError(1, "alert"), ssl.SSLCertVerificationError(1, "expired"), fault(errno.ECONNRESET))
+
+    assert [unstarted(each).kind for each in faults] == [Kind.TLS] * 3
