@@ -34,14 +34,15 @@ class NameServer:
         self.asked: Counter[str] = Counter()  #: questions for A records, by name
         self.address = ""
         self._answers: dict[str, list[Answer]] = {}
-        self._current: dict[str, Answer] = {}
+        self._turn: Counter[tuple[str, int]] = Counter()  #: answers given so far, by name and type
         self._udp: asyncio.DatagramTransport | None = None
         self._tcp: asyncio.Server | None = None
 
     def on(self, name: str, *answers: Answer) -> None:
         """Answer look-ups of *name* with *answers* in turn; the last one stays."""
         self._answers[name] = list(answers)
-        self._current.pop(name, None)
+        for kind in (dnslib.QTYPE.A, dnslib.QTYPE.AAAA):
+            self._turn.pop((name, kind), None)
 
     async def __aenter__(self) -> NameServer:
         self._tcp = await asyncio.start_server(self._serve_tcp, "127.0.0.1", 0)
@@ -73,13 +74,12 @@ class NameServer:
         return reply
 
     def _next(self, name: str, kind: int) -> Answer:
-        """A look-up asks for A and AAAA; both get the same answer of the list."""
-        if kind == dnslib.QTYPE.A or name not in self._current:
-            if kind == dnslib.QTYPE.A:
-                self.asked[name] += 1
-            queue = self._answers.get(name, [Answer(code="NXDOMAIN")])
-            self._current[name] = queue.pop(0) if len(queue) > 1 else queue[0]
-        return self._current[name]
+        """Return the next answer for this type of record: a resolver may keep that the other has none."""
+        self.asked[name] += kind == dnslib.QTYPE.A
+        answers = self._answers.get(name, [Answer(code="NXDOMAIN")])
+        turn = self._turn[name, kind]
+        self._turn[name, kind] += 1
+        return answers[min(turn, len(answers) - 1)]
 
     def _fill(self, reply: dnslib.DNSRecord, name: str, answer: Answer, kind: int) -> None:
         if answer.alias is not None:

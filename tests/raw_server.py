@@ -47,9 +47,10 @@ class Call:
 
 
 class RawServer:
-    """Listens on a free port of 127.0.0.1 and talks as told. An async context manager."""
+    """Listens on a free port of loopback and talks as told. An async context manager."""
 
-    def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        self._host = host
         self.requests: list[bytes] = []
         self.connections = 0  #: accepted so far
         self.open = 0  #: open now, as far as the talks know
@@ -64,7 +65,7 @@ class RawServer:
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
 
     async def __aenter__(self) -> RawServer:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
