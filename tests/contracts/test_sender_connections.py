@@ -359,7 +359,7 @@ async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> N
         return []
 
     sender = build(OPTIONS, stubborn)
-    outcome = await sender.send(to("https://hook.example/", timeout_s=0.1))
+    outcome = await sender.send(to("http://hook.example/", timeout_s=0.1))
     await sender.close()
 
     task = asyncio.current_task()
