@@ -10,9 +10,7 @@ from consumer.core.egress import Address
 
 # Source: Linux rtnetlink(7), netlink(7); <linux/rtnetlink.h>.
 _GET_ROUTE, _NEW_ROUTE, _REQUEST, _DESTINATION = 26, 24, 1, 1
-_HERE = frozenset(
-    (2, 4)
-)  #: types of routes that end here: local, and anycast, as a router has one per prefix
+_HERE = (2, 4)  #: types of routes that end here: local, and anycast, of which a router has one per prefix
 _HEADER = struct.Struct("=IHHII")  #: length, type, flags, sequence, port
 _ROUTE = struct.Struct("=BBBBBBBBI")  #: family, dst_len, src_len, tos, table, protocol, scope, type, flags
 _ATTRIBUTE = struct.Struct("=HH")  #: length, type
