@@ -37,7 +37,8 @@ USER leveret
 WORKDIR /var/lib/leveret
 EXPOSE 8080
 STOPSIGNAL SIGTERM
+# Asked without a proxy, which the variables of the surroundings may name.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/readyz', timeout=5)"]
+    CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8080, timeout=5); c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["leveret"]
 CMD ["run"]

@@ -35,6 +35,8 @@ VHOST = "/"
 HOST = "rabbitmq:5672"
 SAMPLE = {"acme": ("healthy", "flaky"), "globex": ("healthy", "dead")}
 """Tenant -> what its endpoints do: paths that ``leveret listen`` knows."""
+MAX_AGE_S = {"dead": 30}
+"""What is given up so soon that there is something to see: an open breaker alone spends no attempts."""
 
 
 def main(folder: Path) -> None:
@@ -103,17 +105,25 @@ def _write_sample(folder: Path) -> None:
         _write(path, "".join(f"{secret}\n" for secret in drawn))
     of_tenant = dict(zip(SAMPLE, path.read_text("utf-8").split(), strict=True))
     entries = [
-        {
-            "tenant": tenant,
-            "name": f"sample-{behaviour}",
-            "url": f"http://127.0.0.1:9000/{behaviour}/{tenant}",
-            "events": ["order.*"],
-            "secrets": [of_tenant[tenant]],
-        }
+        _sample(tenant, behaviour, of_tenant[tenant])
         for tenant, behaviours in SAMPLE.items()
         for behaviour in behaviours
     ]
     _write(folder / "subscriptions.yaml", yaml.safe_dump({"subscriptions": entries}, sort_keys=False))
+
+
+def _sample(tenant: str, behaviour: str, secret: str) -> dict[str, object]:
+    """Return one entry of the sample's subscriptions file."""
+    entry: dict[str, object] = {
+        "tenant": tenant,
+        "name": f"sample-{behaviour}",
+        "url": f"http://127.0.0.1:9000/{behaviour}/{tenant}",
+        "events": ["order.*"],
+        "secrets": [secret],
+    }
+    if behaviour in MAX_AGE_S:
+        entry["retry"] = {"max_age_s": MAX_AGE_S[behaviour]}
+    return entry
 
 
 def _kept(path: Path) -> str:

@@ -17,6 +17,7 @@ import yaml
 
 from bench.processes import python_env
 from bench.prometheus import Prometheus, promtool
+from consumer.core.retry import max_age_s
 from consumer.core.subscription_file import parse_subscriptions
 from consumer.edges.private_broker.files import (
     ADVANCED_CONFIG,
@@ -243,6 +244,8 @@ def test_the_sample_subscriptions_are_valid(tmp_path: Path, monkeypatch: pytest.
     port = SERVICES["receiver"]["command"][SERVICES["receiver"]["command"].index("--port") + 1]
     assert all(entry.url.startswith(f"http://127.0.0.1:{port}/") for entry in entries)
     assert SERVICES["receiver"]["network_mode"] == "service:leveret"
+    [dead] = [e for e in entries if e.url.endswith("/dead/globex")]
+    assert max_age_s(dead.build(rules).retry) == 30  # so that something is parked within a minute
 
 
 def test_the_daemons_settings_are_valid() -> None:

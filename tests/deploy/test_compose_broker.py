@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import aio_pika
@@ -11,10 +13,11 @@ import aiormq
 import pytest
 
 from bench.daemon import Daemon
+from bench.processes import python_env
 from consumer.edges.private_broker import PrivateBroker, files
 from consumer.settings import Settings
 from deploy.compose_setup import broker_definitions
-from tests.deploy.test_compose import ROOT
+from tests.deploy.test_compose import ROOT, SERVICES
 
 CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
 
@@ -24,7 +27,7 @@ async def test_a_broker_starts_with_definitions_and_leveret_finds_all(
 ) -> None:
     """Issue 3, item 5: users, rights and queues are loaded at its start; the daemon declares nothing more.
 
-    The user publisher may publish to the events exchange and to nothing else.
+    The user publisher may publish to the events exchange and to nothing else; the sample's publishers do.
     """
     layout, identity = own_broker.layout, files.new_identity()
     login = {identity.user: identity.password, "publisher": "p" * 24, "admin": "a" * 24}
@@ -52,6 +55,27 @@ async def test_a_broker_starts_with_definitions_and_leveret_finds_all(
         wait = await channel.get_exchange("leveret.wait", ensure=False)
         with pytest.raises(aiormq.exceptions.ChannelAccessRefused):
             await wait.publish(aio_pika.Message(b"{}"), "1000.leveret.due.00")
+    samples = [name for name in SERVICES if name.startswith("publisher-")]
+    runs = (asyncio.to_thread(published, name, publisher, tmp_path) for name in samples)
+    assert await asyncio.gather(*runs) == [2, 2]
+
+
+def published(name: str, amqp_url: str, folder: Path) -> int:
+    """Run the command of a sample publisher for two events; stdin is empty, as that of a container is."""
+    words = list(SERVICES[name]["command"])
+    words[words.index("--count") + 1] = "2"
+    done = subprocess.run(
+        [sys.executable, "-m", "consumer", *words],
+        cwd=folder,
+        env=python_env() | {"LEVERET_AMQP_URL": amqp_url},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return len(done.stdout.splitlines())
 
 
 def _users(broker: PrivateBroker) -> set[str]:
