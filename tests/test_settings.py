@@ -193,6 +193,12 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
             "dns_ttl_min_s must not be larger than dns_ttl_max_s",
         ),
         (
+            "AMQP__MANAGEMENT_URL",
+            "http://rabbit.example:99999",
+            "amqp.management_url (env LEVERET_AMQP__MANAGEMENT_URL): "
+            "must be http://HOST:PORT or https://HOST:PORT, without user and password",
+        ),
+        (
             "LISTEN",
             "localhost",
             "listen (env LEVERET_LISTEN): "
@@ -296,7 +302,14 @@ def test_foreign_variables_do_not_stop_the_start() -> None:
     [
         ("AMQP_URL", "amqp://user:hush@h/", "http://user:hush@h/"),
         ("DATABASE_URL", "postgresql://user:hush@h/d", "mysql://user:hush@h/d"),
+        ("AMQP_URL", "amqp://user:hush@h/%2F", "amqp://user:1/hush@h/"),
+        ("AMQP_URL", "amqp://user:hush@h/?heartbeat=5", "amqp://user:1?hush@h/"),
+        ("AMQP_URL", "amqp://user:hush@h/v", "amqp://user:a@1/hush@h/"),
         ("DATABASE_URL", "postgres://user:hush@h:5432/d?sslmode=require", "postgresql://user:hush@h:x/d"),
+        ("DATABASE_URL", "postgresql://user:hush@h:1,[::1]:2,i/d", "postgresql://user:1/hush@h/d"),
+        ("DATABASE_URL", "postgresql:///d?host=/run&password=hush", "postgresql://user:1?hush@h/d"),
+        ("DATABASE_URL", "postgresql://user:hush@h/d?sslmode=", "postgresql://user:1,[hush@h/d"),
+        ("DATABASE_URL", "postgresql://user:hush@h:65535/d", "postgresql://user:hush@h:65536,i/d"),
         ("STORE__KEY", "hushhushhushhushhushhushhushhushhushhushhus=", "hush"),
         ("STORE__KEY", f"{'hush' * 10}hus=, {'HUSH' * 10}HUS=", f"{'hush' * 10}hus= hush"),
     ],
@@ -376,7 +389,7 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
         else:
             assert urls
             continue
-        assert told == "holds no AMQP URL" or told.endswith("or amqps://...")
+        assert told == "holds no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
 
 
 def test_every_setting_says_what_it_is_and_round_trips() -> None:

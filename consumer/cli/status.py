@@ -106,7 +106,7 @@ def _looks(at: str, interval_s: float) -> Iterator[_Now]:
     Raises:
         ConfigError: nobody answers, or somebody else.
     """
-    with httpx2.Client(base_url=f"http://{at}", timeout=TIMEOUT_S, trust_env=False) as client:
+    with _client(at) as client:
         before = _look(client, at)
         while True:
             time.sleep(interval_s)
@@ -114,6 +114,13 @@ def _looks(at: str, interval_s: float) -> Iterator[_Now]:
             ready, reasons = _ready(client, at)
             yield _Now(at, ready, reasons, status(before, after))
             before = after
+
+
+def _client(at: str) -> httpx2.Client:
+    try:
+        return httpx2.Client(base_url=f"http://{at}", timeout=TIMEOUT_S, trust_env=False)
+    except httpx2.InvalidURL as error:
+        raise ConfigError(f"{at} is no address: {error}; say --at HOST:PORT") from None
 
 
 def _look(client: httpx2.Client, at: str) -> Look:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -42,6 +42,9 @@ _LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _URL_SEPARATOR = re.compile(r"\s*,\s*(?=amqps?://)|\s+")  # a bare comma may be part of a password
 
 _POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg")
+_POSTGRES_HOST = r"(?:\[[^\]]+\]|[^:,\[\]]*)(?::[1-9][0-9]{0,4})?"
+_POSTGRES_HOSTS = re.compile(f"{_POSTGRES_HOST}(?:,{_POSTGRES_HOST})*")
+_POSTGRES_PORT = re.compile(r":([0-9]+)(?=,|$)")
 _T = TypeVar("_T")
 
 WINDOW_MAX = 2_000
@@ -297,13 +300,18 @@ def postgres_url(text: str) -> str:
     Raises:
         ValueError: it is none; never repeats the URL, which holds a password.
     """
-    scheme, mark, rest = text.strip().partition("://")
+    scheme, _, rest = text.strip().partition("://")
     try:
-        port_is_good = urlsplit(f"postgresql://{rest}").port != 0
+        parts = urlsplit(f"postgresql://{rest}")
+        parse_qs(parts.query, strict_parsing=bool(parts.query))  # as the driver reads it
+        hosts = parts.netloc.rpartition("@")[2]
+        ports = map(int, _POSTGRES_PORT.findall(hosts))
+        is_good = _POSTGRES_HOSTS.fullmatch(hosts) is not None and max(ports, default=0) <= 65_535
     except ValueError:
-        port_is_good = "," in rest  # several hosts, which the driver reads
-    if scheme not in _POSTGRES_SCHEMES or not mark or not rest or not port_is_good:
+        is_good, parts = False, urlsplit("")
+    if scheme not in _POSTGRES_SCHEMES or not rest or not is_good:
         raise ValueError("must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; SQLite takes no URL")
+    _refuse_late_at(parts, "has")
     return f"postgresql://{rest}"
 
 
@@ -331,3 +339,10 @@ def _check_amqp_url(url: str, which: str) -> None:
         parts = urlsplit("")
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname or not port_is_good:
         raise ValueError(f"{which} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://...")
+    _refuse_late_at(parts, f"{which} has")
+
+
+def _refuse_late_at(parts: SplitResult, what: str) -> None:
+    """Refuse an @ behind the host: a bare slash in a password ended it, and the rest would be shown."""
+    if "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError(f"{what} an @ behind its host; write @ / ? # of a password as %40 %2F %3F %23")

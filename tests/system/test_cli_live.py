@@ -119,11 +119,12 @@ async def test_status_says_why_it_is_not_ready(tmp_path: Path) -> None:
 
 
 async def test_status_of_nobody_names_the_remedy(shared: Daemon, receiver: Receiver) -> None:
-    """Issue 3, item 2: daemon away, or somebody else's port: one line, a remedy, exit 1."""
+    """Issue 3, item 2: daemon away, somebody else's port, no port: one line, a remedy, exit 1."""
     away = await command(shared, "status", "--at", f"127.0.0.1:{free_port()}")
     other = await command(shared, "status", "--at", receiver.url("/").split("/")[2])
+    odd = await command(shared, "status", "--at", "127.0.0.1:no")
 
-    for done in (away, other):
+    for done in (away, other, odd):
         [line] = done.stderr.splitlines()
         assert done.returncode == 1
         assert "--at HOST:PORT" in line

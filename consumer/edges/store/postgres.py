@@ -127,4 +127,6 @@ def _shown(url: str) -> str:
 
 
 def _one_line(error: object) -> str:
-    return re.sub(r"\s+", " ", str(error) or type(error).__name__)[:200]
+    """Return what the server says of *error*, without the values that it tells beside it."""
+    text = str(error).partition("\nDETAIL:")[0]
+    return re.sub(r"\s+", " ", text or type(error).__name__)[:200]
