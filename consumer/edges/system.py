@@ -63,7 +63,8 @@ class FileArchive:
         await asyncio.to_thread(self._write, _one_line(entry))
 
     def _write(self, line: bytes) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents get no mode
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         month = time.strftime("%Y-%m", time.gmtime(self._clock.now()))
         path = self._folder / f"{self._stem}-{month}.jsonl"
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

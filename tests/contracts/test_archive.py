@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,3 +82,13 @@ async def test_any_value_of_a_foreign_entry_is_written(tmp_path: Path, value: ob
     path = only_file(tmp_path)
     assert len(path.read_bytes().splitlines()) == 1
     assert path.read_bytes().startswith(b'{"n": ')
+
+
+async def test_the_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """S1-4: bodies stand in it: the file 0600, its folder and a state folder made on the way 0700."""
+    home = tmp_path / "home"
+
+    await FileArchive(home / "archive", SystemClock()).append({"n": 1})
+
+    made = (home, home / "archive", only_file(home / "archive"))
+    assert [stat.S_IMODE(path.stat().st_mode) for path in made] == [0o700, 0o700, 0o600]

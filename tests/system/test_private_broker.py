@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -342,7 +343,7 @@ def test_a_server_is_found_in_a_folder_and_in_a_chroot(tmp_path: Path) -> None:
 
 
 def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: Path) -> None:
-    """start, status and stop agree, in JSON with stable names; the password is shown on demand only."""
+    """start, status and stop agree, in JSON; the password on demand only; the state folder is 0700."""
     run, env = CliRunner(), {"LEVERET_HOME": str(own_broker.layout.home.parent)}
 
     before = run.invoke(app, ["status", "--json"], env=env)
@@ -357,4 +358,22 @@ def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: P
     assert states == ["stopped", "running", "running", "stopped"]
     assert password not in started.stdout + masked.stdout
     assert json.loads(shown.stdout)["amqp_url"] == identity_of(own_broker).amqp_url
+    folders = (own_broker.layout.home, own_broker.layout.home.parent)
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700, 0o700]
     assert members(own_broker) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"node": "x"}', b"\xff"])
+def test_a_damaged_identity_is_one_line(tmp_path: Path, damage: bytes) -> None:
+    """FAULTS 61: a disk that lost the file is told with the remedy; nothing is made in its place."""
+    home = tmp_path / "home"
+    (home / "broker").mkdir(parents=True)
+    (home / "broker" / "identity.json").write_bytes(damage)
+    env = {"LEVERET_HOME": str(home)}
+
+    for command in ("status", "start"):
+        told = CliRunner().invoke(app, [command], env=env)
+        [line] = told.stderr.splitlines()
+        assert told.exit_code == 1
+        assert "identity.json: is damaged; restore it from a backup, or remove the folder" in line
+    assert (home / "broker" / "identity.json").read_bytes() == damage

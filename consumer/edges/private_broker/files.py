@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from consumer.core.errors import ConfigError
 from consumer.edges.private_broker.server import Server
 
 PLUGINS = ("rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_consistent_hash_exchange")
@@ -126,6 +127,8 @@ def write_private(path: Path, text: str) -> None:
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())  # a power cut must not leave an empty file in the place of the old one
     fresh.replace(path)
 
 
@@ -152,12 +155,21 @@ def draw_ports() -> Ports:
 
 
 def load_identity(layout: Layout) -> NodeIdentity | None:
-    """Return who the node of this folder is, or None when there has been none."""
+    """Return who the node of this folder is, or None when there has been none.
+
+    Raises:
+        ConfigError: the file that says so is damaged.
+    """
     try:
-        stored = json.loads(layout.identity.read_text())
+        stored = json.loads(layout.identity.read_text(encoding="utf-8"))
+        return NodeIdentity(**{**stored, "ports": Ports(**stored["ports"])})
     except FileNotFoundError:
         return None
-    return NodeIdentity(**{**stored, "ports": Ports(**stored["ports"])})
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(
+            f"{layout.identity}: is damaged; restore it from a backup, or remove the folder {layout.home}, "
+            "with all messages in it, to begin anew"
+        ) from None
 
 
 def ports_in(home: Path) -> tuple[int, ...]:

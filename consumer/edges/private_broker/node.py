@@ -181,7 +181,8 @@ class PrivateBroker:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the folder's lock; the kernel frees it when its holder dies."""
-        self.layout.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)  # parents get no mode
+        self.layout.home.mkdir(exist_ok=True, mode=0o700)
         with self.layout.lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
