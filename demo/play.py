@@ -123,7 +123,7 @@ class Play:
             if publishing.done():
                 publishing.result()
             if fault := self._stage.ended():
-                raise RuntimeError(f"{fault}; what it said is in {self._stage.home}")
+                raise RuntimeError(fault)
             if self._over_at is not None:
                 late = time.monotonic() - self._over_at > self._bounds.patience_s
                 if late or not self._watch.book.unaccounted():

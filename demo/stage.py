@@ -32,6 +32,7 @@ DAEMON_GRACE_S: Final = 25.0  #: its own grace for requests in flight is 20 s
 LISTENER_GRACE_S: Final = 5.0
 COMMAND_S: Final = 60.0
 LOOK_S: Final = 0.05
+WORDS_MAX: Final = 800  #: characters of a log that an error holds, its last ones
 
 _KEPT: Final = ("LEVERET_RABBITMQ_HOME", "LEVERET_RABBITMQ_CHROOT")
 """Where RabbitMQ is may be set outside; every other setting is the demo's own."""
@@ -57,10 +58,16 @@ class Stage:
         return listing(self.home, *arguments)
 
     def ended(self) -> str | None:
-        """Name a process that should run and does not; None when all run."""
-        for name, process in (("the daemon", self.daemon), ("the endpoints", self.listener)):
+        """Name a process that should run and does not, with its last words; None when all run.
+
+        The folder with its log goes at the end of the play, so what it said is told here.
+        """
+        for name, process, log in (
+            ("the daemon", self.daemon, self.daemon_log),
+            ("the endpoints", self.listener, self.home / "listen.log"),
+        ):
             if process.poll() is not None:
-                return f"{name} ended with {process.returncode}"
+                return f"{name} ended with {process.returncode}; it said: {_last_words(log)}"
         return None
 
 
@@ -154,7 +161,7 @@ def listing(home: Path, *arguments: str) -> list[dict[str, object]]:
         start_new_session=True,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"leveret {' '.join(arguments)}: {done.stderr.strip()[-800:]}")
+        raise RuntimeError(f"leveret {' '.join(arguments)}: {done.stderr.strip()[-WORDS_MAX:]}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -190,7 +197,7 @@ def _heard(process: subprocess.Popen[bytes], file: Path, pattern: str) -> str:
         if found := re.search(pattern, text):
             return found[1]
         if ended is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"`leveret {file.stem}` did not start ({ended}); it said: {text[-800:]}")
+            raise RuntimeError(f"`leveret {file.stem}` did not start ({ended}); it said: {_last_words(file)}")
         time.sleep(LOOK_S)
 
 
@@ -212,6 +219,10 @@ def _await_ready(daemon: subprocess.Popen[bytes], health_url: str) -> None:
             reason = answer.text.strip()
         time.sleep(LOOK_S)
     raise RuntimeError(f"the daemon is not ready: {reason}")
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-WORDS_MAX:].strip()
 
 
 def _write_private(file: Path, text: str) -> None:

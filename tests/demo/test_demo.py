@@ -8,15 +8,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import aio_pika
 import pytest
 
-from consumer.edges.private_broker import PrivateBroker
+from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
-from demo.stage import MARK
+from demo.stage import MARK, WORDS_MAX, Stage
 from tests.screen import CTRL_C, Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -175,3 +176,42 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
     assert "name another one with --home" in refused.stderr
     assert (tmp_path / "precious").read_text() == "x"
     assert not (tmp_path / MARK).exists()
+
+
+def test_a_part_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
+    """Issue 3, item 4: the folder with the logs goes at the end, so the error holds what was said."""
+    log = tmp_path / "run.log"
+    log.write_text("x" * WORDS_MAX + "no room left\n")
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    runs = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    stage = Stage(
+        home=tmp_path,
+        broker=BrokerEndpoint(
+            amqp_url="",
+            management_url="",
+            prometheus_url="",
+            user="",
+            password="",
+            version="",
+            node="",
+            pid=0,
+            data_folder=tmp_path,
+            fresh=True,
+        ),
+        health_url="",
+        requests=tmp_path / "listen.jsonl",
+        daemon_log=log,
+        subscription_ids={},
+        daemon=runs,
+        listener=runs,
+    )
+    try:
+        ended.wait(60)
+        assert stage.ended() is None
+        told = replace(stage, daemon=ended).ended() or ""
+    finally:
+        runs.communicate(timeout=60)
+
+    assert told.startswith("the daemon ended with 3; it said: xx")
+    assert told.endswith("xx" + "no room left")
+    assert len(told) < WORDS_MAX + 50
