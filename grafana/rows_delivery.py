@@ -166,7 +166,7 @@ ATTEMPTS = RowSpec(
             queries=(
                 ratio(
                     over_range("leveret_attempts_by_number_total", "attempt", ',result="delivered"'),
-                    over_range("leveret_attempts_by_number_total", "attempt"),
+                    f"({over_range('leveret_attempts_by_number_total', 'attempt')} > 0)",
                     "attempt {{attempt}}",
                 ),
             ),
