@@ -101,7 +101,7 @@ class Series:
         self.attempts_by_number = self._counter(
             "attempts_by_number", "HTTP requests by attempt number (1-based) and result.", "attempt", "result"
         )
-        # verdict: delivered | retry | park | drop
+        # verdict: delivered | retry | defer | park | drop
         self.attempt_duration = self._spread(
             "attempt_duration_seconds", "Wall time of one webhook request.", ATTEMPT_S, "verdict"
         )

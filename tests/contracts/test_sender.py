@@ -190,7 +190,7 @@ async def test_the_response_body_is_bounded(world: World) -> None:
 
 
 async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
-    """FAULTS 53: an endpoint that hangs costs no more than the deadline, and is told as such."""
+    """SW-42, FAULTS 53: an endpoint that hangs costs no more than the deadline, and is told as such."""
     url = await world.endpoint(Reply(hang=True))
 
     outcome = await world.sender.send(to(url, timeout_s=0.2))
@@ -211,7 +211,7 @@ async def test_a_broken_connection_is_an_outcome(world: World, kind: Kind) -> No
 
 
 async def test_requests_run_at_the_same_time(world: World) -> None:
-    """S0-2: nothing in a sender makes requests to one endpoint wait for each other."""
+    """S0-8: nothing in a sender makes requests to one endpoint wait for each other."""
     gate = asyncio.Event()
     url = await world.endpoint(Reply(gate=gate))
 

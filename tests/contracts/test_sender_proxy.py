@@ -67,7 +67,7 @@ def by_way_of(
 async def test_everything_goes_through_the_proxy(
     build: BuildSender, authority: Authority, scheme: str, names: bool
 ) -> None:
-    """Issue 4, item 6: http and https are tunnelled, connections kept; the proxy sees what it should."""
+    """SW-44, issue 4, item 6: http and https are tunnelled, connections kept; the proxy sees what it must."""
     hosts = {HOST: "127.0.0.1"}
     async with (
         ProxyServer(hosts=hosts) as proxy,

@@ -47,7 +47,7 @@ def opened() -> Open:
 
 @given(st.integers(1, 30), st.lists(st.booleans(), max_size=60))
 def test_opens_exactly_at_the_limit(limit: int, answers: list[bool]) -> None:
-    """S3-1: it opens at the first moment with *limit* failures in a row, and only then."""
+    """S0-7, S3-1: it opens at the first moment with *limit* failures in a row, and only then."""
     policy = BreakerPolicy(failures=limit)
     state: State = Closed()
     in_a_row = 0

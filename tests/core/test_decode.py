@@ -70,7 +70,7 @@ def test_outer_white_space_stays_outside(value: object, before: bytes, after: by
 
 
 def test_size_is_bounded() -> None:
-    """FAULTS 6: one byte over the limit is parked, the limit itself passes."""
+    """SW-26, FAULTS 6: one byte over the limit is parked, the limit itself passes."""
     rules = DecodeRules(max_event_bytes=10)
 
     assert decoded(message(b'"12345678"'), rules).body == b'"12345678"'

@@ -16,7 +16,7 @@ STRICT = EgressRule()
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["address"])
 def test_only_public_addresses_may_be_reached(case: dict[str, object]) -> None:
-    """FAULTS 20, 22: each listed address is reachable or not, over TLS and the default rule."""
+    """SW-45, FAULTS 20, 22: each listed address is reachable or not, over TLS and the default rule."""
     assert (refuse_address(str(case["address"]), STRICT, tls=True) is None) is case["allowed"]
 
 
@@ -36,7 +36,7 @@ def test_an_allowed_network_is_reachable_over_plain_http_too() -> None:
 
 
 def test_plain_http_to_a_public_address_needs_allow_http() -> None:
-    """Outside contract: elsewhere only https, unless ``LEVERET_EGRESS__ALLOW_HTTP=true``."""
+    """SW-43, outside contract: elsewhere only https, unless ``LEVERET_EGRESS__ALLOW_HTTP=true``."""
     assert refuse_address("1.1.1.1", STRICT, tls=False) == "plain http to 1.1.1.1 is not allowed"
     assert refuse_address("1.1.1.1", parse_rule(allow_http=True), tls=False) is None
     assert refuse_address("127.0.0.1", parse_rule(allow_http=True), tls=False) is not None

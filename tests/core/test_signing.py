@@ -84,7 +84,7 @@ def test_any_other_body_fails(body: bytes, raw: bytes) -> None:
 
 
 def test_rotation_lists_newest_first_with_single_spaces() -> None:
-    """SW-08, SW-32: one entry per key, in order, versions mixed, exactly one space between."""
+    """SW-08, SW-31, SW-32: one entry per key, in order, versions mixed, exactly one space between."""
     new, old = parse_secret(A["secret"]), parse_secret(C["secret"])
 
     signature = sign([new, old], A["id"], A["timestamp"], A["body"].encode())

@@ -200,7 +200,7 @@ async def test_held_targets_are_published_before_any_request(worker: Worker) -> 
 
 
 async def test_a_slow_sibling_never_holds_an_event(worker: Worker) -> None:
-    """The event is settled at once; the slow target goes through a due queue and spends no attempt."""
+    """S2-6: the event is settled at once; the slow target goes through a due queue and spends no attempt."""
     slow_id = await slow(worker)
     await worker.subscribe("shop")
     began = worker.clock.monotonic()

@@ -259,7 +259,7 @@ def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
     ],
 )
 def test_failures_are_counted_by_code(kind: Kind, status: int | None, code: str) -> None:
-    """S2-3: the distribution of error codes; only known statuses are label values."""
+    """S2-3, S2-7: the distribution of error codes; only known statuses are label values."""
     desk = Desk()
     outcome = Outcome(kind=kind, status=status, duration_s=0.25)
     attempt = Attempt(number=1, at=START, kind=kind, status=status, duration_s=0.25)

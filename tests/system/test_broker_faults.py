@@ -115,7 +115,7 @@ async def test_stop_app_and_start_app(
 async def test_broker_killed_and_started(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 59: SIGKILL of the broker under load and a restart: reconnected, nothing lost."""
+    """S1-12, FAULTS 59: SIGKILL of the broker under load and a restart: reconnected, nothing lost."""
     flaky = "/flaky/kill?share=0.5"
     async with running(tmp_path, node_url) as daemon:
         await daemon.apply(to(receiver, flaky, "kill", retry=dict(MANY), breaker=dict(BREAKER_OFF)))

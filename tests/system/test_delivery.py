@@ -84,7 +84,7 @@ async def test_nobody_wants_it(shared: Daemon, publisher: EventPublisher, receiv
 async def test_the_same_message_twice_has_one_id(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 10: a message that comes twice is delivered with the same ``webhook-id``, hashed if need be."""
+    """SW-03, FAULTS 10: a message that comes twice has one ``webhook-id``, hashed if need be."""
     await shared.apply(to(receiver, "/ok/ten", "ten"))
 
     for event_id in ("plain_1", "dotted.1 \u00e9", "plain_1", "dotted.1 \u00e9"):

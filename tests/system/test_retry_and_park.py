@@ -154,7 +154,7 @@ async def test_redirects_are_not_followed(
 async def test_gone_disables_the_subscription(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 38: 410 disables; what waits is parked ``disabled`` unsent, new events are unmatched."""
+    """SW-37, FAULTS 38: 410 disables; what waits is parked ``disabled`` unsent, new events are unmatched."""
     target = "/gone/away?after=0"
     await shared.apply(to(receiver, target, "gone"), to(receiver, "/ok/stays", "gone"))
 
@@ -173,7 +173,7 @@ async def test_gone_disables_the_subscription(
 async def test_exhausted_parked_listed_shown_replayed(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """S1-3, issue 2 item 8: parked with every field and attempt; ``list``, ``show``, ``replay`` work on it.
+    """S1-3, S3-5, SW-46: parked with every field and attempt; ``list``, ``show``, ``replay`` work on it.
 
     The replay has the original data and id, starts at attempt 1 and leaves the parked queue.
     """
