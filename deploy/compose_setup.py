@@ -99,16 +99,13 @@ def password_hash(password: str, salt: bytes | None = None) -> str:
 
 
 def _write_sample(folder: Path) -> None:
+    pairs = [(tenant, behaviour) for tenant, behaviours in SAMPLE.items() for behaviour in behaviours]
     path = folder / "webhook-secrets"
-    if not path.exists():
-        drawn = ["whsec_" + base64.b64encode(secrets.token_bytes(24)).decode() for _ in SAMPLE]
+    if not path.exists() or len(path.read_text("utf-8").split()) != len(pairs):
+        drawn = ["whsec_" + base64.b64encode(secrets.token_bytes(24)).decode() for _ in pairs]
         _write(path, "".join(f"{secret}\n" for secret in drawn))
-    of_tenant = dict(zip(SAMPLE, path.read_text("utf-8").split(), strict=True))
-    entries = [
-        _sample(tenant, behaviour, of_tenant[tenant])
-        for tenant, behaviours in SAMPLE.items()
-        for behaviour in behaviours
-    ]
+    own = zip(pairs, path.read_text("utf-8").split(), strict=True)
+    entries = [_sample(tenant, behaviour, secret) for (tenant, behaviour), secret in own]
     _write(folder / "subscriptions.yaml", yaml.safe_dump({"subscriptions": entries}, sort_keys=False))
 
 

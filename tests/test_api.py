@@ -10,6 +10,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumer.core.errors import ConfigError
 from consumer.edges.api import HealthServer
 from metrics.series import Series
 
@@ -95,6 +96,8 @@ async def test_a_taken_port_is_an_error(desk: Desk) -> None:
     """The daemon then says which address and ends."""
     other = Desk()
 
-    with pytest.raises(OSError, match="address already in use"):
+    with pytest.raises(
+        ConfigError, match=r"^listen: .*address already in use; choose another address with LEVERET_L"
+    ):
         await other.server.start("127.0.0.1", int(desk.url.rsplit(":", 1)[1]))
     await other.server.stop()

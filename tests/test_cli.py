@@ -100,3 +100,13 @@ def test_output_without_room_is_one_line() -> None:
     assert done.stderr.splitlines() == [
         "leveret: stdout: no space left on device; make room, or write the output elsewhere"
     ]
+
+
+def test_run_on_an_address_that_is_none_names_the_setting(leveret: Leveret) -> None:
+    """FAULTS 61: a host that does not resolve: which setting, which value, what to do."""
+    failed = leveret("run", AMQP_URL=DEAD, LISTEN="nowhere.invalid:80")
+
+    line = failed.stderr.splitlines()[-1]
+    assert failed.returncode == 1
+    assert "listen: nowhere.invalid:80: " in line
+    assert line.endswith("; choose another address with LEVERET_LISTEN")

@@ -5,7 +5,6 @@ Data flow: rows -> table or JSON lines on stdout; an error of ours -> lines on s
 
 from __future__ import annotations
 
-import errno
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +45,6 @@ def _os_text(error: OSError) -> str:
     text = error.strerror or str(error) or type(error).__name__
     if error.filename:
         return f"{error.filename}: {text}; check that it exists and its rights"
-    if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
-        return f"{text}; choose another address with LEVERET_LISTEN"
     return f"{text}; check the network, the disk and the limits of the system"
 
 

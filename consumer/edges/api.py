@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from consumer.core.errors import ConfigError
 from metrics.server import exposition
 
 
@@ -35,7 +36,7 @@ class HealthServer:
         """Listen; return the port, which *port* 0 leaves to the system.
 
         Raises:
-            OSError: the address is taken or not ours.
+            ConfigError: the address is taken, not ours, or none.
         """
         app = web.Application(client_max_size=1024)
         app.router.add_get("/healthz", self._healthz)
@@ -44,7 +45,13 @@ class HealthServer:
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, reuse_address=True)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(
+                f"listen: {host}:{port}: {reason}; choose another address with LEVERET_LISTEN"
+            ) from None
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

@@ -199,6 +199,18 @@ async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
     await apply(store, shop(timeout_s=9))
 
 
+async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    """FAULTS 68: what SQLite's URLs give a meaning to, and bytes that are no text."""
+    place = Place(tmp_path / os.fsdecode(b"a%20b?mode=ro#\xff"))
+
+    await apply(place.open(), shop())
+    entries = await place.open().entries()
+    await place.close()
+
+    assert [entry.label for entry in entries] == ["shop"]
+    assert place.file.exists()
+
+
 async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
     """FAULTS 68: the first write names the folder."""
     sql_place.home.write_text("a file")

@@ -235,10 +235,12 @@ def test_the_sample_subscriptions_are_valid(tmp_path: Path, monkeypatch: pytest.
     [allowed] = {SERVICES[n]["environment"]["LEVERET_EGRESS__ALLOW"] for n in ("leveret", "subscribe")}
     rules = load_settings(environ={"LEVERET_EGRESS__ALLOW": allowed}).subscription_rules()
 
-    entries = parse_subscriptions(files["sample/subscriptions.yaml"], "sample", rules).entries
+    parsed = parse_subscriptions(files["sample/subscriptions.yaml"], "sample", rules)
+    entries = parsed.entries
 
     assert {entry.tenant for entry in entries} == set(SAMPLE)
     assert len(entries) == 4
+    assert parsed.warnings == ()
     secrets = yaml.safe_load(files["sample/subscriptions.yaml"])["subscriptions"]
     assert {s for e in secrets for s in e["secrets"]} == set(files["sample/webhook-secrets"].split())
     port = SERVICES["receiver"]["command"][SERVICES["receiver"]["command"].index("--port") + 1]

@@ -98,7 +98,7 @@ class SqliteDatabase(Database):
             with suppress(OSError):  # a disk that takes no mark is told by what is written next
                 os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT, 0o600))
         # Kept in the file; a backup may be without it. Where it fails for now, the next process does it.
-        name = f"file:{quote(str(self.path.absolute()))}?mode=rw"
+        name = f"file:{quote(os.fsencode(self.path.absolute()))}?mode=rw"
         with suppress(sqlite3.Error), closing(sqlite3.connect(name, uri=True)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
 
@@ -155,7 +155,7 @@ def _code(error: BaseException) -> int:
 
 
 def _engine(path: Path, busy_timeout_s: float, how: str) -> AsyncEngine:
-    name = f"file:{quote(str(path.absolute()))}"
+    name = f"file:{quote(os.fsencode(path.absolute()))}"
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=f"{name}?{how}", query={"uri": "true"}),
         poolclass=NullPool,
