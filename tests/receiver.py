@@ -13,6 +13,7 @@ only tells endpoints apart: ``/ok/a`` and ``/ok/b`` are two. All counts are per 
     /flaky?share=0.3&status=503            status when :func:`flaky_fails` says so, else 200
     /plan?say=200,503,200&at=T1,T2         by the time, Unix seconds: 503 from T1 to T2, 200 before and after;
                                            with retry_after=S its 429s carry that header
+    /probes?quiet=6                        200 to a request after 6 s without one, 503 to all others
     /gone?after=100                        200 for the first *after* requests, then 410
     /retry-after?s=7&status=503&times=1    status with ``Retry-After: s``, *times* times per id, then 200
     /hold?n=500&status=503&retry_after=7   keeps the first n requests, answers them all at once, then 200
@@ -132,6 +133,7 @@ class _Seen:
 
     target: Target
     requests: int = 0
+    last: float = 0.0  #: Unix seconds of the last request before
     attempts: Counter[str] = field(default_factory=Counter)
     held: list[Callable[[], None]] = field(default_factory=list)
 
@@ -257,6 +259,8 @@ class Receiver:
             case "retry-after" if request.attempt <= target.number("times", 1):
                 header = f"retry-after: {target.query.get('s', '1')}\r\n".encode()
                 self.answer(request, peer, int(target.number("status", 503)), header)
+            case "probes":
+                self._take_probes(seen, request, peer)
             case "plan":
                 self._follow_plan(target, request, peer)
             case "hold" if seen.requests <= target.number("n", 1):
@@ -267,6 +271,10 @@ class Receiver:
                 self.answer(request, peer, 200)
             case _:
                 self.answer(request, peer, 404)
+
+    def _take_probes(self, seen: _Seen, request: Received, peer: Peer) -> None:
+        quiet_s, seen.last = request.start - seen.last, request.start
+        self.answer(request, peer, 200 if quiet_s >= seen.target.number("quiet", 1) else 503)
 
     def _follow_plan(self, target: Target, request: Received, peer: Peer) -> None:
         moments = [float(at) for at in target.query.get("at", "").split(",") if at]

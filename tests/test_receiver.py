@@ -58,6 +58,7 @@ async def test_each_path_behaves_as_it_says(sender: WebhookSender) -> None:
         assert await statuses(sender, receiver.url("/status/418"), 1) == [418]
         assert await statuses(sender, receiver.url("/gone?after=2"), 4) == [200, 200, 410, 410]
         assert await statuses(sender, receiver.url("/gone/b?after=1"), 2) == [200, 410]
+        assert await statuses(sender, receiver.url("/probes?quiet=60"), 3) == [200, 503, 503]
         assert await statuses(sender, receiver.url("/retry-after?s=7&status=429"), 2) == [429, 200]
         assert await statuses(sender, receiver.url("/redirect?to=/ok/a"), 1) == [302]
         assert await statuses(sender, receiver.url("/nonsense"), 1) == [404]

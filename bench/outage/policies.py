@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core import breaker
-from consumer.core.breaker import BREAKERS, Answer, BreakerPolicy, Closed, State
+from consumer.core.breaker import BREAKERS, Answer, BreakerPolicy, Closed, Probing, State
 from consumer.core.model import Kind, Outcome, Park, ParkReason, Retry, Verdict
 from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy, Situation, decide, wait_bounds_s
 
@@ -115,9 +115,31 @@ def too_late(outcome: Outcome, situation: Situation) -> Verdict:
     return replace(verdict, wait_s=2 * verdict.wait_s + 1) if isinstance(verdict, Retry) else verdict
 
 
+def one_too_few(outcome: Outcome, situation: Situation) -> Verdict:
+    """Decide wrongly: one attempt less than the policy has."""
+    policy = situation.policy
+    return decide(outcome, replace(situation, policy=replace(policy, max_attempts=policy.max_attempts - 1)))
+
+
+def too_early(outcome: Outcome, situation: Situation) -> Verdict:
+    """Decide wrongly: every wait is half as long, and a second less."""
+    verdict = decide(outcome, situation)
+    return replace(verdict, wait_s=verdict.wait_s / 2 - 1) if isinstance(verdict, Retry) else verdict
+
+
 def no_probe(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]:
     """Admit wrongly: an open breaker stays so."""
     return (state, True) if isinstance(state, Closed) else (state, False)
+
+
+def no_second_probe(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]:
+    """Admit wrongly: a probe that is lost is waited for."""
+    return (state, False) if isinstance(state, Probing) else breaker.admit(state, now, policy)
+
+
+#: Code that was broken on purpose, by what has to see it.
+BROKEN_DECISIONS: Sequence[Decide] = (one_too_many, one_too_few, too_late, too_early)
+BROKEN_ADMISSIONS: Sequence[Admit] = (no_probe, no_second_probe)
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
@@ -129,10 +151,15 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     unseen = [
         f"{name} {broken.__name__}"
         for name, each in policies().items()
-        for broken in (one_too_many, too_late)
+        for broken in BROKEN_DECISIONS
         if keeps_to_its_plan(each, chance, broken)
     ]
-    unseen += [name for name, each in breakers.items() if never_wedges(each, chance, no_probe)]
+    unseen += [
+        f"{name} {broken.__name__}"
+        for name, each in breakers.items()
+        for broken in BROKEN_ADMISSIONS
+        if never_wedges(each, chance, broken)
+    ]
     bench.note("policies_faults_not_seen", unseen)
     return [Measured(name="policies_checked", value=len(good), n=CHECKED, valid=not unseen)]
 
