@@ -21,6 +21,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import LeveretError
+from consumer.core.policy_text import sender_stats
 from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
@@ -40,7 +41,9 @@ from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
+from consumer.flow.rate import limited
 from consumer.flow.registry import Registry
+from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
 from consumer.flow.world import Bounds, World
 from consumer.ports import Incoming
@@ -107,8 +110,10 @@ class Daemon:
         self._edge = self._build_edge(urls, how)
         self.sender = make_sender(settings)
         world = self._build_world()
-        self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record)
+        self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
         self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
+        probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
+        self._slow_probe = SlowProbe(world, self._subscriptions, self._store, probe_s, self._agreement.leads)
         self._ops = Ops(world, self._subscriptions)
         self._backlog = Backlog(settings.limits.waiting_bytes, world.weight, self.observe)
         self._backlog.on_change = self._bound
@@ -119,7 +124,8 @@ class Daemon:
         routes = self._edge.routes
         self._spill = Spill(world, self._deliverer.intake, routes, self._subscriptions.tenants)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        self._health = HealthServer(self._registry_of_series, self._unready, self._notes)
+        stats = sender_stats(settings.subscription_rules().retry, settings.sending.timeout_s)
+        self._health = HealthServer(self._registry_of_series, self._unready, self._notes, stats)
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
@@ -139,21 +145,7 @@ class Daemon:
                 allow=[str(n) for n in self._settings.egress.allow],
                 allow_http=self._settings.egress.allow_http,
             )
-        serving = [
-            asyncio.create_task(step, name=name)
-            for name, step in (
-                ("broker", self._serve_broker()),
-                ("overflow", self._overflow.run()),
-                ("spill", self._spill.run()),
-                ("store", self._follower.run()),
-                ("record", self._record.run()),
-                ("gauges", self._gauges()),
-                ("agreement", self._agreement.run()),
-                ("ops", self._ops.run()),
-                ("log", logs.flush_always()),
-                ("pressure", self._give_back_under_pressure()),
-            )
-        ]
+        serving = [asyncio.create_task(step, name=name) for name, step in self._routines()]
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({stopping, *serving}, return_when=asyncio.FIRST_COMPLETED)
         code = self._exit_code(serving)
@@ -226,6 +218,7 @@ class Daemon:
             decode=settings.decode_rules(),
             bounds=bounds,
             record=self._record,
+            rate=limited(sending.rate_per_s, sending.burst),
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
 
@@ -248,9 +241,11 @@ class Daemon:
         except ValueError:
             return
         kind = message.get("kind") if isinstance(message, dict) else None
+        meant = self._subscriptions.get(str(message.get("subscription"))) if kind is not None else None
         if kind == "reset":
-            meant = self._subscriptions.get(str(message.get("subscription")))
             self._endpoints.reset(meant, self._clock.now())
+        elif kind == "open":
+            self._endpoints.force(meant)
         elif kind == "reload":
             self._spawn(self._follower.reload())
         elif kind is not None:
@@ -278,11 +273,28 @@ class Daemon:
 
     # routines
 
+    def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
+        """Return what runs side by side until the end, by name."""
+        return (
+            ("broker", self._serve_broker()),
+            ("overflow", self._overflow.run()),
+            ("spill", self._spill.run()),
+            ("store", self._follower.run()),
+            ("record", self._record.run()),
+            ("gauges", self._gauges()),
+            ("agreement", self._agreement.run()),
+            ("ops", self._ops.run()),
+            ("log", logs.flush_always()),
+            ("pressure", self._give_back_under_pressure()),
+            ("slow probe", self._slow_probe.run()),
+        )
+
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
         with suppress(LeveretError, OSError):  # without it a worker learns from its own failures
-            self._agreement.remember(await self._store.endpoint_states())
+            states, healths = await self._store.endpoint_states(), await self._store.records.healths()
+            self._agreement.remember(states, healths)
         await self._edge.run()
 
     async def _gauges(self) -> None:

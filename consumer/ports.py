@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from consumer.core.health import Health
 from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
@@ -120,6 +121,13 @@ class Store(Protocol):
             StoreUnavailable: it cannot be written; it is as it was.
         """
 
+    async def revive(self, subscription_id: str) -> None:
+        """Enable a subscription that was disabled since its endpoint took nothing; others are ignored.
+
+        Raises:
+            StoreUnavailable: it cannot be written; it is as it was.
+        """
+
     async def close(self) -> None:
         """Close every connection."""
 
@@ -129,6 +137,9 @@ class Recorder(Protocol):
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Note the state of an endpoint: closed, open, probing or disabled."""
+
+    def health(self, subscription: Subscription, health: Health) -> None:
+        """Note for how long an endpoint has failed, or that it has taken something since."""
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""

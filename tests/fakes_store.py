@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from consumer.core.health import Health
 from consumer.core.parked import ParkedEntry
 from consumer.core.plain import MASK
 from consumer.core.records import ParkedRow, parked_row
@@ -12,6 +13,7 @@ from consumer.core.signing import format_secret
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.subscription_steps import revive
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 
@@ -83,6 +85,11 @@ class MemoryStore:
             self._entries[entry.id] = entry.model_copy(update=notes)
             self._version += 1
 
+    async def revive(self, subscription_id: str) -> None:
+        """Enable a subscription that was disabled since its endpoint took nothing; others are ignored."""
+        self._fail()
+        await self.change(lambda kept: revive(kept, subscription_id))
+
     async def apply(
         self, wanted: Sequence[SubscriptionEntry], *, prune: bool = False, enable: bool = False
     ) -> Merge:
@@ -109,11 +116,16 @@ class MemoryRecorder:
 
     def __init__(self) -> None:
         self.states: list[tuple[str, str, int, str]] = []  #: name of the subscription, state, epoch, reason
+        self.healths: list[tuple[str, Health]] = []  #: name of the subscription, what was noted
         self.entries: dict[str, ParkedRow] = {}  #: what is parked now, by entry id
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Note the state of an endpoint."""
         self.states.append((subscription.name, state, epoch, reason))
+
+    def health(self, subscription: Subscription, health: Health) -> None:
+        """Note what is known of failures."""
+        self.healths.append((subscription.name, health))
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""

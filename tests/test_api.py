@@ -11,8 +11,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from consumer.core.errors import ConfigError
+from consumer.core.policy_text import sender_stats
+from consumer.core.retry import POLICIES
 from consumer.edges.api import HealthServer
 from metrics.series import Series
+
+STATS = "/webhook/subscriptions/sender/stats"
 
 
 class Desk:
@@ -21,7 +25,9 @@ class Desk:
     def __init__(self) -> None:
         self.reason: str | None = "the topology is not declared yet"
         self.series = Series(CollectorRegistry())
-        self.server = HealthServer(self.series.registry, lambda: self.reason)
+        self.server = HealthServer(
+            self.series.registry, lambda: self.reason, sender_stats=sender_stats(POLICIES["default"], 15.0)
+        )
         self.url = ""
 
     async def ask(self, path: str, method: str = "GET", **more: str) -> httpx2.Response:
@@ -86,10 +92,29 @@ async def test_nothing_else_is_there(desk: Desk, path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", STATS])
 async def test_nothing_can_be_changed(desk: Desk, path: str, method: str) -> None:
     """405 for every method that is no reading."""
     assert (await desk.ask(path, method)).status_code == 405
+
+
+async def test_the_senders_numbers_can_be_asked_for(desk: Desk) -> None:
+    """S0-6: the policy in force as JSON, in the fields and formats of the document."""
+    answer = await desk.ask(STATS)
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == sender_stats(POLICIES["default"], 15.0)
+    assert answer.json()["delaySequence"] == ["1000ms", "2000ms", "4000ms", "8000ms"]
+
+
+async def test_on_an_open_address_there_are_health_and_metrics_only() -> None:
+    """ARCHITECTURE, outside contract: without tokens nobody else learns more."""
+    desk = Desk()
+    desk.url = f"http://127.0.0.1:{await desk.server.start('0.0.0.0', 0)}"  # noqa: S104 - that is the point
+    try:
+        assert [(await desk.ask(path)).status_code for path in ("/healthz", STATS)] == [200, 404]
+    finally:
+        await desk.server.stop()
 
 
 async def test_a_taken_port_is_an_error(desk: Desk) -> None:

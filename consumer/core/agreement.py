@@ -14,15 +14,17 @@ Source: ARCHITECTURE "Breaker" (a lower epoch is ignored, opening takes epoch + 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from consumer.core.breaker import BreakerPolicy, Closed, Open, Probing, State, cooldown_s
+from consumer.core.health import Failing, Health
 
 BEAT_S: Final = 2.0
 """Distance of heart-beats."""
@@ -31,6 +33,10 @@ ALIVE_S: Final = 7.0
 WORKERS_MAX: Final = 1_000
 """Workers that are counted; a stranger who makes names up must not fill the memory."""
 REST_MAX_S: Final = 86_400.0
+AGE_MAX_S: Final = 400 * 86_400.0
+"""Nothing that is told is older: failures are told as of this age, a success as unknown."""
+UNKNOWN_S: Final = -1.0
+"""Age of the last success where none is known."""
 EPOCH_MAX: Final = 2**53
 #: Who opened a breaker probes first; whoever was told waits this much longer, with a jitter of as much again.
 HEAD_START_S: Final = 0.5
@@ -47,8 +53,8 @@ class Kind(StrEnum):
     BYE = "bye"  #: by who stops
 
 
-#: Of two states of one epoch the more careful one is right.
-RANK: Final[Mapping[str, int]] = {"closed": 0, "probing": 1, "open": 2}
+#: Of two states of one epoch the more careful one is right; ``forced`` is open by an operator.
+RANK: Final[Mapping[str, int]] = {"closed": 0, "probing": 1, "open": 2, "forced": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +66,11 @@ class News:
     state: str  #: a key of :data:`RANK`
     epoch: int
     rest_s: float = 0.0  #: until it may be tried again
-    openings: int = 1  #: since it was last closed, 1-based
+    openings: int = 1  #: since it was last well, 1-based; 0 is closed and well
     held_s: float = 0.0  #: rest of a ``Retry-After``
+    failing_s: float = 0.0  #: age of the first failure since the last success; 0: it does not fail
+    failing_counts: bool = False  #: see :class:`consumer.core.health.Failing`
+    taken_s: float = UNKNOWN_S  #: age of the last success that this worker saw itself
 
 
 class Said(NamedTuple):
@@ -73,12 +82,25 @@ class Said(NamedTuple):
 
 
 def encode(said: Said) -> bytes:
-    """Write a message; short keys, since beats are many."""
-    rows = [
-        [n.subscription, n.endpoint, n.state, n.epoch, round(n.rest_s, 3), n.openings, round(n.held_s, 3)]
-        for n in said.news
-    ]
+    """Write a message; rows without names, since beats are many."""
+    rows = [_row(news) for news in said.news]
     return orjson.dumps({"kind": said.kind.value, "worker": said.worker, "news": rows})
+
+
+def _row(news: News) -> Sequence[object]:
+    """Return the values of a row in the order in which :func:`_read` takes them."""
+    return (
+        news.subscription,
+        news.endpoint,
+        news.state,
+        news.epoch,
+        round(news.rest_s, 3),
+        news.openings,
+        round(news.held_s, 3),
+        round(news.failing_s, 3),
+        news.failing_counts,
+        round(news.taken_s, 3),
+    )
 
 
 def decode(message: Mapping[str, Any]) -> Said | None:
@@ -93,8 +115,10 @@ def decode(message: Mapping[str, Any]) -> Said | None:
 
 
 def _read(row: Any) -> News | None:
+    """Read one row; a worker of the version before says less, one of the next may say more."""
     try:
-        subscription, endpoint, state, epoch, rest_s, openings, held_s = row
+        subscription, endpoint, state, epoch, rest_s, openings, held_s, *more = row
+        failing_s, counts, taken_s = more[:3] if len(more) >= 3 else (0.0, False, UNKNOWN_S)
         news = News(
             subscription=str(subscription),
             endpoint=str(endpoint),
@@ -103,11 +127,71 @@ def _read(row: Any) -> News | None:
             rest_s=float(rest_s),
             openings=int(openings),
             held_s=float(held_s),
+            failing_s=float(failing_s),
+            failing_counts=counts is True,
+            taken_s=float(taken_s),
         )
     except (ValueError, TypeError, OverflowError):
         return None
-    sound = news.state in RANK and 0 <= news.epoch <= EPOCH_MAX and 1 <= news.openings <= EPOCH_MAX
-    return news if sound and 0 <= news.rest_s <= REST_MAX_S and 0 <= news.held_s <= REST_MAX_S else None
+    return news if _is_sound(news) else None
+
+
+def _is_sound(news: News) -> bool:
+    return (
+        news.state in RANK
+        and 0 <= news.epoch <= EPOCH_MAX
+        and (0 if news.state == "closed" else 1) <= news.openings <= EPOCH_MAX
+        and 0 <= news.rest_s <= REST_MAX_S
+        and 0 <= news.held_s <= REST_MAX_S
+        and 0 <= news.failing_s <= AGE_MAX_S
+        and UNKNOWN_S <= news.taken_s <= AGE_MAX_S
+    )
+
+
+def told(names: tuple[str, str], state: State, held_until: float, now: float) -> News:
+    """Return what a worker says of a breaker and a pause.
+
+    Args:
+        names: Ids of the subscription and of the endpoint.
+        state: Of the breaker, its times in seconds on the clock of *now*.
+        held_until: End of the pause, on the same clock.
+        now: Unix seconds.
+    """
+    rest_s = 0.0 if isinstance(state, Closed) else state.until - now
+    return News(
+        subscription=names[0],
+        endpoint=names[1],
+        state=state_name(state),
+        epoch=state.epoch,
+        rest_s=_within(rest_s, REST_MAX_S),
+        openings=state.openings,
+        held_s=_within(held_until - now, REST_MAX_S),
+    )
+
+
+def with_health(news: News, own: Health, now: float) -> News:
+    """Return *news* with what the worker knows of failures, and of the successes that it saw itself.
+
+    What it only heard of a success it must not repeat: each repetition is late by a message's travel.
+    """
+    failing, taken_s = own.failing, now - own.taken_at
+    known = own.taken_at > 0 and taken_s <= AGE_MAX_S
+    return replace(
+        news,
+        failing_s=0.0 if failing is None else max(_within(now - failing.first_at, AGE_MAX_S), 0.001),
+        failing_counts=failing is not None and failing.counts,
+        taken_s=max(taken_s, 0.0) if known else UNKNOWN_S,
+    )
+
+
+def health_of(news: News, now: float) -> Health:
+    """Return what *news* tells of failures and successes; *now* is in Unix seconds, here."""
+    failing = Failing(now - news.failing_s, news.failing_counts) if news.failing_s > 0 else None
+    return Health(failing, 0.0 if news.taken_s < 0 else now - news.taken_s)
+
+
+def _within(seconds: float, most_s: float) -> float:
+    return min(max(seconds, 0.0), most_s)
 
 
 def state_name(state: State) -> str:
@@ -116,7 +200,7 @@ def state_name(state: State) -> str:
         case Closed():
             return "closed"
         case Open():
-            return "open"
+            return "forced" if state.forced else "open"
         case Probing():
             return "probing"
 
@@ -142,11 +226,27 @@ def adopted(news: News, now: float, sample: float) -> State:
     late_s = HEAD_START_S * (1 + sample)
     match news.state:
         case "closed":
-            return Closed(epoch=news.epoch)
+            return Closed(epoch=news.epoch, openings=news.openings)
+        case "forced":
+            return Open(math.inf, news.epoch, forced=True)
         case "open":
             return Open(now + news.rest_s + late_s, news.epoch, news.openings)
         case _:
             return Probing(now + news.rest_s + late_s, news.epoch, news.openings)
+
+
+def behind(state: State, news: News, now: float, sample: float) -> State:
+    """Return *state* after news of the same opening by a worker that goes first.
+
+    Two that opened by themselves, at the same moment, are of one mind and would probe together each time. So
+    of two whose probes stand closer than :data:`HEAD_START_S` one waits as if it had been told.
+    """
+    if not isinstance(state, Open) or (news.state, news.epoch) != (state_name(state), state.epoch):
+        return state
+    first_at = now + news.rest_s
+    if state.forced or abs(state.until - first_at) >= HEAD_START_S:
+        return state
+    return Open(first_at + HEAD_START_S * (1 + sample), state.epoch, state.openings)
 
 
 def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> State | None:
@@ -162,6 +262,8 @@ def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> S
         return None
     if state == "closed":
         return Closed(epoch=epoch)
+    if state == "forced":
+        return Open(math.inf, epoch, forced=True)
     return Open(since + cooldown_s(policy, 1, 0.0), epoch)
 
 
@@ -179,6 +281,11 @@ class Workers:
     def leave(self, worker: str) -> None:
         """Forget a worker that said goodbye."""
         self._heard.pop(worker, None)
+
+    def leads(self, worker: str, now: float) -> bool:
+        """Say whether *worker*, who asks, is the one that does what one of all is to do."""
+        self.count(now)
+        return all(worker < other for other in self._heard)
 
     def count(self, now: float) -> int:
         """Return how many live, oneself included."""

@@ -32,6 +32,8 @@ from consumer.core.errors import ConfigError
 COOLDOWN_JITTER_RATIO: Final = 0.1
 #: Failures in a row that open it again before any request but the probe was taken.
 UNPROVEN_FAILURES: Final = 2
+#: Clocks of workers differ in travel and head start; a step back of more than this is one.
+CLOCK_SLACK_S: Final = 5.0
 #: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
 COOLDOWN_GROWTH: Final = 2.0
 
@@ -101,6 +103,7 @@ class Open:
     epoch: int
     openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
     since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where nobody knows
+    forced: bool = False  #: by an operator: there is no probe, only a reset closes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +141,47 @@ def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]
     match state:
         case Closed():
             return state, True
+        case Open(forced=True):
+            return state, False
         case Open() | Probing() if not policy.failures:  # switched off meanwhile
             return Closed(epoch=state.epoch + 1), True
-        case Open() | Probing() if now >= due_at(state, policy):
+        case Open() | Probing() if now >= due_at(state, policy) or _set_back(state, now, policy):
             return Probing(now + policy.probe_timeout_s, state.epoch + 1, state.openings), True
         case Open() | Probing():
             return state, False
 
 
 def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
-    """Return when the next probe may go; one that was shortened meanwhile counts."""
+    """Return when the next probe may go, infinity for never; one that was shortened meanwhile counts."""
     match state:
+        case Open(forced=True):
+            return math.inf
         case Open():
             return min(state.until, state.since + max(policy.cooldown_s, policy.cooldown_max_s))
         case Probing():
             return state.until
 
 
+def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
+    """Say whether the clock was set back since: its times would hold the endpoint for as long."""
+    if isinstance(state, Open) and state.since < math.inf:
+        return now < state.since - CLOCK_SLACK_S
+    longest_s = max(policy.cooldown_s, policy.cooldown_max_s)
+    if isinstance(state, Probing):
+        longest_s = policy.probe_timeout_s
+    return state.until - now > longest_s + CLOCK_SLACK_S
+
+
 def reset(state: State) -> Closed:
     """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
     return Closed(epoch=state.epoch + 1)
+
+
+def force(state: State) -> Open:
+    """Return the state after an operator opened the breaker: nothing is sent, and nothing probes."""
+    if isinstance(state, Open) and state.forced:
+        return state
+    return Open(math.inf, state.epoch + 1, forced=True)
 
 
 def recovered(state: Closed) -> Closed:

@@ -23,6 +23,10 @@ SLOW_START_FLOOR_S: Final = 0.01
 #: A rate without a burst of its own may run ahead by what it sends in this time, and by one request at least:
 #: what comes back from a queue is some milliseconds late.
 BURST_S: Final = 0.1
+#: Unix seconds as floats are exact to less than this.
+ROUNDING_S: Final = 0.001
+#: So are counts of intervals.
+ROUNDING: Final = 1e-6
 #: Longest pause after an answer that asks for less without saying how long; the first is a second.
 THROTTLE_MAX_S: Final = 60.0
 
@@ -66,14 +70,27 @@ def with_rate(
 def opens_at(clock: EndpointClock, now: float) -> float:
     """Return the first moment, in Unix seconds, at which a request may start; *now* or earlier: at once.
 
-    A clock that was set back does not hold a rate or a slow start for longer than one interval.
+    What lies further ahead than one interval is of a clock that was set back since, and holds nothing.
     """
     at = clock.held_until
     if clock.interval_s:
-        at = max(at, min(clock.next_at - clock.slack_s, now + clock.interval_s))
+        at = max(at, _unless_set_back(clock.next_at - clock.slack_s, now, clock.interval_s))
     if clock.slow_s:
-        at = max(at, min(clock.slow_at, now + clock.slow_s))
+        at = max(at, _unless_set_back(clock.slow_at, now, clock.slow_s))
     return at
+
+
+def _unless_set_back(at: float, now: float, interval_s: float) -> float:
+    return at if at <= now + interval_s + ROUNDING_S else now
+
+
+def room(clock: EndpointClock, now: float) -> int:
+    """Return how many requests may start together now, by a rate alone; *clock* has one."""
+    opens_at = _unless_set_back(clock.next_at - clock.slack_s, now, clock.interval_s)
+    if opens_at > now:
+        return 0
+    ahead_s = min(now - opens_at, clock.slack_s)
+    return 1 + int(ahead_s / clock.interval_s + ROUNDING)
 
 
 def sent(clock: EndpointClock, now: float) -> EndpointClock:

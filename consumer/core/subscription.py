@@ -35,6 +35,7 @@ class Subscription:
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
     access: Access | None = None  #: its own TLS and OAuth2; None: nothing beyond the headers
     enabled: bool = True
+    gone: bool = False  #: disabled since its endpoint took nothing for days: it may be probed
     paused: bool = False  #: by an operator: nothing is sent, what comes waits
     locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
 

@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from consumer.core.access_model import BESIDE, TlsFields
 from consumer.core.errors import ConfigError
+from consumer.core.health import says_gone
 from consumer.core.plain import MASK
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
@@ -49,7 +50,12 @@ class StoredEntry(SubscriptionEntry):
         """
         bare = {"auth": None, "tls": TlsFields()}
         shown = self if self.locked is None else self.model_copy(update=bare)
-        return replace(SubscriptionEntry.build(shown, rules), locked=self.locked)
+        return replace(SubscriptionEntry.build(shown, rules), locked=self.locked, gone=self.gone)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the daemon disabled it since its endpoint took nothing for days."""
+        return not self.enabled and says_gone(self.disabled_reason)
 
     def document(self) -> dict[str, object]:
         """Return the entry as JSON values, secrets included."""

@@ -102,6 +102,12 @@ def enable(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
     return _update(kept, subscription_id, lambda _: notes)
 
 
+def revive(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *kept* with one subscription enabled, unless somebody disabled it for another reason since."""
+    notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
+    return _update(kept, subscription_id, lambda entry: notes if entry.gone else {})
+
+
 def disable(kept: Sequence[StoredEntry], subscription_id: str, note: Note) -> Merge:
     """Return *kept* with one subscription disabled; one that is so already keeps its first note."""
     notes = {"enabled": False, "disabled_reason": note.reason, "disabled_at": note.at}

@@ -1,4 +1,4 @@
-"""The webhook of ``leveret subscriptions test``: made and signed as every other, with no event behind it.
+"""A webhook of our own, with no event behind it: of ``subscriptions test``, and of the slow probe.
 
 Data flow: Subscription -> trial_event -> build_body -> (sign) Trial -> sender -> Outcome -> advice.
 """
@@ -21,6 +21,7 @@ from consumer.core.subscription import Subscription
 from consumer.core.webhook import build_body
 
 TRIAL_TYPE: Final = "leveret.test"
+TEXT: Final = "A test that an operator sent; no event stands behind it."
 
 _DONE: Final = {
     StatusRule.RETRY: "a delivery would be tried again",
@@ -50,7 +51,9 @@ class Trial:
     body: bytes
 
 
-def make_trial(subscription: Subscription, user_agent: str, now: float, random: bytes) -> Trial:
+def make_trial(
+    subscription: Subscription, user_agent: str, now: float, random: bytes, text: str = TEXT
+) -> Trial:
     """Return one webhook ``leveret.test`` for *subscription*.
 
     Args:
@@ -58,9 +61,9 @@ def make_trial(subscription: Subscription, user_agent: str, now: float, random: 
         user_agent: Of Leveret, with its version.
         now: Unix seconds.
         random: 10 random bytes, for its id.
+        text: What it says of itself.
     """
     event_id, timestamp = uuid7(int(now * 1000), random), int(now)
-    text = "A test that an operator sent; no event stands behind it."
     data = {"message": text, "subscription": subscription.id, "name": subscription.name}
     event = Event(
         id=event_id,

@@ -1,14 +1,22 @@
-"""Health and metrics over HTTP: /healthz, /readyz, /metrics."""
+"""The daemon over HTTP: /healthz, /readyz, /metrics, and what the sender's numbers are.
+
+Data flow: request -> what the daemon says of itself -> text or JSON. Nothing can be changed here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
 
+import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
 from metrics.server import exposition
+
+SENDER_STATS = "/webhook/subscriptions/sender/stats"
+"""Source: REQUIREMENTS S0-6."""
 
 
 class HealthServer:
@@ -19,6 +27,7 @@ class HealthServer:
         registry: CollectorRegistry,
         unready: Callable[[], str | None],
         notes: Callable[[], Sequence[str]] = tuple,
+        sender_stats: Mapping[str, object] | None = None,
     ) -> None:
         """Bind to what is shown.
 
@@ -26,14 +35,18 @@ class HealthServer:
             registry: The metrics.
             unready: Says why the daemon is not ready, or None.
             notes: Says what is wrong and stops nothing, one line each.
+            sender_stats: Answer of :data:`SENDER_STATS`; None: there is no such place.
         """
         self._registry = registry
         self._unready = unready
         self._notes = notes
+        self._sender_stats = None if sender_stats is None else orjson.dumps(sender_stats)
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which *port* 0 leaves to the system.
+
+        On an address that others can reach there are only health and metrics: nobody has to say who they are.
 
         Raises:
             ConfigError: the address is taken, not ours, or none.
@@ -42,6 +55,8 @@ class HealthServer:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        if self._sender_stats is not None and is_loopback(host):
+            app.router.add_get(SENDER_STATS, self._stats)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, reuse_address=True)
@@ -71,3 +86,14 @@ class HealthServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         content_type, body = exposition(self._registry, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _stats(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._sender_stats, content_type="application/json")
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address; a name other than ``localhost`` may be anything."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

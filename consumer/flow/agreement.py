@@ -16,9 +16,10 @@ from consumer.core import agreement
 from consumer.core.agreement import BEAT_S, Kind, News, Said, Workers
 from consumer.core.breaker import Closed, State
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.health import Health
 from consumer.core.records import EndpointState
 from consumer.core.subscription import Subscription, endpoint_id
-from consumer.flow.endpoints import Endpoint, Endpoints
+from consumer.flow.endpoints import Endpoint, Endpoints, Known
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -47,6 +48,7 @@ class Agreement:
         self._workers = Workers()
         self._heard: dict[str, News] = {}  #: of endpoints that this worker has not met
         self._stored: dict[str, EndpointState] = {}  #: the same, from the store at the start
+        self._healths: dict[str, Health] = {}  #: by endpoint, from the store too
         self._changed: dict[str, float] = {}  #: subscription id -> when it changed, monotonic seconds
         self._untold: set[str] = set()  #: subscription ids
         self._told: dict[str, tuple[int, float]] = {}  #: epoch and pause as told last, by subscription id
@@ -54,13 +56,15 @@ class Agreement:
         self._greets = False
         self._asked = False
         endpoints.on_change = self.changed
+        endpoints.on_health = self.tell
         endpoints.begin = self._begin
 
     # what happens here
 
-    def remember(self, states: Iterable[EndpointState]) -> None:
+    def remember(self, states: Iterable[EndpointState], healths: Mapping[str, Health]) -> None:
         """Take what the store says of endpoints: with it begins whoever starts late."""
         self._stored = {state.subscription_id: state for state in states if state.epoch > 0}
+        self._healths = dict(healths)
 
     def changed(self, endpoint: Endpoint) -> None:
         """A breaker changed its state, or a pause began: told at once."""
@@ -68,14 +72,23 @@ class Agreement:
         told_epoch, told_until = self._told.get(key, (0, 0.0))
         if epoch != told_epoch or held_until > told_until + HELD_SLACK_S:
             self._told[key] = (epoch, held_until)
-            self._changed[key] = self._world.clock.monotonic()
-            self._untold.add(key)
-            self._wake.set()
+            self.tell(endpoint)
+
+    def tell(self, endpoint: Endpoint) -> None:
+        """Tell at once what is known of an endpoint, whatever was told before."""
+        subscription_id = endpoint.subscription.id
+        self._changed[subscription_id] = self._world.clock.monotonic()
+        self._untold.add(subscription_id)
+        self._wake.set()
 
     def listening(self) -> None:
         """What others say reaches this worker from now on: ask them for what was missed."""
         self._greets = True
         self._wake.set()
+
+    def leads(self) -> bool:
+        """Say whether this worker does what one of all workers is to do; without others it does."""
+        return self._workers.leads(self._worker, self._world.clock.monotonic())
 
     # what others say
 
@@ -94,9 +107,10 @@ class Agreement:
             self._asked = True
             self._wake.set()
         for news in said.news:
-            self._take(news)
+            self._take(news, first=said.worker < self._worker)
 
-    def _take(self, news: News) -> None:
+    def _take(self, news: News, *, first: bool) -> None:
+        """Take over what is known better; *first* is true of a worker that probes before this one."""
         subscription = self._registry.get(news.subscription)
         if subscription is None or endpoint_id(subscription.tenant, subscription.url) != news.endpoint:
             return
@@ -105,18 +119,23 @@ class Agreement:
             older = self._heard.get(news.subscription)
             if older is None or agreement.outdoes(news, older):
                 self._heard[news.subscription] = news
-            if news.state == "closed" and not news.held_s:
+            if news.state == "closed" and not (news.held_s or news.failing_s):
                 return
             endpoint = self._endpoints.of(subscription)
         now = self._world.clock.now()
         if agreement.outranks(news, endpoint.breaker):
             self._endpoints.adopt(endpoint, agreement.adopted(news, now, self._world.sample()), now)
+        elif first:
+            endpoint.breaker = agreement.behind(endpoint.breaker, news, now, self._world.sample())
         if news.held_s and now + news.held_s > endpoint.pace.held_until + HELD_SLACK_S:
             self._told[news.subscription] = (endpoint.breaker.epoch, now + news.held_s)
             self._endpoints.hold(endpoint, now + news.held_s)
+        if subscription.enabled and endpoint.know(agreement.health_of(news, now)):
+            self._world.record.health(subscription, endpoint.health)
+            self.tell(endpoint)
 
-    def _begin(self, subscription: Subscription) -> State | None:
-        """Return what is known of the breaker of an endpoint that this worker meets now."""
+    def _begin(self, subscription: Subscription) -> Known:
+        """Return what is known of an endpoint that this worker meets now."""
         now = self._world.clock.now()
         news = self._heard.pop(subscription.id, None)
         stored = self._stored.pop(subscription.id, None)
@@ -126,7 +145,7 @@ class Agreement:
             state = agreement.remembered(stored.state, stored.epoch, stored.since, subscription.breaker)
         if news is not None and (state is None or agreement.outranks(news, state)):
             state = agreement.adopted(news, now, self._world.sample())
-        return state
+        return Known(state, self._healths.pop(here, None))
 
     # what is said
 
@@ -155,7 +174,7 @@ class Agreement:
             await self._say(Kind.HELLO, self._lately())
         if self._asked:
             self._asked = False
-            await self._say(Kind.STATE, [e for e in self._endpoints.all() if e.breaker.epoch or _held(e)])
+            await self._say(Kind.STATE, [e for e in self._endpoints.all() if _is_news(e)])
         if self._untold:
             untold, self._untold = self._untold, set()
             await self._say(Kind.STATE, [e for e in self._endpoints.all() if e.subscription.id in untold])
@@ -190,23 +209,13 @@ class Agreement:
         self._world.observe.series.workers.set(workers)
 
 
-def _held(endpoint: Endpoint) -> bool:
-    return endpoint.pace.held_until > 0
+def _is_news(endpoint: Endpoint) -> bool:
+    """Say whether there is anything of an endpoint that who asks does not take for granted."""
+    return bool(endpoint.breaker.epoch or endpoint.pace.held_until > 0 or endpoint.told is not None)
 
 
 def _news(endpoint: Endpoint, now: float) -> News:
-    state, subscription = endpoint.breaker, endpoint.subscription
-    rest_s, openings = (0.0, 1) if isinstance(state, Closed) else (state.until - now, state.openings)
-    return News(
-        subscription=subscription.id,
-        endpoint=endpoint_id(subscription.tenant, subscription.url),
-        state=agreement.state_name(state),
-        epoch=state.epoch,
-        rest_s=_bounded(rest_s),
-        openings=openings,
-        held_s=_bounded(endpoint.pace.held_until - now),
-    )
-
-
-def _bounded(rest_s: float) -> float:
-    return min(max(rest_s, 0.0), agreement.REST_MAX_S)
+    subscription = endpoint.subscription
+    names = (subscription.id, endpoint_id(subscription.tenant, subscription.url))
+    news = agreement.told(names, endpoint.breaker, endpoint.pace.held_until, now)
+    return agreement.with_health(news, endpoint.health, now)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from consumer.core.classify import is_success
 from consumer.core.delivery import DeliveryMessage
+from consumer.core.health import gone_note
 from consumer.core.model import (
     Attempt,
     Defer,
@@ -182,9 +183,8 @@ class Attempts:
         match verdict:
             case Retry() | Park() if endpoint.is_gone(now):
                 endpoint.forgive()
-                days = subscription.retry.disable_after_s / 86_400
-                detail = f"{describe(outcome)}; every attempt failed for {days:g} days"
-                return Park(ParkReason.DISABLED, detail, disables=True)
+                note = gone_note(subscription.retry.disable_after_s)
+                return Park(ParkReason.DISABLED, f"{note}: {describe(outcome)}", disables=True)
             case Park(disables=True):
                 endpoint.forgive()
             case Retry(wait_s=wait_s, exact=exact):

@@ -15,7 +15,7 @@ from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal, is_success, throttles
 from consumer.core.clock import Budget, EndpointClock, budget, draw
-from consumer.core.health import Failing, failed, is_gone
+from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged
 from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription
@@ -26,9 +26,10 @@ RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
 RECENT = 20  #: attempts that the p90 looks at
 LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
 FIRST_LATENCY_S = 0.1  #: assumed before the first answer
-PAUSED_LOOK_S = 60.0  #: what is paused by hand looks again after this, or later where much waits
+PAUSED_LOOK_S = 60.0  #: what is held by hand looks again after this, or later where much waits
 PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
-HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is paused by hand
+HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is held by hand
+TOLD_SLACK_S = 1.0  #: a first failure is taken over only where it is earlier by more than this
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
@@ -73,7 +74,9 @@ class Endpoint(Line):
         self._ratio = 1.0  #: share of successes up to the last failure, newer ones weigh more
         self._taken = 0  #: successes since then
         self._budget: Budget | None = None
-        self._failing: Failing | None = None  #: None: the last attempt was taken
+        self.failing: Failing | None = None  #: None: the last attempt was taken
+        self.told: Failing | None = None  #: as the other workers and the store know it
+        self._taken_at = 0.0  #: Unix seconds of the last success; 0: none yet
         self.latency_s = FIRST_LATENCY_S
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._slow = 0
@@ -112,6 +115,11 @@ class Endpoint(Line):
         self.free_at, self._throttled = now, 0
         self.share(self._workers)
 
+    def force(self) -> None:
+        """Send nothing until a reset, as an operator asks."""
+        self.breaker = breaker.force(self.breaker)
+        self._look()
+
     def _look(self) -> None:
         """See what every request has to be held against; most endpoints have nothing."""
         state, pace = self.breaker, self.pace
@@ -119,7 +127,7 @@ class Endpoint(Line):
         self._paced = barred or pace.limits or pace.held_until > 0
         self._calm = (
             isinstance(state, Closed)
-            and not (state.failures or state.openings or pace.slow_s or self._throttled or self._failing)
+            and not (state.failures or state.openings or pace.slow_s or self._throttled or self.failing)
             and not self.subscription.breaker.failure_ratio
         )
 
@@ -140,11 +148,37 @@ class Endpoint(Line):
 
     def is_gone(self, now: float) -> bool:
         """Whether nothing was taken for so long that the subscription is to be disabled (SW-41)."""
-        return is_gone(self._failing, now, self.subscription.retry.disable_after_s)
+        return is_gone(self.failing, now, self.subscription.retry.disable_after_s)
 
     def forgive(self) -> None:
-        """Begin anew with the time in which nothing was taken: the subscription is disabled now."""
-        self._failing = None
+        """Begin anew with the time in which nothing was taken: it was disabled, or enabled again."""
+        self.failing = self.told = None
+        self._look()
+
+    @property
+    def health(self) -> Health:
+        """What others are told: since when it has failed for long, and the last success here."""
+        return Health(self.told, self._taken_at)
+
+    def owes_news(self, now: float) -> bool:
+        """Say whether others are to be told of its failures, or that they are over; asked once for each."""
+        if self.failing is self.told or (self.failing is not None and now - self.failing.first_at < LONG_S):
+            return False
+        self.told = self.failing
+        return True
+
+    def know(self, heard: Health) -> bool:
+        """Take over what another worker, or the store, knows of failures.
+
+        Returns:
+            True where that is wrong, since there was a success here: then it has to be told.
+        """
+        own = self.failing
+        joined = merged(Health(own, self._taken_at), heard).failing
+        if joined != own and not _much_the_same(joined, own):
+            self.failing = self.told = joined
+            self._look()
+        return heard.failing is not None and heard.failing.first_at <= self._taken_at
 
     def postpone_s(self, now: float) -> float:
         """Take one retry from the endpoint's budget; return by how much it has to be postponed."""
@@ -153,7 +187,7 @@ class Endpoint(Line):
         self._budget, later_s = draw(self._budget, now)
         return later_s
 
-    def admit(self, now: float, *, fresh: bool, reserved: bool) -> Admission:
+    def admit(self, now: float, *, fresh: bool, reserved: bool, siblings: bool = False) -> Admission:
         """Say whether one request may go now, and take the endpoint's slot if so.
 
         Args:
@@ -161,9 +195,10 @@ class Endpoint(Line):
             fresh: It would be sent straight from the event, where a slow endpoint would hold up its
                 siblings' ack; False for delivery messages.
             reserved: It comes back at the time that this endpoint's clock gave it.
+            siblings: Its message has further targets, whose retries and ack would wait for it.
         """
         if not isinstance(self.breaker, Closed):
-            return self._probe(now)
+            return self._probe(now, siblings=siblings)
         if self._paced:
             hold = self._ahead_of_pace(now, reserved=reserved)
             if hold is not None:
@@ -182,13 +217,16 @@ class Endpoint(Line):
             self.pace = clock.sent(self.pace, now)
         return admission
 
-    def _probe(self, now: float) -> Send | Hold:
-        """Send the probe when it is due; all others are held."""
+    def _probe(self, now: float, *, siblings: bool) -> Send | Hold:
+        """Send the probe when it is due; all others are held.
+
+        A probe may hang until its deadline, so it never goes from a message with siblings.
+        """
         barred = self._barred(now)
         if barred is not None:
             return barred
-        full = self.in_flight >= self.slots
-        if full or now < self.pace.held_until:  # a probe, too, waits as long as Retry-After said
+        full, on = self.in_flight >= self.slots, self.subscription.breaker.failures > 0
+        if full or (siblings and on) or now < self.pace.held_until:  # it, too, waits as Retry-After said
             return self._held_by_breaker(now)
         self.breaker, probe = breaker.admit(self.breaker, now, self.subscription.breaker)
         if not probe:
@@ -244,7 +282,7 @@ class Endpoint(Line):
         self._learn_latency(outcome.duration_s)
         self._silent_since = now
         if is_success(outcome):
-            self._taken += 1
+            self._taken, self._taken_at = self._taken + 1, now
             if self._calm:
                 return Change.NONE  # nearly always
         else:
@@ -265,26 +303,32 @@ class Endpoint(Line):
         self._look()
         return change
 
-    def start_slowly(self, now: float) -> None:
-        """Begin anew after an outage; all workers together take the slow start's pace."""
+    def start_slowly(self, now: float, sample: float = 0.0) -> None:
+        """Begin anew after an outage; all workers together take the slow start's pace, each from its part on.
+
+        Args:
+            now: Unix seconds.
+            sample: In [0, 1): which part; 0 for who saw the success.
+        """
         pace = clock.slow_start(self.pace, now)
-        self.pace = replace(pace, slow_s=pace.slow_s * self._workers)
+        slow_s = pace.slow_s * self._workers
+        self.pace = replace(pace, slow_s=slow_s, slow_at=now + slow_s * sample)
         self._look()
 
-    def adopt(self, state: State, now: float) -> None:
-        """Take over what is known of the breaker elsewhere."""
+    def adopt(self, state: State, now: float, sample: float = 0.0) -> None:
+        """Take over what is known of the breaker elsewhere; *sample* as in :meth:`start_slowly`."""
         before, self.breaker = self.breaker, state
         if isinstance(state, Closed) and not isinstance(before, Closed):
-            self.start_slowly(now)
+            self.start_slowly(now, sample)
         self._look()
 
     def _learn_pause(self, outcome: Outcome, now: float) -> None:
         """Take in that the endpoint asks for less, saying for how long or not."""
         if is_success(outcome):
-            self._throttled, self._failing = 0, None
+            self._throttled, self.failing = 0, None
             return
         if breaker_signal(outcome) is not Signal.UNKNOWN:
-            self._failing = failed(self._failing, now)
+            self.failing = failed(self.failing, now)
         asked_s = parse_retry_after(outcome.retry_after, now)
         again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
         asks = throttles(outcome, failed_before=again)
@@ -323,5 +367,12 @@ class Endpoint(Line):
     def _held_by_breaker(self, now: float) -> Hold:
         state, until = self.breaker, now + PROBE_PAUSE_S
         if isinstance(state, Open):
-            until = breaker.due_at(state, self.subscription.breaker)
+            policy = self.subscription.breaker
+            until = now + PAUSED_LOOK_S if state.forced else breaker.due_at(state, policy)
         return self._spread(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
+
+
+def _much_the_same(one: Failing | None, other: Failing | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.counts == other.counts and abs(one.first_at - other.first_at) < TOLD_SLACK_S

@@ -6,19 +6,30 @@ Data flow: FanOut asks :meth:`Endpoints.admit` for each target; Attempts tells :
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
+from consumer.core.agreement import state_name
 from consumer.core.breaker import State
 from consumer.core.clock import budget, draw
-from consumer.core.model import Outcome
+from consumer.core.health import Health
+from consumer.core.model import Defer, Outcome
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.endpoint import STATE_LABELS, Admission, Endpoint, Hold, Send, Wait
 from consumer.flow.observe import Observer
+from consumer.flow.rate import Rate
 from consumer.flow.world import Bounds, Unrecorded
 from consumer.ports import Recorder
 
-__all__ = ["Admission", "Endpoint", "Endpoints", "Hold", "Send", "Wait"]
+__all__ = ["Admission", "Endpoint", "Endpoints", "Hold", "Known", "Send", "Wait"]
 
 BUDGET_PERIOD_S = 60.0  #: of the budget that all endpoints share
+
+
+class Known(NamedTuple):
+    """What is known elsewhere of an endpoint that this worker meets for the first time."""
+
+    breaker: State | None = None
+    health: Health | None = None
 
 
 class Endpoints:
@@ -30,17 +41,21 @@ class Endpoints:
         observe: Observer,
         sample: Callable[[], float],
         record: Recorder | None = None,
+        rate: Rate | None = None,
     ) -> None:
         self._bounds = bounds
         self._observe = observe
         self._sample = sample
         self._record = Unrecorded() if record is None else record
+        self._rate = rate
         self._known: dict[str, Endpoint] = {}
+        self._forgiven: set[str] = set()  #: subscriptions not met yet whose failures before are over
         self._workers = 1
         count = bounds.retry_budget
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
         self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
-        self.begin: Callable[[Subscription], State | None] = lambda _subscription: None  #: what is known
+        self.on_health: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of lasting failures
+        self.begin: Callable[[Subscription], Known] = lambda _subscription: Known()
 
     def all(self) -> Collection[Endpoint]:
         """Return every endpoint that this worker has met."""
@@ -63,20 +78,29 @@ class Endpoints:
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
         begun = self.begin(subscription)
-        if begun is not None:
-            started.breaker = begun
+        if begun.breaker is not None:
+            started.breaker = begun.breaker
             started.share(self._workers)
+        if begun.health is not None and subscription.id not in self._forgiven:
+            started.know(begun.health)
+        self._forgiven.discard(subscription.id)
         self._observe.series.breakers.labels(started.state).inc()
-        if begun is None:
+        if begun.breaker is None:
             self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
 
-    def admit(self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool) -> Admission:
-        """Ask *endpoint*; report that its breaker sends a probe."""
+    def admit(
+        self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool, siblings: bool = False
+    ) -> Admission:
+        """Ask *endpoint*, where the worker's rate has room; report that its breaker sends a probe."""
+        if self._rate is not None and not self._rate.room(now):
+            return Hold(Defer(self._rate.moment(now)), "paced")
         before = endpoint.breaker
-        admission = endpoint.admit(now, fresh=fresh, reserved=reserved)
+        admission = endpoint.admit(now, fresh=fresh, reserved=reserved, siblings=siblings)
         if endpoint.breaker is not before:
-            self._report(endpoint, STATE_LABELS[type(before)])
+            self._report(endpoint, before)
+        if self._rate is not None and not isinstance(admission, Hold):
+            self._rate.sent(now)
         return admission
 
     def postpone_s(self, endpoint: Endpoint, now: float) -> float:
@@ -95,16 +119,32 @@ class Endpoints:
                 endpoint.share(workers)
 
     def reset(self, subscription: Subscription | None, now: float) -> None:
-        """Close a breaker and end every pause of its endpoint, if it was met, as an operator asks (S3-3)."""
-        endpoint = None if subscription is None else self._known.get(subscription.id)
-        if endpoint is None:
-            return
-        before = endpoint.state
-        endpoint.reset(now)
-        self._report(endpoint, before)
+        """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
+        if subscription is not None:
+            endpoint = self.of(subscription)  # met or not: what the store says of it is over, too
+            before = endpoint.breaker
+            endpoint.reset(now)
+            self._report(endpoint, before)
+
+    def force(self, subscription: Subscription | None) -> None:
+        """Open a breaker until it is reset, as an operator asks."""
+        if subscription is not None:
+            endpoint = self.of(subscription)
+            before = endpoint.breaker
+            endpoint.force()
+            self._report(endpoint, before)
+
+    def forgive(self, subscription: Subscription) -> None:
+        """Hold no failures against an endpoint: it was disabled, or enabled again."""
+        known = self._known.get(subscription.id)
+        if known is None:
+            self._forgiven.add(subscription.id)
+        else:
+            known.forgive()
 
     def keep(self, subscription_ids: Collection[str]) -> None:
         """Forget the endpoints of subscriptions that are gone."""
+        self._forgiven.intersection_update(subscription_ids)
         for gone in self._known.keys() - subscription_ids:
             self._observe.series.breakers.labels(self._known.pop(gone).state).dec()
 
@@ -113,14 +153,21 @@ class Endpoints:
         before, held_until = endpoint.breaker, endpoint.pace.held_until
         endpoint.learn(outcome, epoch, now, self._sample())
         if endpoint.breaker is not before:
-            self._report(endpoint, STATE_LABELS[type(before)])
-        if endpoint.pace.held_until > held_until and self.met(endpoint.subscription) is endpoint:
+            self._report(endpoint, before)
+        owes = endpoint.failing is not endpoint.told and endpoint.owes_news(now)
+        held = endpoint.pace.held_until > held_until
+        if not (owes or held) or self.met(endpoint.subscription) is not endpoint:  # gone or moved meanwhile
+            return
+        if held:
             self.on_change(endpoint)
+        if owes:
+            self._record.health(endpoint.subscription, endpoint.health)
+            self.on_health(endpoint)
 
     def adopt(self, endpoint: Endpoint, state: State, now: float) -> None:
         """Take over what another worker knows of a breaker; it has written that down already."""
         before = endpoint.state
-        endpoint.adopt(state, now)
+        endpoint.adopt(state, now, self._sample())
         if endpoint.state != before:
             self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
 
@@ -132,10 +179,13 @@ class Endpoints:
         """Breaker states by endpoint id, for operators."""
         return {endpoint_id(e.subscription.tenant, e.subscription.url): e.state for e in self._known.values()}
 
-    def _report(self, endpoint: Endpoint, before: str) -> None:
-        known = self._known.get(endpoint.subscription.id) is endpoint  # not gone, nor moved, meanwhile
-        if known and endpoint.state != before:
-            self._observe.breaker_changed(endpoint.subscription, before, endpoint.state)
-            self._observe.breaker_decided(endpoint.subscription, endpoint.state, f"was {before}")
-            self.on_change(endpoint)
-            self._record.endpoint(endpoint.subscription, endpoint.state, epoch=endpoint.breaker.epoch)
+    def _report(self, endpoint: Endpoint, before: State) -> None:
+        subscription, was, state = endpoint.subscription, state_name(before), state_name(endpoint.breaker)
+        if self._known.get(subscription.id) is not endpoint or state == was:
+            return  # gone or moved meanwhile, or as it was
+        if endpoint.state != STATE_LABELS[type(before)]:
+            self._observe.breaker_changed(subscription, STATE_LABELS[type(before)], endpoint.state)
+            reason = "opened by hand" if state == "forced" else f"was {was}"
+            self._observe.breaker_decided(subscription, endpoint.state, reason)
+        self.on_change(endpoint)
+        self._record.endpoint(subscription, state, epoch=endpoint.breaker.epoch)

@@ -1,8 +1,8 @@
 """Fan one message out to its targets, store what is owed, and ack: the settle rule.
 
 Quick targets are sent straight from the message; every other target becomes a delivery message at once,
-confirmed, before any request. The failures of the quick ones are published together after the last of them
-has ended, and the ack follows that confirm at once.
+beside the requests and not before them: no sibling waits for its confirm. The failures of the quick ones
+are published together after the last of them has ended, and the ack follows once all of it is confirmed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FanOut:
         self.attempts = Attempts(world, endpoints, intake.slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
-        """Send the quick ones, store the others, then store what failed; ack last."""
+        """Send the quick ones and store the others at once, then store what failed; ack last."""
         world, now = self._world, self._world.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
@@ -51,7 +51,7 @@ class FanOut:
             return
         try:
             stored = [self._put_off(message, s, hold, now) for s, hold in holds]
-            if stored:
+            if not sends:
                 await self._outbox.all_confirmed(stored)
             body = build_body(message.event) if sends else b""
         except BaseException:
@@ -62,10 +62,11 @@ class FanOut:
         self._intake.under_way(job)
         if all(target.waits for target in sends):  # they take no global slot yet: others may
             self._intake.pump()
-        if len(sends) == 1:
-            results = [await self.attempts.make(message, sends[0], body)]
+        if stored and sends:
+            storing = self._outbox.all_confirmed(stored)
+            results, _ = await asyncio.gather(self._send(message, sends, body), storing)
         else:
-            results = await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+            results = await self._send(message, sends, body)
         await self._settle(message, results)
         if world.reach is not None:
             await world.reach(
@@ -73,14 +74,23 @@ class FanOut:
             )
         await job.incoming.ticket.ack()
 
+    async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
+        """Make every request at the same time; return once the last one has ended."""
+        if len(sends) == 1:
+            return [await self.attempts.make(message, sends[0], body)]
+        return await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+
     def _admit(
         self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
     ) -> tuple[list[Target], list[tuple[Subscription, Hold]]]:
         sends: list[Target] = []
         holds: list[tuple[Subscription, Hold]] = []
+        reserved, siblings = message.reserved, len(to) > 1
         for subscription in to:
             endpoint = self._endpoints.of(subscription)
-            admission = self._endpoints.admit(endpoint, now, fresh=fresh, reserved=message.reserved)
+            admission = self._endpoints.admit(
+                endpoint, now, fresh=fresh, reserved=reserved, siblings=siblings
+            )
             if isinstance(admission, Hold):
                 holds.append((subscription, admission))
                 self._world.observe.deferred(message.event, subscription, admission.defer, admission.reason)

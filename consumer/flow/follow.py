@@ -33,6 +33,7 @@ class Follower:
         self._record = record
         self._observe = observe
         self.loaded = asyncio.Event()
+        registry.on_switched = endpoints.forgive
 
     async def run(self) -> None:
         """Follow for ever; a store that is away, or a bug here, stops no delivery."""

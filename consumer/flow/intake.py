@@ -17,6 +17,7 @@ from typing import Any
 from consumer.core.delivery import is_moved
 from consumer.core.fairness import Accounts, Caps, Standing
 from consumer.core.shares import Scheduler
+from consumer.flow.rate import Rate
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -51,6 +52,7 @@ SHARES: tuple[tuple[frozenset[Source], float], ...] = (
 
 MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 MOST_ASIDE = 256  #: jobs that are moved at once
+RATE_LOOK_S = 0.01  #: what waits for the worker's rate looks again after this, at least
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +115,8 @@ class Intake:
         self._reserved = caps.reserved
         self._queued: Scheduler[Job] = Scheduler([part for _, part in SHARES], self._accounts)
         self._share_of = {source: i for i, (sources, _) in enumerate(SHARES) for source in sources}
+        self._rate = world.rate
+        self._rate_look: Callable[[], None] | None = None
         self.now = 0.0  #: monotonic seconds, as somebody last said
         self.ended = 0  #: jobs, since the start
         self._due_exchange = world.names.due
@@ -153,6 +157,7 @@ class Intake:
             and (free := self.slots.free - self._starting) > 0
             and len(self._tasks) < self._most_jobs
             and self._world.publisher.pressed() is None
+            and (self._rate is None or self._has_room(self._rate))
         ):
             job = queued.pop(scarce=free <= self._reserved)
             if job is None:
@@ -164,6 +169,20 @@ class Intake:
             self._starting += 1
             job.task = self._loop.create_task(self._run(job))
             self._tasks.add(job.task)
+
+    def _has_room(self, rate: Rate) -> bool:
+        """Say whether the worker's rate lets one more job start; if not, look again when it does."""
+        now = self._world.clock.now()
+        if rate.room(now) > self._starting:
+            return True
+        if self._rate_look is None:
+            delay_s = max(rate.opens_at(now) - now, RATE_LOOK_S)
+            self._rate_look = self._world.clock.call_later(delay_s, self._look_again)
+        return False
+
+    def _look_again(self) -> None:
+        self._rate_look = None
+        self.pump()
 
     # for the spill
 

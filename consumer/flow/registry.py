@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from consumer.core.errors import LeveretError
@@ -19,6 +19,7 @@ class Registry:
 
     Attributes:
         owing: Set when something was disabled that :meth:`settle` is to write soon.
+        on_switched: Told of each subscription that was enabled or disabled elsewhere, as it is now.
     """
 
     def __init__(self, store: Store, observe: Observer, record: Recorder | None = None) -> None:
@@ -31,6 +32,7 @@ class Registry:
         self._loading = asyncio.Lock()
         self._wrong = False  #: the last load found something wrong in what is stored
         self.owing = asyncio.Event()
+        self.on_switched: Callable[[Subscription], None] = lambda _subscription: None
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
@@ -86,6 +88,11 @@ class Registry:
         """Return a subscription, enabled or not; None when it was deleted."""
         return self._all.get(subscription_id)
 
+    def gone(self) -> Sequence[Subscription]:
+        """Return those that are disabled since they took nothing for days, and may be probed."""
+        every = self._all.values()
+        return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
+
     def disable(self, subscription: Subscription, reason: str) -> None:
         """Switch a subscription off, in memory at once; :meth:`settle` tells the store."""
         known = self._all.get(subscription.id)
@@ -122,10 +129,13 @@ class Registry:
     def _take(self, subscriptions: Sequence[Subscription]) -> None:
         kept = {s.id: self._all.get(s.id) for s in subscriptions}
         fresh = {}
+        switched: list[Subscription] = []
         for loaded in subscriptions:
             before, subscription = kept[loaded.id], self._with_owed(loaded)
             if before is not None and subscription.enabled and not before.enabled:
                 self._observe.endpoint_recovered(subscription)
+            if before is not None and subscription.enabled != before.enabled:
+                switched.append(subscription)
             fresh[loaded.id] = before if before == subscription and before is not None else subscription
         self._all = fresh
         self._tenants = len({s.tenant for s in fresh.values()})
@@ -137,3 +147,5 @@ class Registry:
         enabled = sum(s.enabled for s in fresh.values())
         self._observe.tenants_known(dict.fromkeys(s.tenant for s in fresh.values()))
         self._observe.reloaded(enabled, len(fresh) - enabled, len(locked))
+        for subscription in switched:
+            self.on_switched(subscription)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from consumer.core.decode import DecodeRules
 from consumer.core.fairness import equal
+from consumer.core.health import Health
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
+from consumer.flow.rate import Rate
 from consumer.ports import Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
@@ -62,6 +64,9 @@ class Unrecorded:
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Forget it."""
 
+    def health(self, subscription: Subscription, health: Health) -> None:
+        """Forget it."""
+
     def parked(self, entry: ParkedEntry) -> None:
         """Forget it."""
 
@@ -90,4 +95,5 @@ class World:
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
+    rate: Rate | None = None  #: of all requests of this worker; None is no limit
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

@@ -65,6 +65,11 @@ class SendingSettings(Section):
     """HTTP client that sends webhooks; both do the same, aiohttp in a fraction of the time."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
     """Requests in flight in this worker."""
+    rate_per_s: Annotated[float | None, Field(ge=0.001, le=100_000)] = None
+    """Requests that this worker starts in a second, to all endpoints together; absent: no limit. For 100 in a
+    minute say 1.667. Source: S1-11."""
+    burst: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """Requests that may start together under *rate_per_s*; absent: what it sends in 0.1 s, at least 2."""
     endpoint_concurrency: Annotated[int, Field(ge=1, le=1_000)] = 16
     """Requests in flight to one endpoint, where its subscription says nothing."""
     timeout_s: Annotated[float, Field(ge=1, le=30)] = 15.0
@@ -92,6 +97,9 @@ class SendingSettings(Section):
     """Bytes of a response body that are read; the rest is left."""
     obey_webhook_delivery: bool = False
     """Obey the response header webhook-delivery: disable ends the endpoint, abort-message the delivery."""
+    probe_disabled_s: Annotated[float | None, Field(ge=60, le=2_592_000)] = None
+    """How often a webhook `leveret.test` goes to an endpoint that was disabled since it took nothing for
+    days; a success enables it. Absent: never."""
     quick_latency_s: Annotated[float, Field(ge=0, le=30)] = 1.0
     """A target whose recent 90th percentile is under this is sent straight from the event."""
     quick_wait_s: Annotated[float, Field(ge=0, le=10)] = 0.25

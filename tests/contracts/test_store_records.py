@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.errors import StoreUnavailable
+from consumer.core.health import Failing, Health, gone_note
 from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
 from consumer.core.parked import ParkedEntry
 from consumer.core.records import EndpointState, ParkedRow
@@ -213,6 +214,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
     desk.is_away = True
     desk.recorder.endpoint(shop_, "open", epoch=1)
     desk.recorder.endpoint(crm, "open", epoch=1)
+    desk.recorder.health(crm, Health(Failing(NOW)))
     for number in range(5):
         desk.recorder.parked(parked(number))
         assert not await desk.recorder.flush()
@@ -225,6 +227,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
 
     states = {s.subscription_id: (s.state, s.epoch) for s in await desk.store.endpoint_states()}
     assert states == {shop_.id: ("probing", 2), crm.id: ("open", 1)}
+    assert await desk.store.records.healths() == {state("crm").endpoint: Health(Failing(NOW))}
     assert {line.event_id for line in await desk.store.parked_index()} == {"evt_2", "evt_3", "evt_4"}
     assert desk.count("store_up") == 1
 
@@ -259,3 +262,39 @@ async def test_a_producers_words_do_no_harm(place: Place) -> None:
     assert line.type is not None
     assert line.type.startswith("\\x00\\x1b[31m\\ud800k")
     assert len(line.type) == 256
+
+
+async def test_failures_are_joined_and_outlive_a_restart(place: Place) -> None:
+    """SW-41, ADR 35: whoever writes last, the earliest that counts stays, until there was a success."""
+    store, other = place.open(), place.open()
+    await apply(store, shop())
+    endpoint = state().endpoint
+    first, later = Failing(NOW, counts=True), Failing(NOW + 50.0, counts=True)
+
+    await store.records.write(Batch(healths={endpoint: Health(first, NOW - 9.0)}))
+    await other.records.write(Batch(healths={endpoint: Health(later)}))
+    assert await place.open().records.healths() == {endpoint: Health(first, NOW - 9.0)}
+
+    await store.records.write(Batch(healths={endpoint: Health(None, NOW + 60.0)}))
+    await other.records.write(Batch(healths={endpoint: Health(later)}))
+    assert await place.open().records.healths() == {endpoint: Health(None, NOW + 60.0)}
+
+
+async def test_failures_go_with_their_endpoint(place: Place) -> None:
+    """Issue 5, item 4: enabled again, by hand or by the slow probe, it begins anew; a look makes no store."""
+    assert await place.open().records.healths() == {}
+    assert not place.home.exists()
+    store = place.open()
+    await apply(store, shop(), shop(name="crm", url="https://crm.example/"))
+    both = {state(name).endpoint: Health(Failing(NOW)) for name in ("shop", "crm")}
+    await store.records.write(Batch(healths=both))
+    await store.disable(subscription_id("acme", "shop"), f"{gone_note(432_000.0)}: HTTP 503")
+    await store.disable(subscription_id("acme", "crm"), "HTTP 410")
+    assert [s.gone for s in await store.load()] == [False, True]
+
+    for name in ("shop", "crm"):
+        await store.revive(subscription_id("acme", name))
+
+    enabled = {s.name: s.enabled for s in await store.load()}
+    assert enabled == {"shop": True, "crm": False}
+    assert list(await store.records.healths()) == [state("crm").endpoint]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from consumer.core import agreement, breaker
 from consumer.core.agreement import ALIVE_S, RANK, Kind, News, Said, Workers
 from consumer.core.breaker import Answer, BreakerPolicy, Closed, Open, Probing, State
+from consumer.core.health import Failing, Health
 
 EAGER = BreakerPolicy(failures=1, cooldown_s=1.0, cooldown_max_s=1.0, probe_timeout_s=1.0)
 NEWS = News(subscription="sub_1", endpoint="e1", state="open", epoch=3, rest_s=10.0, openings=2, held_s=1.5)
@@ -21,12 +22,7 @@ NEWS = News(subscription="sub_1", endpoint="e1", state="open", epoch=3, rest_s=1
 
 def told(state: State, now: float) -> News:
     """Say of one endpoint what a worker thinks of it."""
-    if isinstance(state, Closed):
-        return replace(NEWS, state="closed", epoch=state.epoch, rest_s=0.0, openings=1)
-    name = agreement.state_name(state)
-    return replace(
-        NEWS, state=name, epoch=state.epoch, rest_s=max(state.until - now, 0.0), openings=state.openings
-    )
+    return agreement.told(("sub_1", "e1"), state, 0.0, now)
 
 
 def hear(state: State, news: News, now: float) -> State:
@@ -41,7 +37,8 @@ def mind(state: State) -> tuple[int, str]:
 
 def test_a_message_comes_back_as_it_was_said() -> None:
     """Whatever is said is heard the same (issue 5, item 5)."""
-    said = Said(Kind.STATE, "w1", [NEWS, replace(NEWS, state="closed", openings=1)])
+    well = replace(NEWS, state="closed", openings=0, failing_s=7.5, taken_s=9.0)
+    said = Said(Kind.STATE, "w1", [NEWS, well])
 
     assert agreement.decode(orjson.loads(agreement.encode(said))) == said
 
@@ -76,6 +73,9 @@ def test_what_is_none_of_ours_is_passed_by(message: dict[str, Any]) -> None:
         ["s", "e", "open", 1, 0, 0, 0],
         ["s", "e", "open", 1, 0, 1, -2],
         ["s", "e", "open", None, 0, 1, 0],
+        ["s", "e", "open", 1, 0, 1, 0, -1, False, -1],
+        ["s", "e", "open", 1, 0, 1, 0, 0, False, -2],
+        ["s", "e", "open", 1, 0, 1, 0, "x", False, -1],
     ],
 )
 def test_a_wrong_row_is_left_out_and_the_others_count(row: object) -> None:
@@ -90,7 +90,8 @@ def test_a_wrong_row_is_left_out_and_the_others_count(row: object) -> None:
 
 def test_a_lower_epoch_is_ignored_and_in_one_epoch_care_wins() -> None:
     """ARCHITECTURE "Breaker": late messages change nothing; of two workers that disagree one is right."""
-    order = [(1, "closed"), (1, "probing"), (1, "open"), (2, "closed"), (2, "open"), (3, "closed")]
+    low_epoch = [(1, state) for state in RANK]
+    order = [*low_epoch, (2, "closed"), (2, "open"), (3, "closed")]
 
     for (epoch, state), (later, higher) in pairwise(order):
         low, high = replace(NEWS, epoch=epoch, state=state), replace(NEWS, epoch=later, state=higher)
@@ -110,6 +111,24 @@ def test_who_opened_it_probes_first() -> None:
     assert isinstance(first, Open)
     assert isinstance(second, Open)
     assert 30.0 < first.until < second.until
+
+
+@given(st.floats(-3, 3), st.floats(0, 1, exclude_max=True), st.lists(st.floats(0, 1), max_size=5))
+def test_of_two_that_opened_together_one_goes_first(
+    apart_s: float, sample: float, beats: list[float]
+) -> None:
+    """Issue 5, item 3: one probe, also where nobody was told; what is told again and again does not grow."""
+    first, second = Open(until=30.0, epoch=1, since=0.0), Open(until=30.0 + apart_s, epoch=1, since=0.0)
+    now = 0.0
+    for step in (0.0, *beats):
+        now += step
+        after = agreement.behind(second, told(first, now), now, sample)
+        second = after if isinstance(after, Open) else second
+
+    assert abs(second.until - first.until) >= agreement.HEAD_START_S - 1e-6
+    assert second.until <= max(30.0 + apart_s, first.until + 2 * agreement.HEAD_START_S)
+    assert agreement.behind(Open(30.0, epoch=2), told(first, 0.0), 0.0, sample) == Open(30.0, epoch=2)
+    assert agreement.behind(Closed(epoch=1), told(first, 0.0), 0.0, sample) == Closed(epoch=1)
 
 
 @given(
@@ -174,6 +193,60 @@ def test_an_answer_from_before_the_news_does_not_count() -> None:
 def test_a_late_worker_begins_with_what_the_store_says(row: tuple[str, int], expected: State | None) -> None:
     """An open breaker stays open over a restart for the rest of its cooldown, and epochs go on."""
     assert agreement.remembered(*row, 100.0, EAGER) == expected
+
+
+def test_what_is_known_of_failures_travels_with_it() -> None:
+    """ADR 35: age of the first failure and of its own success; a worker of before says nothing of them."""
+    own = Health(Failing(100.0, counts=True), taken_at=40.0)
+    news = agreement.with_health(NEWS, own, 1000.0)
+    heard = agreement.decode(orjson.loads(agreement.encode(Said(Kind.BEAT, "w1", [news]))))
+    assert heard is not None
+
+    assert agreement.health_of(heard.news[0], 1000.0) == own
+    assert agreement.health_of(heard.news[0], 5.0) == Health(Failing(-895.0, counts=True), -955.0)
+    old_row = ["s", "e", "open", 1, 0, 1, 0]
+    [before] = (agreement.decode({"kind": "beat", "worker": "w", "news": [old_row]}) or heard).news
+    assert agreement.health_of(before, 1000.0) == Health(None)
+    assert agreement.health_of(agreement.with_health(NEWS, Health(None), 1000.0), 1000.0) == Health(None)
+
+
+def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
+    """Issue 5, item 3: an endpoint that takes probes only gets two failures of each worker, not five."""
+    closed, _ = breaker.settle(Probing(9.0, epoch=3, openings=2), Answer(ok=True, epoch=3), 0.0, EAGER, 0.0)
+
+    heard = agreement.adopted(agreement.told(("sub_1", "e1"), closed, 0.0, 0.0), 0.0, 0.5)
+
+    assert heard == closed == Closed(epoch=4, openings=2)
+    well = agreement.told(("sub_1", "e1"), Closed(epoch=4), 0.0, 0.0)
+    assert agreement.decode(orjson.loads(agreement.encode(Said(Kind.BEAT, "w1", [well])))) == Said(
+        Kind.BEAT, "w1", [well]
+    )
+
+
+def test_forced_open_travels_and_outranks_what_is_open() -> None:
+    """Issue 5, item 3: forced open by an operator, it stays so in every worker, and over a restart."""
+    forced = breaker.force(Closed(epoch=4))
+
+    news = agreement.told(("sub_1", "e1"), forced, 0.0, 100.0)
+
+    assert agreement.adopted(news, 100.0, 0.5) == forced
+    assert agreement.outranks(news, Open(until=9.0, epoch=5))
+    assert not agreement.outranks(news, breaker.reset(forced))
+    assert agreement.remembered("forced", 5, 100.0, EAGER) == forced
+
+
+def test_one_of_all_leads() -> None:
+    """Issue 5, item 4: what one of all is to do, one does; another one when that is gone."""
+    crew = {name: Workers() for name in "abc"}
+    for name, workers in crew.items():
+        for other in set(crew) - {name}:
+            workers.hear(other, 0.0)
+
+    assert [crew[name].leads(name, 1.0) for name in "abc"] == [True, False, False]
+    crew["b"].leave("a")
+    crew["c"].hear("b", ALIVE_S)
+    assert crew["b"].leads("b", 1.0)
+    assert not crew["c"].leads("c", ALIVE_S + 1.0)
 
 
 def test_workers_are_counted_while_they_are_heard() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from consumer.core.breaker import (
     admit,
     cooldown_s,
     due_at,
+    force,
     recovered,
     reset,
     settle,
@@ -40,7 +43,12 @@ def fail(state: State, times: int, now: float = 0.0, policy: BreakerPolicy = POL
 
 def opened() -> Open:
     """Return a breaker that opened at 0, with the default policy and no jitter."""
-    state = fail(Closed(), 5)
+    return opened_at(0.0)
+
+
+def opened_at(now: float) -> Open:
+    """Return a breaker that opened then, with the default policy and no jitter."""
+    state = fail(Closed(), 5, now)
     assert isinstance(state, Open)
     return state
 
@@ -196,6 +204,20 @@ def test_an_operator_resets() -> None:
         assert settle(reset(state), Answer(False, 7), 0.0, POLICY, 0.0) == (Closed(epoch=8), Change.NONE)
 
 
+def test_forced_open_stays_until_a_reset() -> None:
+    """Issue 5, item 3: by an operator; no probe, no time and no setting closes it, a reset does."""
+    states: list[State] = [Closed(failures=4, epoch=7), opened(), Probing(1e9, epoch=7)]
+    for state in states:
+        forced = force(state)
+        assert forced.epoch == state.epoch + 1
+        assert force(forced) is forced
+        for policy in (POLICY, BreakerPolicy(failures=0)):
+            assert admit(forced, 1e12, policy) == (forced, False)
+            assert due_at(forced, policy) == math.inf
+        assert settle(forced, Answer(True, forced.epoch), 0.0, POLICY, 0.0) == (forced, Change.NONE)
+        assert reset(forced) == Closed(epoch=forced.epoch + 1)
+
+
 def test_a_shorter_cooldown_counts_at_once() -> None:
     """S3-2: an open breaker does not sit out a cooldown that an operator has shortened."""
     state = Open(1000.0, epoch=4, openings=9, since=700.0)
@@ -204,6 +226,17 @@ def test_a_shorter_cooldown_counts_at_once() -> None:
     assert admit(state, 710.0, POLICY)[1] is False
     assert admit(state, 704.9, short)[1] is False
     assert admit(state, 705.0, short)[1] is True
+
+
+def test_a_clock_that_steps_back_does_not_hold_the_endpoint() -> None:
+    """The wall clock is set back by an hour while it is open, or probes: the next request is the probe."""
+    states: list[State] = [opened_at(7200.0), Open(7230.0, epoch=3), Probing(7240.0, epoch=3)]
+    for state in states:
+        assert admit(state, 7201.0, POLICY)[1] is False
+        assert admit(state, 7199.0, POLICY)[1] is False, "clocks differ by that much"
+        probing, sent = admit(state, 3600.0, POLICY)
+        assert sent
+        assert isinstance(probing, Probing)
 
 
 @given(st.integers(1, 10_000), samples, st.floats(0.001, 86_400), st.floats(0.001, 86_400))

@@ -13,6 +13,7 @@ from consumer.core.clock import (
     EndpointClock,
     opens_at,
     pause_until,
+    room,
     saturation_interval_s,
     sent,
     slow_down,
@@ -86,10 +87,27 @@ def test_a_rate_may_be_taken_away() -> None:
 def test_a_clock_that_steps_back_does_not_hold_the_endpoint() -> None:
     """The wall clock is set back by an hour; the next request goes after one interval at most."""
     clock = slow_start(sent(rate(1.0), 7200.0), 7200.0)
+    now, asked = 3600.0, 0
+    while now < opens_at(clock, now):
+        now, asked = opens_at(clock, now), asked + 1
+        assert asked < 3, "each look is put off by one more interval"
 
-    assert opens_at(clock, 3600.0) <= 3601.0
-    clock = sent(clock, 3601.0)
-    assert opens_at(clock, 3601.0) <= 3602.0
+    assert now <= 3601.0
+    clock = sent(clock, now)
+    assert opens_at(clock, now) <= now + 1.0
+
+
+@given(st.floats(0.01, 500), st.one_of(st.none(), st.integers(1, 50)), st.lists(st.floats(0, 3), max_size=50))
+def test_the_room_is_what_goes_at_once(per_s: float, burst: int | None, steps: list[float]) -> None:
+    """S1-11: as many as there is room for start now, and not one more."""
+    clock, now = rate(per_s, burst), 1000.0
+    for step in steps:
+        now += step / per_s
+        for _ in range(room(clock, now)):
+            assert opens_at(clock, now) <= now + 1e-6 * (1 + 1 / per_s)
+            clock = sent(clock, now)
+        assert room(clock, now) == 0
+        assert opens_at(clock, now) > now
 
 
 @given(times, st.lists(st.tuples(st.floats(-5, 100), st.floats(-100, 100), intervals), max_size=50))

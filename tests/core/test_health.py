@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.health import APART_S, Failing, failed, is_gone
+from consumer.core.health import (
+    APART_S,
+    SPAN_S,
+    Failing,
+    Health,
+    failed,
+    gone_note,
+    is_gone,
+    merged,
+    says_gone,
+)
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -60,3 +70,47 @@ def test_zero_never_disables() -> None:
 
     assert not is_gone(state, now, 0)
     assert not is_gone(None, now, AFTER_S)
+
+
+moments = st.integers(0, 40).map(lambda half_days: half_days * 12 * HOUR)
+failings = st.one_of(st.none(), st.builds(Failing, moments, st.booleans()))
+healths = st.builds(Health, failings, moments)
+
+
+@given(healths, healths)
+def test_two_that_know_different_things_never_begin_too_early(one: Health, other: Health) -> None:
+    """SW-41, ADR 35: the same in any order; no success and no lone failure is passed over."""
+    joined = merged(one, other)
+
+    assert joined == merged(other, one)
+    assert joined.taken_at == max(one.taken_at, other.taken_at)
+    if joined.failing is not None:
+        first = joined.failing.first_at
+        assert first > joined.taken_at
+        assert first in {h.failing.first_at for h in (one, other) if h.failing is not None}
+        if joined.failing.counts:
+            known = [h.failing for h in (one, other) if h.failing is not None]
+            apart = max(f.first_at for f in known) - first
+            assert any(f.counts and f.first_at == first for f in known) or APART_S <= apart <= SPAN_S
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "joined"),
+    [
+        (Health(None, 5.0), Health(Failing(4.0, counts=True)), Health(None, 5.0)),
+        (Health(Failing(9.0)), Health(Failing(7.0, counts=True)), Health(Failing(7.0, counts=True))),
+        (Health(Failing(7.0)), Health(Failing(9.0, counts=True)), Health(Failing(9.0, counts=True))),
+        (Health(Failing(1.0)), Health(Failing(1.0 + APART_S)), Health(Failing(1.0, counts=True))),
+        (Health(Failing(1.0)), Health(Failing(2.0 + SPAN_S)), Health(Failing(2.0 + SPAN_S))),
+    ],
+)
+def test_what_two_know_is_joined(one: Health, other: Health, joined: Health) -> None:
+    """ADR 35: a later success ends it; failures far enough apart count, whoever saw them."""
+    assert merged(one, other) == joined
+
+
+def test_a_reason_says_whether_it_is_for_long_failure() -> None:
+    """What an endpoint says stands behind our own words, and is never taken for them."""
+    assert says_gone(f"{gone_note(5 * DAY)}: HTTP 503")
+    assert not says_gone("HTTP 410: every attempt failed for 5 days")
+    assert not says_gone(None)

@@ -9,9 +9,12 @@ from functools import partial
 from typing import Any
 
 import orjson
+import pytest
 
 from consumer.core.agreement import ALIVE_S, BEAT_S, Kind, News, Said, encode
 from consumer.core.breaker import Closed, Open, Probing
+from consumer.core.health import Failing, Health, merged
+from consumer.core.model import ParkReason
 from consumer.core.records import EndpointState
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.agreement import Agreement
@@ -144,6 +147,26 @@ async def test_one_probe_for_all_and_its_success_closes_all() -> None:
         assert all(ticket.settles == ["ack"] for ticket in tickets)
 
 
+async def test_four_that_opened_together_probe_one_by_one() -> None:
+    """Issue 5, item 3: each had its own failures before it heard of the others; one probe all the same."""
+    async with crew() as four:
+        four.lost = lambda _from, _to: True
+        for index in range(4):
+            await four.fail(index)
+        four.lost = lambda _from, _to: False
+        await four.workers[0].clock.advance(2 * BEAT_S)
+        assert four.states() == ["open"] * 4
+        began = four.sent()
+
+        for tenth in range(300):
+            await four.workers[0].clock.advance(0.1)
+            for worker in four.workers:
+                worker.offer(event_message(message_id=f"held-{tenth}"))
+        await settled()
+
+        assert four.sent() - began == 1
+
+
 async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
     """Issue 5, item 5: lost messages. What changed lately stands in every beat."""
     async with crew() as four:
@@ -203,7 +226,8 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
                 epoch=7,
                 since=START - 10.0,
             )
-        ]
+        ],
+        {},
     )
 
     await worker.handle(event_message())
@@ -316,3 +340,141 @@ async def test_nothing_on_control_can_fell_a_worker(worker: Worker) -> None:
         talk.hear(said)
 
     assert worker.bugs() == []
+
+
+HOUR = 3600.0
+
+
+async def fail_after(crew: Crew, index: int, hours: float) -> None:
+    """Let hours pass on every wall clock, and one worker fail once."""
+    for worker in crew.workers:
+        worker.clock.step_s += hours * HOUR
+    worker = crew.workers[index]
+    await worker.handle(event_message(message_id=f"hour-{worker.clock.now()}"))
+    await settled()
+
+
+def failings(crew: Crew) -> list[Failing | None]:
+    """Return since when each worker thinks that the endpoint fails."""
+    return [w.endpoint(s).failing for w, s in zip(crew.workers, crew.shops, strict=True)]
+
+
+async def test_days_of_failure_count_over_all_workers() -> None:
+    """SW-41, ADR 35: five days of failure are five days, whichever worker saw which part of them."""
+    async with crew(2) as two:
+        for step in range(20):
+            await fail_after(two, int(step >= 10), 6.0)
+        known = failings(two)
+        assert [f is not None and f.counts for f in known] == [True, True]
+        assert [f.first_at for f in known if f is not None] == [pytest.approx(START + 6 * HOUR, abs=1)] * 2
+        assert all(w.parked() == [] for w in two.workers)
+
+        await fail_after(two, 1, 6.0)
+
+        [entry] = two.workers[1].parked()
+        assert entry.reason is ParkReason.DISABLED
+        assert entry.detail.startswith("every attempt failed for 5 days: HTTP 503")
+
+
+async def test_a_success_anywhere_ends_the_failures_everywhere() -> None:
+    """SW-41, ADR 35: one worker took something: none counts on, and the store knows it."""
+    async with crew(2) as two:
+        await fail_after(two, 0, 0.0)
+        await fail_after(two, 0, 13.0)
+        assert None not in failings(two)
+        two.workers[1].sender.on(URL, Reply())
+
+        await two.workers[1].handle(event_message(message_id="well"))
+        await settled()
+
+        assert failings(two) == [None, None]
+        notes = [health for worker in two.workers for _, health in worker.record.healths]
+        joined = merged(*notes)
+        assert joined.failing is None
+        assert joined.taken_at == pytest.approx(START + 13 * HOUR)
+
+
+async def test_who_alone_cannot_reach_an_endpoint_is_contradicted() -> None:
+    """ADR 35: a worker whose own network fails hears that others have successes, and gives nobody up."""
+    async with crew(2) as two:
+        two.workers[1].sender.on(URL, Reply())
+        await fail_after(two, 0, 0.0)
+        await fail_after(two, 1, 6.0)
+
+        await fail_after(two, 0, 7.0)
+
+        assert failings(two) == [None, None]
+
+
+async def test_a_short_failure_is_told_to_nobody() -> None:
+    """An endpoint that fails and recovers all the time costs neither messages nor writes."""
+    async with crew(2) as two:
+        two.workers[0].sender.on(URL, *[Reply(status=503), Reply()] * 20)
+        for _ in range(20):
+            await fail_after(two, 0, 0.1)
+
+        assert two.workers[0].record.healths == []
+        assert two.talks[0]._untold == set()
+
+
+async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
+    """SW-41, ADR 35: what the store says goes on; the first failure after five days disables."""
+    [shop] = await worker.subscribe_all("shop")
+    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    since = START - 5 * 24 * HOUR
+    talk.remember((), {endpoint_id("acme", URL): Health(Failing(since, counts=True))})
+    worker.sender.on(URL, Reply(status=503))
+
+    await worker.handle(event_message())
+
+    assert [entry.reason for entry in worker.parked()] == [ParkReason.DISABLED]
+    assert worker.registry.get(shop.id) != shop
+
+
+async def test_forced_open_holds_every_worker_until_the_reset() -> None:
+    """Issue 5, item 3: also who starts later; no probe goes, what comes looks again in a minute."""
+    async with crew(count=2, begun=1) as two:
+        for worker in two.workers:
+            worker.sender.on(URL, Reply())
+        two.workers[0].endpoints.force(two.shops[0])
+        await settled()
+        await two.begin(1)
+        await two.workers[0].clock.advance(3600.0)
+
+        for worker in two.workers:
+            await worker.handle(event_message(message_id="held"))
+
+        assert two.states() == ["open", "open"]
+        assert two.sent() == 0
+        waits = [m.not_before - w.clock.now() for w in two.workers for m in w.waiting()]
+        assert waits == [pytest.approx(60.0)] * 2
+        assert two.workers[0].record.states[-1][1] == "forced"
+        two.workers[0].endpoints.reset(two.shops[0], two.workers[0].clock.now())
+        await settled()
+        assert two.states() == ["closed", "closed"]
+
+
+async def test_an_endpoint_that_takes_only_probes_is_left_alone_by_all() -> None:
+    """Issue 5, item 3, with four workers: after a probe was taken, none of them needs five failures more."""
+    async with crew() as four:
+        await four.fail(0)
+        await four.workers[0].clock.advance(31.6)
+        for worker in four.workers:
+            worker.sender.on(URL, Reply(), Reply(status=503))
+        await four.workers[0].handle(event_message(message_id="probe"))
+        await settled()
+        assert four.states() == ["closed"] * 4
+        worker, shop = four.workers[2], four.shops[2]
+        worker.sender.on(URL, Reply(status=503))
+        began, number = four.sent(), 0
+
+        while worker.endpoint(shop).state == "closed":
+            number += 1
+            await worker.clock.advance(4.1)
+            await worker.handle(event_message(message_id=f"rest-{number}"))
+        await settled()
+
+        assert four.sent() - began == 2
+        assert four.states() == ["open"] * 4
+        assert all(isinstance(w.endpoint(shop).breaker, Open) for w in four.workers)
+        assert [getattr(w.endpoint(shop).breaker, "openings", 0) for w in four.workers] == [2] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -187,16 +188,27 @@ async def test_more_than_a_hundred_targets_are_split_first() -> None:
 # the settle rule
 
 
-async def test_held_targets_are_published_before_any_request(worker: Worker) -> None:
-    """The slow endpoint's part is a confirmed delivery message before the quick request starts."""
+async def test_a_sibling_waits_for_no_confirm_and_the_ack_for_all(worker: Worker) -> None:
+    """ADR 34: what is held is published beside the requests; the ack follows both, in any order."""
     slow_id = await slow(worker)
     await worker.subscribe("shop")
+    worker.publisher.hang()
 
-    ticket = await worker.handle(event_message())
+    first = worker.offer(event_message())
+    await settled()
 
-    assert worker.journal.words() == ["publishing", "confirmed", "sending", "answered", "ack"]
-    assert [m.targets for m in worker.waiting()] == [(slow_id,)]
-    assert ticket.settles == ["ack"]
+    assert worker.journal.words() == ["sending", "publishing", "answered"]
+    assert first.settles == []
+    worker.publisher.go_on()
+    await worker.intake.idle()
+    assert first.settles == ["ack"]
+    worker.journal.clear()
+    worker.sender.latency_s[SHOP] = 0.9
+
+    await worker.handle(event_message(message_id="ord-2"))
+
+    assert worker.journal.words() == ["sending", "publishing", "confirmed", "answered", "ack"]
+    assert [m.targets for m in worker.waiting()] == [(slow_id,)] * 2
 
 
 async def test_a_slow_sibling_never_holds_an_event(worker: Worker) -> None:
@@ -211,6 +223,28 @@ async def test_a_slow_sibling_never_holds_an_event(worker: Worker) -> None:
     [waiting] = worker.waiting()
     assert (waiting.targets, waiting.attempts_made, waiting.attempts) == ((slow_id,), 0, ())
     assert worker.publisher.confirmed[0].publication.exchange == NAMES.due
+
+
+async def test_a_probe_that_hangs_holds_up_no_siblings(worker: Worker) -> None:
+    """Settle rule, FAULTS 53, ADR 34: it goes from a delivery message of its own; the event is acked."""
+    await worker.subscribe("shop")
+    slow_one = await worker.subscribe("slow", breaker={"failures": 1, "cooldown_s": 30})
+    worker.sender.on(SLOW, Reply(status=503))
+    await worker.handle(event_message(message_id="opens"))
+    await worker.clock.advance(40)
+    worker.sender.on(SLOW, Reply(hang=True))
+    began = worker.clock.monotonic()
+
+    ticket = await worker.handle(event_message(message_id="ord-2"))
+
+    assert ticket.settles == ["ack"]
+    assert worker.clock.monotonic() == began
+    assert worker.sent("slow") == 1
+    owed = worker.waiting()[-1]
+    assert (owed.targets, owed.attempts_made) == ((slow_one.id,), 0)
+    worker.offer(delivery_message(replace(owed, not_before=worker.clock.now())), Source.DUE)
+    await settled()
+    assert worker.sent("slow") == 2
 
 
 async def test_a_slow_endpoint_alone_is_sent_from_its_delivery_message(worker: Worker) -> None:
@@ -374,7 +408,7 @@ FAULTS = st.sampled_from(
 STATUSES = st.sampled_from([200, 204, 302, 400, 404, 410, 429, 500, 503])
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(STATUSES, st.booleans(), st.integers(0, 8)), min_size=1, max_size=6),
     st.lists(FAULTS, max_size=12),
@@ -826,7 +860,7 @@ async def test_during_the_drain_nothing_is_held(worker: Worker) -> None:
     assert ticket.settles == ["ack"]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(1, 3),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=25),

@@ -472,11 +472,12 @@ def test_workers_share_a_slow_start() -> None:
     shop = endpoint()
     shop.share(4)
     shop.adopt(Open(START, epoch=1), START)
-    shop.adopt(Closed(epoch=2), START)
+    shop.adopt(Closed(epoch=2), START, sample=0.5)
 
-    assert isinstance(admit(shop, START), Send)
-    assert isinstance(admit(shop, START + 3.9), Hold)
-    assert isinstance(admit(shop, START + 4), Send)
+    assert isinstance(admit(shop, START + 1.9), Hold), "not all of them at once, when they hear of it"
+    assert isinstance(admit(shop, START + 2), Send)
+    assert isinstance(admit(shop, START + 5.9), Hold)
+    assert isinstance(admit(shop, START + 6), Send)
 
 
 def test_an_operator_resets() -> None:
@@ -487,7 +488,7 @@ def test_an_operator_resets() -> None:
     endpoints.reset(one, START)
     shop = endpoints.of(one)
     for _ in range(5):
-        endpoints.learn(shop, FAILED._replace(retry_after="3600"), 0, START)
+        endpoints.learn(shop, FAILED._replace(retry_after="3600"), shop.breaker.epoch, START)
     assert isinstance(admit(shop, START + 100), Hold)
 
     endpoints.reset(one, START + 100)

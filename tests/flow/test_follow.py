@@ -8,7 +8,10 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from consumer.core.errors import StoreUnavailable
+from consumer.core.health import Failing, Health
+from consumer.flow.endpoints import Known
 from consumer.flow.follow import Follower
+from tests.fakes import START
 from tests.flow.worker import Worker
 
 
@@ -60,3 +63,22 @@ async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
     await following.finish()
 
     assert [entry.enabled for entry in await worker.store.entries()] == [False]
+
+
+async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
+    worker: Worker, follower: Follower
+) -> None:
+    """Issue 5, item 4, ADR 35: no worker holds failures against it that lie before, met or not."""
+    await follower.loaded.wait()
+    met, unmet = await worker.subscribe_all("met", "unmet")
+    worker.endpoint(met).failing = Failing(START - 1e6, counts=True)
+    worker.endpoints.begin = lambda _subscription: Known(health=Health(Failing(START - 1e6, counts=True)))
+    for each in (met, unmet):
+        await worker.store.disable(each.id, "by hand")
+    await worker.clock.advance(1)
+    assert worker.endpoint(met).failing is None
+
+    await worker.store.apply(worker._entries, enable=True)
+    await worker.clock.advance(1)
+
+    assert [worker.endpoint(each).failing for each in (met, unmet)] == [None, None]

@@ -100,6 +100,7 @@ class Worker:
         self.record = MemoryRecorder()
         self.samples = 0.5  #: what chance says
         decode = bounds.pop("decode", DecodeRules())
+        rate = bounds.pop("rate", None)
         self.world = World(
             publisher=self.publisher,
             sender=self.sender,
@@ -113,9 +114,10 @@ class Worker:
             decode=decode,
             bounds=Bounds(**bounds),
             record=self.record,
+            rate=rate,
         )
         self.registry = Registry(self.store, self.observe, self.record)
-        self.endpoints = Endpoints(self.world.bounds, self.observe, self.world.sample, self.record)
+        self.endpoints = Endpoints(self.world.bounds, self.observe, self.world.sample, self.record, rate)
         self.deliverer = Deliverer(self.world, self.registry, self.endpoints)
         self.intake = self.deliverer.intake
         self.outbox = Outbox(self.world)

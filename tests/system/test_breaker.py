@@ -95,6 +95,25 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
     await until(lambda: ids[-1] in deliveries(receiver, target), "what is new is sent at once")
 
 
+async def test_an_operator_opens_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
+    """Issue 5, item 3: `leveret breaker open` holds a healthy endpoint in every worker until the reset."""
+    target = "/ok/forced"
+    await shared.apply(to(receiver, target, "forced"))
+    (entry,) = [each for each in await shared.entries() if each.tenant == "forced"]
+
+    await shared.cli("breaker", "open", entry.id)
+
+    await shared.logged("breaker.changed", tenant="forced", after="open")
+    before = shared.metric("leveret_events_total", outcome="matched")
+    held = await publisher.publish("forced")
+    await until(lambda: shared.metric("leveret_events_total", outcome="matched") > before, "it was taken")
+    await shared.cli("breaker", "reset", entry.id)
+    await shared.logged("breaker.changed", tenant="forced", after="closed")
+    sent = await publisher.publish("forced")
+    await all_delivered(receiver, target, [sent])
+    assert held not in deliveries(receiver, target)
+
+
 async def test_age_ends_what_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:

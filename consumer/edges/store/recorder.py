@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Protocol
 
 from consumer.core.errors import LeveretError
+from consumer.core.health import Health
 from consumer.core.parked import ParkedEntry
 from consumer.core.records import EndpointState, ParkedRow, parked_row, short
 from consumer.core.subscription import Subscription, endpoint_id
@@ -56,6 +57,7 @@ class StoreRecorder:
         self._observe = observe
         self._now = now
         self._states: dict[str, EndpointState] = {}
+        self._healths: dict[str, Health] = {}
         self._parked: dict[str, ParkedRow | None] = {}  #: None: it is parked no more
         self._work = asyncio.Event()
 
@@ -71,6 +73,11 @@ class StoreRecorder:
             since=self._now(),
             reason=short(reason),
         )
+        self._work.set()
+
+    def health(self, subscription: Subscription, health: Health) -> None:
+        """Note for how long an endpoint has failed, or that it has taken something since; returns at once."""
+        self._healths[endpoint_id(subscription.tenant, subscription.url)] = health
         self._work.set()
 
     def parked(self, entry: ParkedEntry) -> None:
@@ -106,11 +113,13 @@ class StoreRecorder:
     async def flush(self) -> bool:
         """Write one batch; return False when the store did not take it, and keep what was in it."""
         states, self._states = self._states, {}
+        healths, self._healths = self._healths, {}
         lines = {key: self._parked.pop(key) for key in list(islice(self._parked, BATCH_MAX))}
         if not self._parked:
             self._work.clear()
         batch = Batch(
             states=states,
+            healths=healths,
             parked={key: row for key, row in lines.items() if row is not None},
             gone=[key for key, row in lines.items() if row is None],
         )
@@ -120,6 +129,7 @@ class StoreRecorder:
             await self._records.write(batch)
         except BaseException as error:
             self._states = states | self._states
+            self._healths = healths | self._healths
             self._parked = lines | self._parked
             self._drop_oldest()
             self._work.set()

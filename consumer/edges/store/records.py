@@ -10,16 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Row, Table, bindparam, delete, insert, select
+from sqlalchemy import Row, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.health import Health
 from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.subscription import endpoint_id
 from consumer.edges.store.database import Database
+from consumer.edges.store.health import read_healths, write_healths
+from consumer.edges.store.pieces import chunks, delete_ids
 from consumer.edges.store.tables import ENDPOINT_STATES, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
-IDS_AT_ONCE = 500  #: in one statement
 
 
 @dataclass(slots=True)
@@ -27,12 +29,13 @@ class Batch:
     """What is to be written together."""
 
     states: Mapping[str, EndpointState] = field(default_factory=dict)  #: by endpoint
+    healths: Mapping[str, Health] = field(default_factory=dict)  #: by endpoint
     parked: Mapping[str, ParkedRow] = field(default_factory=dict)  #: by entry id
     gone: Sequence[str] = ()  #: ids of entries that are parked no more
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
-        return bool(self.states or self.parked or self.gone)
+        return bool(self.states or self.healths or self.parked or self.gone)
 
 
 class Records:
@@ -65,6 +68,15 @@ class Records:
         known = {endpoint_id(tenant, url) for tenant, url in owners}
         states = [EndpointState(**row._mapping) for row in rows if row.endpoint in known]
         return sorted(states, key=lambda state: (state.tenant, state.endpoint))
+
+    async def healths(self) -> Mapping[str, Health]:
+        """Return for how long endpoints have taken nothing, by endpoint.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_healths(connection)
 
     async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
         """Return the newest lines of the index first; those whose time is over are left out.
@@ -110,6 +122,7 @@ class Records:
         """
         async with self._database.writing() as connection:
             await self._write_states(connection, batch.states)
+            await write_healths(connection, batch.healths)
             gone = [*batch.gone, *batch.parked]
             await delete_ids(connection, PARKED_INDEX, "id", gone)
             if batch.parked and self._parked_max:
@@ -141,17 +154,6 @@ class Records:
         first_too_old = await connection.scalar(newest.offset(self._parked_max).limit(1))
         if first_too_old is not None:
             await connection.execute(delete(PARKED_INDEX).where(columns.parked_at <= first_too_old))
-
-
-async def delete_ids(connection: AsyncConnection, table: Table, column: str, ids: Sequence[str]) -> None:
-    """Delete the rows of *table* whose *column* is one of *ids*."""
-    for some in chunks(ids):
-        await connection.execute(delete(table).where(table.c[column].in_(some)))
-
-
-def chunks(ids: Sequence[str]) -> Sequence[Sequence[str]]:
-    """Cut *ids* into pieces that fit into one statement."""
-    return [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]
 
 
 def _values(row: ParkedRow) -> dict[str, object]:

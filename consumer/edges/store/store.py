@@ -28,12 +28,14 @@ from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
+from consumer.core.subscription_steps import revive
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
-from consumer.edges.store.records import Records, delete_ids
+from consumer.edges.store.pieces import delete_ids
+from consumer.edges.store.records import Records
 from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
-from consumer.edges.store.tables import ENDPOINT_STATES, REVISION, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, REVISION, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""
@@ -179,6 +181,15 @@ class SqlStore:
             if (await connection.execute(statement)).rowcount:
                 await _bump(connection)
 
+    async def revive(self, subscription_id: str) -> None:
+        """Enable a subscription that was disabled since its endpoint took nothing; others are ignored.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+            ConfigError: an entry is damaged.
+        """
+        await self.change(lambda kept: revive(kept, subscription_id))
+
     async def key_uses(self) -> Sequence[KeyUse]:
         """Return the keys at hand in their order, then those that are missing.
 
@@ -315,7 +326,8 @@ class SqlStore:
         await delete_ids(connection, SUBSCRIPTIONS, "id", gone)
         if fresh:
             await connection.execute(insert(SUBSCRIPTIONS), fresh)
-        await delete_ids(connection, ENDPOINT_STATES, "endpoint", _outdated(before, merged))
+        for table in (ENDPOINT_STATES, HEALTH):
+            await delete_ids(connection, table, "endpoint", _outdated(before, merged))
 
 
 def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:

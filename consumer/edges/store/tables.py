@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA: Final = "0002"
+SCHEMA: Final = "0003"
 """The newest migration; four digits, so that they compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -65,6 +65,15 @@ ENDPOINT_STATES: Final = Table(
     Column("since", Float, nullable=False),  # Unix seconds, as all times here
     Column("reason", Text, nullable=False),
     Column("updated", Float, nullable=False),
+)
+
+HEALTH: Final = Table(
+    "leveret_health",
+    METADATA,
+    Column("endpoint", Text, primary_key=True),
+    Column("failing_since", Float),  # the first failure since the last success; null: there was none
+    Column("counts", Boolean, nullable=False),  # failures within a day lay far enough apart
+    Column("taken_at", Float, nullable=False),  # the last success that was written down; 0: none
 )
 
 PAUSES: Final = Table(
