@@ -148,6 +148,7 @@ def test_list_has_stable_fields_and_no_secret(run: Run, tmp_path: Path) -> None:
         "url": "https://hooks.acme.example/orders",
         "events": ["order.*", "invoice.paid"],
         "enabled": True,
+        "locked": None,
         "disabled_reason": None,
         "disabled_at": None,
         "secrets": 1,
