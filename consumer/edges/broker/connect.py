@@ -31,6 +31,9 @@ Connection.HEARTBEAT_GRACE_MULTIPLIER = 1.3  # type: ignore[assignment]  # only 
 CONNECTION_ERRORS = (OSError, aiormq.exceptions.AMQPError, asyncio.TimeoutError, RuntimeError)
 """What connecting, declaring or settling may raise when the broker or the network fails."""
 
+ALL_FRAMES = 0
+"""No bound on the frames of a channel that are read and not yet looked at. Source: aiormq, ``Channel``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmqpOptions:
@@ -176,10 +179,16 @@ async def close_quietly(connection: AbstractConnection) -> None:
 
 
 async def open_channel(connection: AbstractConnection, *, confirms: bool) -> Channel:
-    """Open a channel and return the library's inner one, which costs less per message."""
-    channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-    await channel.initialize()
-    return cast(Channel, await channel.get_underlay_channel())
+    """Open a channel and return the library's inner one, which costs less per message.
+
+    What has arrived is read at once, not ten frames for each turn of the loop: the windows bound it.
+    """
+    transport = underlay(connection)
+    await transport.ready()
+    channel = await transport.channel(
+        publisher_confirms=confirms, on_return_raises=confirms, frame_buffer_size=ALL_FRAMES
+    )
+    return cast(Channel, channel)
 
 
 def underlay(connection: AbstractConnection) -> Connection:
