@@ -89,6 +89,10 @@ prove-fairness: broker-install ## Measure how tenants share a worker; writes bui
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_fairness $(PROVE)
 
+.PHONY: fairness-sim
+fairness-sim: $(READY) ## Simulate 1,000 tenants on 20 workers; writes docs/fairness.svg
+	$(BIN)/python -m bench.fairness_sim
+
 .PHONY: bench-match
 bench-match: $(READY) ## Time the matcher with 10,000 subscriptions
 	$(BIN)/python -m bench.match

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.fairness import flood, rates, schedule, storm
+from bench.fairness import evenness, flood, rates, schedule, storm
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
     schedule.PROOF,
     rates.WEIGHTS_PROOF,
     rates.ONE_PROOF,
+    evenness.PROOF,
     storm.PROOF,
     flood.PROOF,
 )

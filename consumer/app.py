@@ -43,6 +43,7 @@ from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
 from consumer.flow.rate import limited
 from consumer.flow.registry import Registry
+from consumer.flow.sharing import Sharing
 from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
 from consumer.flow.world import Bounds, World
@@ -121,8 +122,9 @@ class Daemon:
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
-        routes = self._edge.routes
-        self._spill = Spill(world, self._deliverer.intake, routes, self._subscriptions.tenants)
+        self._spill = Spill(world, self._deliverer.intake, self._edge.routes, self._subscriptions.tenants)
+        by_tenant = settings.events.hash_on == "tenant"
+        self._sharing = Sharing(world, self._deliverer.intake, by_tenant=by_tenant)
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
         stats = sender_stats(settings.subscription_rules().retry, settings.sending.timeout_s)
         self._health = HealthServer(self._registry_of_series, self._unready, self._notes, stats)
@@ -136,15 +138,7 @@ class Daemon:
         _tune_collector()
         port = await self._health.start(self._settings.listen_host, self._settings.listen_port)
         self.sender.guard.protect(self._settings.listen_host, port)
-        self.observe.said("daemon.started", pid=os.getpid(), host=self._settings.listen_host, port=port)
-        if self._settings.sending.mode == "dry":
-            self.observe.warned("sending.dry")
-        if self._settings.egress.allow or self._settings.egress.allow_http:
-            self.observe.warned(
-                "egress.open",
-                allow=[str(n) for n in self._settings.egress.allow],
-                allow_http=self._settings.egress.allow_http,
-            )
+        self._say_started(port)
         serving = [asyncio.create_task(step, name=name) for name, step in self._routines()]
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({stopping, *serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -157,6 +151,18 @@ class Daemon:
         await self._health.stop()
         self.observe.said("daemon.stopped", code=code)
         return code
+
+    def _say_started(self, port: int) -> None:
+        settings, observe = self._settings, self.observe
+        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port)
+        if settings.sending.mode == "dry":
+            observe.warned("sending.dry")
+        if settings.egress.allow or settings.egress.allow_http:
+            observe.warned(
+                "egress.open",
+                allow=[str(n) for n in settings.egress.allow],
+                allow_http=settings.egress.allow_http,
+            )
 
     # wiring
 
@@ -204,6 +210,8 @@ class Daemon:
             noisy_share=settings.fairness.noisy_share,
             noisy_after_s=settings.fairness.noisy_after_s,
             weight_of=settings.fairness.weight_of,
+            limit_of=settings.fairness.limit_of,
+            dedicated=frozenset(spec.dedicated),
         )
         return World(
             publisher=self._edge.publisher,
@@ -279,6 +287,7 @@ class Daemon:
             ("broker", self._serve_broker()),
             ("overflow", self._overflow.run()),
             ("spill", self._spill.run()),
+            ("sharing", self._sharing.run()),
             ("store", self._follower.run()),
             ("record", self._record.run()),
             ("gauges", self._gauges()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,8 +82,8 @@ class Routes(Protocol):
     async def unbind(self, tenant: str, queue: str) -> None:
         """Send the events of *tenant* to its lane again; nothing happens where there is no binding."""
 
-    async def messages(self, queue: str) -> int:
-        """Return how many messages of *queue* are ready."""
+    async def ready(self, queues: Iterable[str]) -> Mapping[str, int]:
+        """Return how many messages of each of *queues* are ready."""
 
 
 class Sender(Protocol):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grafana.rows_care import ENDPOINTS, PARKED, TENANTS, WORKERS
+from grafana.rows_care import ENDPOINTS, PARKED, WORKERS
 from grafana.rows_delivery import ATTEMPTS, NOW, THROUGHPUT
+from grafana.rows_tenants import FAIRNESS, TENANTS
 
-ROWS = (NOW, THROUGHPUT, ATTEMPTS, PARKED, ENDPOINTS, TENANTS, WORKERS)
+ROWS = (NOW, THROUGHPUT, ATTEMPTS, PARKED, ENDPOINTS, TENANTS, FAIRNESS, WORKERS)

@@ -1,4 +1,4 @@
-"""The dashboard's lower rows: what is parked, endpoints, tenants, workers and the broker.
+"""The dashboard's lower rows: what is parked, endpoints, workers and the broker.
 
 Gauges that every worker reads from the broker are joined with ``max``: the sum would count a queue twice.
 """
@@ -119,67 +119,6 @@ ENDPOINTS = RowSpec(
             queries=(Query(rate("leveret_deferrals_total", by="reason"), "{{reason}}"),),
             kind=Kind.STACK,
             unit="reqps",
-        ),
-    ),
-)
-
-TENANTS = RowSpec(
-    "Tenants",
-    (
-        PanelSpec(
-            title="Jobs by tenant",
-            text="The ten busiest tenants. other: all those without a series of their own.",
-            queries=(Query(f"topk(10, {rate('leveret_tenant_jobs_total', by='tenant')})", "{{tenant}}"),),
-            kind=Kind.STACK,
-            unit="ops",
-            runbook="one-tenant-floods",
-        ),
-        PanelSpec(
-            title="Messages that wait for their tenant's turn",
-            text="In hand and not started. One tenant alone: it floods. All: too few workers.",
-            queries=(Query("topk(10, sum by (tenant) (leveret_tenant_waiting_messages{@}))", "{{tenant}}"),),
-            runbook="one-tenant-floods",
-        ),
-        PanelSpec(
-            title="Rounds without service",
-            text="Rounds since the tenant was last served, while it waits. In each, all have their share.",
-            queries=(Query("topk(10, max by (tenant) (leveret_tenant_rounds_waited{@}))", "{{tenant}}"),),
-            runbook="one-tenant-floods",
-        ),
-        PanelSpec(
-            title="Led around the lanes",
-            text="Noisy tenants whose events go to a spill queue, one count for each worker.",
-            queries=(Query("sum(leveret_noisy_tenants{@})", "noisy tenants"),),
-            width=12,
-            runbook="one-tenant-floods",
-        ),
-        PanelSpec(
-            title="Moved out of hand",
-            text="Messages not started that went to a spill queue, or to the end of their own.",
-            queries=(Query(rate("leveret_moved_messages_total"), "moved"),),
-            unit="ops",
-            width=12,
-            runbook="one-tenant-floods",
-        ),
-        PanelSpec(
-            title="Tenants now",
-            text="Where each tenant stands: jobs in all and in a row, what waits, priority (1 is highest).",
-            queries=(
-                Query("sum by (tenant) (leveret_tenant_jobs_total{@})", "jobs"),
-                Query(
-                    "time() - max by (tenant) (leveret_tenant_last_job_timestamp_seconds{@} > 0)", "idle s"
-                ),
-                Query("sum by (tenant) (leveret_tenant_waiting_messages{@})", "waiting"),
-                Query("max by (tenant) (leveret_tenant_rounds_waited{@})", "rounds"),
-                Query("min by (tenant) (leveret_tenant_priority{@})", "priority"),
-                Query("max by (tenant) (leveret_tenant_consecutive_jobs{@})", "in a row"),
-                Query("sum by (tenant) (leveret_tenant_parked_total{@})", "parked"),
-                Query("sum by (tenant) (leveret_tenant_replayed_total{@})", "replayed"),
-            ),
-            kind=Kind.TABLE,
-            width=24,
-            height=8,
-            runbook="one-tenant-floods",
         ),
     ),
 )

@@ -21,6 +21,7 @@ OTHER = "other"
 WAITS_S = (0.25, 0.5, 1, 2, 4, 8, 16, 30, 60, 300, 900, 3600, 14400, 43200, 86400)
 ATTEMPT_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 CONFIRM_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30)
+IN_HAND_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 DELIVERY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
 PARKED_S = (60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400)
 
@@ -145,10 +146,23 @@ class Series:
         self.tenants = self._gauge("tenants", text, "series")
 
     def _add_fairness(self) -> None:
-        text = "Tenants whose events go around the lanes now."
+        text = "Tenants whose events go around the lanes now, as this worker knows."
         self.noisy_tenants = self._gauge("noisy_tenants", text)
+        text = "Times that this worker led a tenant around the lanes."
+        self.tenant_spills = self._counter("tenant_spills", text)
+        text = "Tenants with a lane of their own, by the settings."
+        self.dedicated_tenants = self._gauge("dedicated_tenants", text)
         text = "Messages not started that were moved to a spill queue, or to the end of their own."
         self.moved = self._counter("moved_messages", text)
+        # share: fresh | due | replay | spill | suspect
+        text = "How long a message was in hand before it started, in steps of 50 ms."
+        self.queue_wait = self._spread("queue_wait_seconds", text, IN_HAND_S, "share")
+        text = "Jain index of the last minute: how evenly deliveries by weight went to who waited throughout."
+        self.fairness_index = self._gauge("fairness_index", text)
+        text = "Tenants that had work in hand throughout the last minute: over them the index is taken."
+        self.fairness_tenants = self._gauge("fairness_tenants", text)
+        text = "Deliveries that one tenant may have in flight while nobody else waits."
+        self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
         # reason: breaker | locked | paced | paused | proxy | saturated | slow

@@ -9,14 +9,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from consumer.core import schema
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.errors import ConfigError
+from consumer.core.noise import TenantLimit
 from consumer.core.retry import POLICIES, planned_delays_s
+from consumer.edges.broker.sizing import windows
 from consumer.edges.http import Proxy, open_sender
+from consumer.flow.intake import Source
+from consumer.flow.observe import Observer
 from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
-from topology.plan import TopologySpec
+from metrics.series import Series
+from topology.plan import TopologySpec, lane_queues
 
 
 @pytest.fixture(autouse=True)
@@ -506,3 +512,55 @@ def test_how_connections_are_bounded_reaches_the_sender() -> None:
 
     assert (options.connections_per_host, options.connection_max_age_s) == (40, 60.0)
     assert (default.connections_per_host, default.connection_max_age_s) == (0, 300.0)
+
+
+def test_limits_of_a_tenant_take_the_place_of_those_of_all() -> None:
+    """Issue 6, item 6: each by itself; without any nobody is limited."""
+    fairness = FairnessSettings.model_validate(
+        {"events_per_s": 50, "limits": {"acme": {"events_per_s": 5}, "shop": {"backlog": 100}}}
+    )
+
+    assert fairness.limit_of("acme") == TenantLimit(events_per_s=5)
+    assert fairness.limit_of("shop") == TenantLimit(events_per_s=50, backlog=100)
+    assert FairnessSettings().limit_of("acme") == TenantLimit()
+
+
+def test_lanes_of_their_own_come_from_the_settings() -> None:
+    """Issue 6, items 4 and 5: dedicated, retired and former lanes reach plan and window; none is both."""
+    settings = load_settings(
+        {
+            "LEVERET_TOPOLOGY__LANES": "2",
+            "LEVERET_TOPOLOGY__LANES_BEFORE": "4",
+            "LEVERET_TOPOLOGY__DEDICATED": '["acme"]',
+            "LEVERET_TOPOLOGY__RETIRED": '["shop"]',
+        }
+    )
+
+    spec = settings.topology_spec()
+
+    assert (spec.lanes_before, spec.dedicated, spec.retired) == (4, ("acme",), ("shop",))
+    [window] = [
+        w for w in windows(settings, Observer(Series(CollectorRegistry()))) if w.source is Source.LANE
+    ]
+    assert window.queues == lane_queues(spec)
+    both = {f"LEVERET_TOPOLOGY__{name}": '["acme"]' for name in ("DEDICATED", "RETIRED")}
+    [fault] = faults(both)
+    assert "dedicated and retired at once" in fault
+
+
+@pytest.mark.parametrize(
+    ("environ", "window", "hold"),
+    [
+        ({}, 256, 512),
+        ({"LEVERET_TOPOLOGY__DUE_QUEUES": "1"}, 512, 256),
+        ({"LEVERET_SENDING__CONCURRENCY": "1"}, 1, 2),
+        ({"LEVERET_WINDOWS__DUE_PREFETCH": "300", "LEVERET_WINDOWS__DUE_HOLD": "7"}, 300, 7),
+    ],
+)
+def test_due_queues_together_have_twice_the_window_of_a_lane(
+    environ: Mapping[str, str], window: int, hold: int
+) -> None:
+    """Deliveries spread over them; what is read of a storm stands before the next event of everybody."""
+    settings = load_settings(environ)
+
+    assert (settings.due_window(), settings.due_hold()) == (window, hold)

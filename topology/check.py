@@ -7,13 +7,13 @@ alone can tell. Pure: nothing here asks the broker anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from typing import Any, TypeAlias
 
-from topology.plan import HASH_TYPE, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
+from topology.plan import HASH_TYPE, Arguments, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
 from topology.policies import (
     EffectivePolicy,
     PolicyFault,
@@ -230,7 +230,11 @@ def _binding_findings(
 ) -> Iterator[Finding]:
     found = {
         BindingPlan(
-            record["source"], record["destination"], record["destination_type"], record["routing_key"]
+            record["source"],
+            record["destination"],
+            record["destination_type"],
+            record["routing_key"],
+            _arguments(record.get("arguments") or {}),
         )
         for record in records
     }
@@ -238,10 +242,11 @@ def _binding_findings(
     for binding in plan.bindings:
         if binding not in found and {binding.source, binding.destination} <= known:
             yield Finding(Severity.ERROR, str(binding), "does not exist", _APPLY)
+    yield from _astray_findings(plan, found)
     open_ended = {f"{plan.prefix}.{name}" for name in ("events", "route", "control", "ops")}
     inner = {exchange.name for exchange in plan.exchanges} - open_ended
     leftover = _ours(plan)
-    for binding in sorted(found - planned, key=str):
+    for binding in sorted(found - planned - set(plan.unbound), key=str):
         idle = leftover.fullmatch(binding.destination) and not binding.source.endswith(".lanes")
         if binding.source in inner and not idle:
             yield Finding(
@@ -252,9 +257,30 @@ def _binding_findings(
             )
 
 
+def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
+    """Tell what leads events where nobody takes them, or takes them once more."""
+    for binding in plan.unbound:
+        if binding in found:
+            text = "leads events where they must not go any more"
+            yield Finding(Severity.ERROR, str(binding), text, _APPLY)
+    own = re.compile(rf"{re.escape(plan.prefix)}\.dedicated\..+")
+    for binding in sorted(found - {*plan.bindings, *plan.unbound}, key=str):
+        if own.fullmatch(binding.destination) and binding.destination_type == "queue":
+            yield Finding(
+                Severity.ERROR,
+                str(binding),
+                "leads a tenant into a lane that nobody empties",
+                f"name the tenant in [topology] dedicated or retired, then {_APPLY}",
+            )
+
+
+def _arguments(found: Record) -> Arguments:
+    return tuple(sorted((k, v if isinstance(v, str | int) else repr(v)) for k, v in found.items()))
+
+
 def _ours(plan: Plan) -> re.Pattern[str]:
     """Match the names of our queues whose number follows settings."""
-    return re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|inbox\..+)")
+    return re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|(inbox|dedicated)\..+)")
 
 
 def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Finding]:
@@ -268,5 +294,14 @@ def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Findin
                 Severity.WARNING,
                 f"queue {name}",
                 f"is not in the plan any more and holds {record.get('messages', 'some')} messages",
-                "set the settings back until it is empty, then delete it",
+                _remedy(name),
             )
+
+
+def _remedy(queue: str) -> str:
+    """Say how a queue is emptied that the plan does not name any more."""
+    if ".dedicated." in queue:
+        return "name its tenant in [topology] retired until it is empty, then delete it"
+    if re.fullmatch(r".+\.lane\.\d\d", queue):
+        return "set [topology] lanes_before to the former number until it is empty, then delete it"
+    return "set the settings back until it is empty, then delete it"

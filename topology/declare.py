@@ -23,6 +23,7 @@ from topology.wire import (
     exchange_step,
     queue_step,
     run_step,
+    unbinding_step,
 )
 
 __all__ = [
@@ -61,6 +62,8 @@ async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]
         adopted = [found for queue in plan.queues for found in await declare_queue(channels, queue)]
         for binding in plan.bindings:
             await run_step(channels, binding_step(binding), str(binding))
+        for binding in plan.unbound:
+            await run_step(channels, unbinding_step(binding), f"no {binding}")
     finally:
         await channels.close()
     return tuple(

@@ -61,7 +61,7 @@ def _binding(binding: BindingPlan) -> dict[str, Any]:
         "destination": binding.destination,
         "destination_type": binding.destination_type,
         "routing_key": binding.routing_key,
-        "arguments": {},
+        "arguments": dict(binding.arguments),
     }
 
 

@@ -107,6 +107,10 @@ class Names:
         """Queue of a noisy tenant's events; 0-based."""
         return f"{self.prefix}.spill.{index:02d}"
 
+    def dedicated(self, tenant: str) -> str:
+        """Queue of fresh events of one tenant alone."""
+        return f"{self.prefix}.dedicated.{tenant}"
+
     @property
     def suspect(self) -> str:
         """Queue of messages that came back often enough to be suspected of killing workers."""

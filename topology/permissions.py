@@ -41,7 +41,7 @@ def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
         return Permissions(_any(ours), _any(ours), _any(ours, *sources))
     names = spec.names
     publishes = (names.events, names.wait, names.due, names.dlx, names.control, names.ops)
-    consumes = rf"{prefix}\.(lane|due|spill|inbox)\..+"
+    consumes = rf"{prefix}\.(lane|due|spill|inbox|dedicated)\..+"
     ends = (names.replay, names.suspect, names.parked, names.overflow, names.expired, names.stray)
     return Permissions(
         configure=NOTHING,

@@ -6,130 +6,36 @@ A plan is a value: it prints, compares and is the same text for the same setting
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from topology.ladder import RUNGS_S, Ladder, to_ms
+from topology.ladder import to_ms
 from topology.names import PARKED_PATTERN, RAW_KEY, REFUSED_PATTERN, SUSPECT_KEY, Names
+from topology.spec import QUEUE_COUNT_MAX, QueueType, SourceSpec, TopologySpec
+
+__all__ = [
+    "QUEUE_COUNT_MAX",
+    "BindingPlan",
+    "Difference",
+    "ExchangePlan",
+    "Plan",
+    "QueuePlan",
+    "QueueType",
+    "SourceSpec",
+    "TopologySpec",
+    "build_plan",
+    "lane_queues",
+    "sized_queues",
+]
 
 Argument: TypeAlias = str | int
 Arguments: TypeAlias = tuple[tuple[str, Argument], ...]  #: sorted by name
-QueueType: TypeAlias = Literal["quorum", "classic"]
 
 HASH_TYPE = "x-consistent-hash"
 """Exchange type of the plugin ``rabbitmq_consistent_hash_exchange``."""
 
-QUEUE_COUNT_MAX = 100
-"""Most lanes, due or spill queues: their names carry two digits."""
-
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CLASSIC_IGNORES = frozenset({"x-dead-letter-strategy", "x-delivery-limit"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSpec:
-    """An exchange of the user's that events are taken from.
-
-    Attributes:
-        name: Names the inbox; letters, digits, ``_`` and ``-``.
-        exchange: The user's exchange; it has to exist.
-        routing_key: Binding pattern on it.
-        direct: True: bound straight to our events exchange; False: through an inbox queue of its own,
-            because its events need more than their headers.
-    """
-
-    name: str
-    exchange: str
-    routing_key: str = "#"
-    direct: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologySpec:
-    """The settings that shape the topology. Times in seconds.
-
-    Raises:
-        ValueError: a field is out of its bounds; the text names it and what is allowed.
-    """
-
-    prefix: str = "leveret"
-    queue_type: QueueType = "quorum"
-    lanes: int = 16  #: 1 to 100; 1 where the consistent-hash plugin is missing
-    due_queues: int = 4  #: 1 to 100
-    spill_queues: int = 4  #: 0 to 100
-    rungs_s: tuple[float, ...] = RUNGS_S  #: ascending, whole milliseconds, at least one
-    hold_s: float = 1.0  #: see :class:`topology.ladder.Ladder`
-    hold_ratio: float = 0.02  #: see :class:`topology.ladder.Ladder`
-    hold_max_s: float = 10.0  #: see :class:`topology.ladder.Ladder`
-    parked_max_length: int = 10_000  #: entries, at least 1
-    parked_ttl_s: float = 7 * 86_400.0  #: at least 0.001
-    delivery_limit: int = 1_000  #: last net of lanes, due, replay, spill and inboxes; at least 1
-    browse_limit: int = 1_000_000  #: where messages are looked at and given back: each look counts
-    suspect_limit: int = 2  #: tries that a suspected message gets before it goes to overflow
-    hash_on: Literal["tenant", "message_id"] = "tenant"
-    hash_header: str = "tenant"  #: the header that names the tenant, where hash_on is tenant
-    consistent_hash: bool = True  #: False: no plugin, a fanout in front of the one lane
-    sources: tuple[SourceSpec, ...] = ()
-
-    def __post_init__(self) -> None:
-        Names(self.prefix)
-        if self.queue_type not in ("quorum", "classic"):
-            raise ValueError(f"queue_type must be 'quorum' or 'classic', got {self.queue_type!r}")
-        for field, least in (("lanes", 1), ("due_queues", 1), ("spill_queues", 0)):
-            _within(field, getattr(self, field), least, QUEUE_COUNT_MAX)
-        for field in ("parked_max_length", "delivery_limit", "browse_limit", "suspect_limit"):
-            _within(field, getattr(self, field), 1, 2**31 - 1)
-        if not self.consistent_hash and self.lanes != 1:
-            raise ValueError(f"without the consistent-hash plugin lanes must be 1, got {self.lanes}")
-        if to_ms(self.parked_ttl_s) < 1:
-            raise ValueError(f"parked_ttl_s must be at least 0.001, got {self.parked_ttl_s}")
-        _check_rungs(self.rungs_s)
-        _check_sources(self.sources)
-
-    @property
-    def names(self) -> Names:
-        """The names under this prefix."""
-        return Names(self.prefix)
-
-    @property
-    def ladder(self) -> Ladder:
-        """The rungs and what is held in the worker."""
-        return Ladder(
-            rungs_s=self.rungs_s,
-            hold_s=self.hold_s,
-            hold_ratio=self.hold_ratio,
-            hold_max_s=self.hold_max_s,
-        )
-
-
-def _within(field: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ValueError(f"{field} must be {least} to {most}, got {value}")
-
-
-def _check_rungs(rungs_s: tuple[float, ...]) -> None:
-    milliseconds = [to_ms(rung_s) for rung_s in rungs_s]
-    if not milliseconds or milliseconds[0] < 1:
-        raise ValueError(f"rungs_s must hold at least one rung of 0.001 s or more, got {rungs_s}")
-    if any(upper <= lower for lower, upper in pairwise(milliseconds)):
-        raise ValueError(f"rungs_s must ascend in steps of a millisecond or more, got {rungs_s}")
-    if any(abs(ms - rung_s * 1000) > 1e-6 for ms, rung_s in zip(milliseconds, rungs_s, strict=True)):
-        raise ValueError(f"rungs_s must be whole milliseconds, got {rungs_s}")
-
-
-def _check_sources(sources: tuple[SourceSpec, ...]) -> None:
-    names = [source.name for source in sources]
-    for name in names:
-        if not _SOURCE_NAME.fullmatch(name):
-            raise ValueError(f"source name {name!r} must be 1 to 64 letters, digits, '_' or '-'")
-        if names.count(name) > 1:
-            raise ValueError(f"source name {name!r} is used twice: names must differ")
-    for source in sources:
-        if not source.exchange:
-            raise ValueError(f"source {source.name!r} names no exchange: the default one cannot be bound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +75,12 @@ class BindingPlan:
     destination: str
     destination_type: Literal["queue", "exchange"]
     routing_key: str
+    arguments: Arguments = ()
 
     def __str__(self) -> str:
         key = self.routing_key or "(any)"
-        return f"binding {self.source} -[{key}]-> {self.destination_type} {self.destination}"
+        head = f"binding {self.source} -[{key}]-> {self.destination_type} {self.destination}"
+        return _line(head, self.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +92,7 @@ class Plan:
     queues: tuple[QueuePlan, ...]
     bindings: tuple[BindingPlan, ...]
     foreign_exchanges: tuple[str, ...] = ()  #: the user's: have to exist, never declared
+    unbound: tuple[BindingPlan, ...] = ()  #: must not stand there
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -194,10 +103,10 @@ class Plan:
         return any(exchange.type == HASH_TYPE for exchange in self.exchanges)
 
     def lines(self) -> tuple[str, ...]:
-        """Return one line of text per foreign exchange, exchange, queue and binding."""
+        """Return one line of text per foreign exchange, exchange, queue, binding, binding to be undone."""
         foreign = (f"foreign exchange {name}" for name in self.foreign_exchanges)
         parts: Iterable[object] = (*self.exchanges, *self.queues, *self.bindings)
-        return (*foreign, *map(str, parts))
+        return (*foreign, *map(str, parts), *(f"no {binding}" for binding in self.unbound))
 
     def diff(self, other: Plan) -> tuple[str, ...]:
         """Return what changes from this plan to *other*: lines with ``- `` and ``+ ``, none if equal."""
@@ -240,6 +149,7 @@ def build_plan(spec: TopologySpec) -> Plan:
         queues=_queues(spec),
         bindings=_bindings(spec),
         foreign_exchanges=tuple(foreign),
+        unbound=_unbound(spec),
     )
 
 
@@ -293,8 +203,17 @@ def _work_queues(spec: TopologySpec) -> tuple[str, ...]:
     names = spec.names
     return (
         *_due_targets(spec),
-        *(names.lane(index) for index in range(spec.lanes)),
+        *lane_queues(spec),
         *(names.inbox(source.name) for source in spec.sources if not source.direct),
+    )
+
+
+def lane_queues(spec: TopologySpec) -> tuple[str, ...]:
+    """Return every queue that carries fresh events, those that are only to be emptied included."""
+    names = spec.names
+    return (
+        *(names.lane(index) for index in range(max(spec.lanes, spec.lanes_before))),
+        *(names.dedicated(tenant) for tenant in (*spec.dedicated, *spec.retired)),
     )
 
 
@@ -344,12 +263,32 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
             BindingPlan(names.wait, names.rung(rung_s), "queue", names.rung_pattern(rung_s))
             for rung_s in spec.rungs_s
         ),
-        *(
-            BindingPlan(names.lanes, names.lane(index), "queue", "1" if spec.consistent_hash else "")
-            for index in range(spec.lanes)
-        ),
+        *(_lane_binding(spec, index) for index in range(spec.lanes)),
+        *(_tenant_binding(spec, tenant, names.dedicated(tenant)) for tenant in spec.dedicated),
         BindingPlan(names.events, names.route, "exchange", "#"),
         *(_source_binding(names, source) for source in spec.sources),
+    )
+
+
+def _lane_binding(spec: TopologySpec, index: int) -> BindingPlan:
+    names = spec.names
+    return BindingPlan(names.lanes, names.lane(index), "queue", "1" if spec.consistent_hash else "")
+
+
+def _tenant_binding(spec: TopologySpec, tenant: str, queue: str) -> BindingPlan:
+    """Lead a tenant around the lanes, by the header that names it."""
+    wanted = {spec.hash_header: tenant, "x-match": "all"}
+    return BindingPlan(spec.names.route, queue, "queue", "", tuple(sorted(wanted.items())))
+
+
+def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
+    """Return what would fill a lane that is to be emptied, or copy the events of a tenant with its own."""
+    names = spec.names
+    spills = [names.spill(index) for index in range(spec.spill_queues)]
+    return (
+        *(_lane_binding(spec, index) for index in range(spec.lanes, spec.lanes_before)),
+        *(_tenant_binding(spec, tenant, names.dedicated(tenant)) for tenant in spec.retired),
+        *(_tenant_binding(spec, tenant, queue) for tenant in spec.dedicated for queue in spills),
     )
 
 
@@ -363,11 +302,11 @@ def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
     """Return every queue whose size is looked at, with the kind that it is counted under."""
     names = spec.names
     named: list[tuple[Callable[[int], str], int, str]] = [
-        (names.lane, spec.lanes, "lane"),
         (names.due_queue, spec.due_queues, "due"),
         (names.spill, spec.spill_queues, "spill"),
     ]
     queues = [(name(i), label) for name, count, label in named for i in range(count)]
+    queues += [(name, "lane") for name in lane_queues(spec)]
     queues += [(names.rung(rung_s), "wait") for rung_s in spec.rungs_s]
     single = ("replay", "suspect", "overflow", "parked", "expired", "stray")
     return tuple(queues + [(getattr(names, label), label) for label in single])

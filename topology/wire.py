@@ -20,6 +20,7 @@ from aiormq.exceptions import (
     ChannelPreconditionFailed,
     ConnectionCommandInvalid,
 )
+from pamqp.common import FieldValue
 
 from topology.plan import Argument, BindingPlan, Difference, ExchangePlan
 
@@ -165,9 +166,22 @@ def binding_step(binding: BindingPlan) -> Step:
 
     async def step(wire: Wire) -> None:
         if binding.destination_type == "queue":
-            await wire.queue_bind(binding.destination, binding.source, binding.routing_key)
+            arguments: dict[str, FieldValue] = dict(binding.arguments)
+            await wire.queue_bind(
+                binding.destination, binding.source, binding.routing_key, arguments=arguments
+            )
         else:
             await wire.exchange_bind(binding.destination, binding.source, binding.routing_key)
+
+    return step
+
+
+def unbinding_step(binding: BindingPlan) -> Step:
+    """Undo the binding of a queue; nothing happens when there is none."""
+
+    async def step(wire: Wire) -> None:
+        arguments: dict[str, FieldValue] = dict(binding.arguments)
+        await wire.queue_unbind(binding.destination, binding.source, binding.routing_key, arguments=arguments)
 
     return step
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.fairness import Accounts, Caps
+from consumer.core.accounts import Accounts, Caps
 from consumer.core.shares import Scheduler
 
 TENANTS = 10_000

@@ -23,9 +23,12 @@ ROUNDS = 3
 EVERY_S = 0.02
 ALONE_EVENTS = 300
 STORM_EVENTS = 250
-WAIT_S = 12.0  #: of the retries: longer than the first attempts take
-FALL_DUE_S = 16.0  #: less than the broker's two heartbeats
-SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256"}
+RUNG_S = 20.0
+WAIT_S = 27.0  #: of the retries: the rung below takes them all, even those stored some seconds late
+STOPPED_S = 50.0  #: less than two heartbeats
+SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256", "LEVERET_AMQP__HEARTBEAT_S": "60"}
+WINDOWS = 4 * 256  #: messages of the due queues that the worker has in hand, and its socket
+RUNG = f"leveret.wait.{RUNG_S * 1000:.0f}"
 DUE = [f"leveret.due.{index:02d}" for index in range(4)]
 
 FACTOR, MARGIN_MS = 1.5, 30.0
@@ -39,6 +42,36 @@ async def quiet(broker: Broker, sink: Sink, count: int, prefix: str) -> list[flo
     return [wait.took_s * 1000 for wait in await trickle.waits(sink, "quiet")]
 
 
+async def stored(broker: Broker, count: int) -> None:
+    """Return once all retries stand in their rung, so that nothing of them is under way.
+
+    Raises:
+        TimeoutError: the first of them fell due before the last one was stored.
+    """
+    deadline = time.monotonic() + RUNG_S
+    while (await ready_counts(broker.url, [RUNG]))[RUNG] < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{count} retries were not stored within {RUNG_S:g} s")
+        await asyncio.sleep(0.1)
+
+
+async def fallen_due(broker: Broker, count: int) -> int:
+    """Return, once all retries are due, how many are ready in the due queues; windows hold the rest.
+
+    Raises:
+        TimeoutError: they did not come there in time.
+    """
+    began = time.monotonic()
+    while True:
+        counts = await ready_counts(broker.url, [RUNG, *DUE])
+        ready, passed_s = sum(counts[name] for name in DUE), time.monotonic() - began
+        if passed_s >= WAIT_S and counts[RUNG] == 0 and ready >= count - WINDOWS:
+            return ready
+        if passed_s > STOPPED_S:
+            raise TimeoutError(f"the retries were not due within {STOPPED_S:g} s: {counts}")
+        await asyncio.sleep(0.2)
+
+
 async def storm(bench: Bench, broker: Broker, sink: Sink, daemon: Daemon, number: int) -> list[float]:
     """Let the retries fall due while the worker stands still; return the quiet tenant's waits after that."""
     count = bench.count(RETRIES, 100)
@@ -46,15 +79,11 @@ async def storm(bench: Bench, broker: Broker, sink: Sink, daemon: Daemon, number
     await publish(broker.url, events_of("storm", count, f"storm{number}"))
     if not await sink.until_answered(before + count, 60):
         raise TimeoutError("the first attempts were not made")
+    await stored(broker, count)
     assert daemon.process is not None
     os.kill(daemon.process.pid, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + FALL_DUE_S
-        while sum((await ready_counts(broker.url, DUE)).values()) < count * 0.5:
-            if time.monotonic() > deadline:
-                raise TimeoutError("the retries did not fall due in time")
-            await asyncio.sleep(0.2)
-        ready = sum((await ready_counts(broker.url, DUE)).values())
+        ready = await fallen_due(broker, count)
     finally:
         os.kill(daemon.process.pid, signal.SIGCONT)
     waits = await quiet(broker, sink, bench.count(STORM_EVENTS, 20), f"beside{number}")

@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from consumer.core.accounts import REMEMBERED, Account, Accounts, Caps, Claim
 
 #: Jobs of one tenant in a row while another waits that was not served ahead. Source: REQUIREMENTS S1-8.
 MAX_CONSECUTIVE: Final = 3
@@ -25,11 +27,6 @@ LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
 #: Rounds without service after which a tenant over its cap is served like any other.
 FULLY_AGED: Final = LOWEST_PRIORITY - HIGHEST_PRIORITY
-#: How much of the capacity a tenant may hold, times its part of the weights, where that is over its cap:
-#: who is slower than the others needs more room for the same deliveries.
-EARNED: Final = 1.5
-#: Lines and accounts without work that are remembered before the settled ones are looked for.
-REMEMBERED: Final = 64
 
 
 def priority_after(rounds: int) -> int:
@@ -61,88 +58,7 @@ class Standing(NamedTuple):
         )
 
 
-class Claim(Protocol):
-    """What the scheduler reads and writes of a job."""
-
-    tenant: str
-    cost: int  #: deliveries; set when it is popped, to what the tenant's job before it cost
-
-
 C = TypeVar("C", bound=Claim)
-
-
-@dataclass(slots=True, eq=False)
-class Account:
-    """One tenant over all shares."""
-
-    weight: float
-    in_flight: int = 0  #: deliveries of the jobs that were popped and have not ended
-    lines: int = 0  #: that refer to it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
-    """How much one tenant may hold while others wait.
-
-    Over its cap a tenant is passed over while another has work. What nobody else wants it may borrow,
-    but for the reserve, which only tenants under their cap are given.
-    """
-
-    capacity: int = 1_000_000  #: deliveries in flight, all tenants together
-    share: float = 0.25  #: of the capacity; a tenant may hold one and a half times what its weight earns
-    reserve: float = 0.1  #: of the capacity
-
-    @property
-    def floor(self) -> int:
-        """Deliveries in flight under which no tenant is over its cap."""
-        return max(1, int(self.capacity * self.share))
-
-    @property
-    def reserved(self) -> int:
-        """Slots that are kept for tenants under their cap: none where there are only a few."""
-        return int(self.capacity * self.reserve)
-
-
-def equal(_tenant: str) -> float:
-    """Weigh every tenant alike."""
-    return 1.0
-
-
-class Accounts:
-    """What is known of each tenant that has work."""
-
-    def __init__(self, caps: Caps, weight_of: Callable[[str], float] = equal) -> None:
-        self.floor = caps.floor
-        self._borrowed = caps.capacity - caps.reserved
-        self._earned = caps.capacity * EARNED
-        self._weight_of = weight_of
-        self._known: dict[str, Account] = {}
-        self._forget_at = REMEMBERED
-
-    def of(self, tenant: str) -> Account:
-        """Return the account of *tenant*; a new one when it has none."""
-        known = self._known.get(tenant)
-        if known is None:
-            if len(self._known) >= self._forget_at:
-                self._known = {name: a for name, a in self._known.items() if a.in_flight or a.lines}
-                self._forget_at = 2 * len(self._known) + REMEMBERED
-            known = self._known[tenant] = Account(self._weight_of(tenant))
-        return known
-
-    def ended(self, job: Claim) -> None:
-        """A popped job came to its end."""
-        self._known[job.tenant].in_flight -= job.cost
-
-    def is_over(self, account: Account, weights: float) -> bool:
-        """Whether the tenant holds more than its cap, where those of *weights* in all wait with it."""
-        held = account.in_flight
-        if held < self.floor:
-            return False
-        return held >= self._borrowed or held * weights >= self._earned * account.weight
-
-    def held(self) -> dict[str, int]:
-        """Return deliveries in flight by tenant, of those that have any."""
-        return {tenant: a.in_flight for tenant, a in self._known.items() if a.in_flight}
 
 
 @dataclass(slots=True, eq=False)
@@ -155,6 +71,7 @@ class _Line(Generic[C]):
     since: float  #: virtual time when it was last served or began to wait
     jobs: deque[C] = field(default_factory=deque)
     cost: int = 1  #: deliveries of its last job: what the next one is taken to cost
+    started: int = 0  #: jobs that were popped, since the line was opened
 
 
 class FairQueue(Generic[C]):
@@ -181,13 +98,14 @@ class FairQueue(Generic[C]):
         self._in_a_row = 0
         self._forget_at = REMEMBERED
 
-    def push(self, job: C) -> None:
-        """Add a job behind the other jobs of its tenant."""
+    def push(self, job: C) -> bool:
+        """Add a job behind the other jobs of its tenant; return whether it is the only one."""
         line = self._lines.get(job.tenant)
         if line is None:
             line = self._open(job.tenant)
         jobs = line.jobs
-        if not jobs:
+        alone = not jobs
+        if alone:
             line.since = now = self._now
             if line.tag < now:  # noqa: PLR1730 - max() costs more than all the rest of the line
                 line.tag = now
@@ -196,6 +114,7 @@ class FairQueue(Generic[C]):
             heappush(self._heap, (line.tag, self._order, line))
         jobs.append(job)
         self.length += 1
+        return alone
 
     def pop(self, *, scarce: bool = False) -> C | None:
         """Take the next job, or None where nobody may start one.
@@ -207,32 +126,28 @@ class FairQueue(Generic[C]):
         if not heap:
             return None
         tag, _, line = heap[0]
+        account = line.account
         if len(heap) == 1:
-            at_the_top = True
-            if scarce and self._accounts.is_over(line.account, self._weights):
+            if scarce and account.in_flight >= self._accounts.borrow:
                 return None
-        else:
-            at_the_top = (
-                tag >= line.tag
-                and line.account.in_flight < self._accounts.floor
-                and (line is not self._last or self._in_a_row < self._max_consecutive)
-            )
-        if not at_the_top:
-            found = self._seek(scarce=scarce)
-            if found is None:
-                return None
-            line = found
+            job = self._serve(line)  # its place in the heap is set right when there is somebody beside it
+            if not line.jobs:
+                heap.clear()
+                self._rest(line)
+            return job
+        if (
+            tag < line.tag
+            or account.in_flight >= self._accounts.floor
+            or (line is self._last and self._in_a_row >= self._max_consecutive)
+        ):
+            return self._pop_sought(scarce=scarce)
         job = self._serve(line)
         if line.jobs:
             self._order += 1
-            entry = (line.tag, self._order, line)
-            heapreplace(heap, entry) if at_the_top else heappush(heap, entry)
-            return job
-        if at_the_top:
+            heapreplace(heap, (line.tag, self._order, line))
+        else:
             heappop(heap)
-        self._weights = self._weights - line.account.weight if heap else 0.0
-        if not heap and line.tag > self._now:  # idle: nobody waited meanwhile, and nobody owes anything
-            self._now = line.tag
+            self._weights -= account.weight
         return job
 
     def recost(self, job: C, cost: int) -> None:
@@ -277,6 +192,10 @@ class FairQueue(Generic[C]):
         """Return how many jobs of each tenant wait, of those that have any."""
         return {tenant: len(line.jobs) for tenant, line in self._lines.items() if line.jobs}
 
+    def started(self) -> dict[str, int]:
+        """Return how many jobs of each tenant were popped; a tenant long gone begins anew at 0."""
+        return {tenant: line.started for tenant, line in self._lines.items()}
+
     def standings(self) -> dict[str, Standing]:
         """Return where every tenant with waiting jobs stands; takes time with their number."""
         return {
@@ -309,6 +228,26 @@ class FairQueue(Generic[C]):
             lines[name].account.lines -= 1
         self._forget_at = 2 * len(self._lines) + REMEMBERED
 
+    def _rest(self, line: _Line[C]) -> None:
+        """Nobody waits any more, and nobody owes anything: the last one, *line*, was served alone."""
+        self._weights = 0.0
+        self._now = max(self._now, line.tag)
+
+    def _pop_sought(self, *, scarce: bool) -> C | None:
+        """Take the next job by all the rules."""
+        line = self._seek(scarce=scarce)
+        if line is None:
+            return None
+        job = self._serve(line)
+        if line.jobs:
+            self._order += 1
+            heappush(self._heap, (line.tag, self._order, line))
+        else:
+            self._weights -= line.account.weight
+            if not self._heap:
+                self._rest(line)
+        return job
+
     def _serve(self, line: _Line[C]) -> C:
         if line is self._last:
             self._in_a_row += 1
@@ -316,6 +255,7 @@ class FairQueue(Generic[C]):
             self._last, self._in_a_row = line, 1
         job, cost = line.jobs.popleft(), line.cost
         self.length -= 1
+        line.started += 1
         job.cost = cost
         line.account.in_flight += cost
         if line.tag > self._now:  # noqa: PLR1730 - as above

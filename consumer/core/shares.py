@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from consumer.core.fairness import Accounts, C, FairQueue, Standing
+from consumer.core.accounts import Accounts
+from consumer.core.fairness import C, FairQueue, Standing
 
 
 class Scheduler(Generic[C]):
@@ -30,20 +31,28 @@ class Scheduler(Generic[C]):
         self._now = 0.0
         self._busy: list[int] = []  # shares with work
 
-    def push(self, share: int, job: C) -> None:
-        """Add a job to a share."""
-        queue = self.queues[share]
+    def push(self, share: int, job: C) -> bool:
+        """Add a job to a share; return whether it is the only one of its tenant there."""
+        queue, busy = self.queues[share], self._busy
         if not queue.length:
-            self._busy.append(share)
+            if len(busy) == 1:  # who was alone had all by right, and owes nothing
+                self._now = max(self._now, self._tags[busy[0]])
+            busy.append(share)
             self._tags[share] = max(self._tags[share], self._now)
-        queue.push(job)
         self.length += 1
+        return queue.push(job)
 
     def pop(self, *, scarce: bool = False) -> C | None:
         """Take the next job, or None where nobody may start one; see :meth:`FairQueue.pop`."""
         busy = self._busy
-        if len(busy) == 1:
-            return self._pop_of(busy[0], scarce=scarce)
+        if len(busy) == 1:  # nobody to keep its part from: the tag rests
+            queue = self.queues[busy[0]]
+            job = queue.pop(scarce=scarce)
+            if job is not None:
+                self.length -= 1
+                if not queue.length:
+                    busy.clear()
+            return job
         for share in sorted(busy, key=self._tags.__getitem__):
             job = self._pop_of(share, scarce=scarce)
             if job is not None:
@@ -52,7 +61,9 @@ class Scheduler(Generic[C]):
 
     def recost(self, share: int, job: C, cost: int) -> None:
         """A popped job turned out to cost *cost* deliveries."""
-        self._tags[share] += (cost - job.cost) * self._steps[share]
+        if len(self._busy) > 1:
+            tag = self._tags[share] + (cost - job.cost) * self._steps[share]
+            self._tags[share] = max(tag, self._now)
         self.queues[share].recost(job, cost)
 
     def take_out(self, unwanted: Callable[[C], bool]) -> list[C]:

@@ -14,8 +14,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from consumer.core.accounts import Accounts, Caps
 from consumer.core.delivery import is_moved
-from consumer.core.fairness import Accounts, Caps, Standing
+from consumer.core.fairness import Standing
 from consumer.core.shares import Scheduler
 from consumer.flow.rate import Rate
 from consumer.flow.world import World
@@ -39,14 +40,14 @@ class Source(StrEnum):
 #: Sources whose messages are deliveries of ours; the others hold a producer's words.
 OURS = frozenset({Source.DUE, Source.STRAY, Source.REPLAY})
 
-#: Sources that share one place in the rotation, and the part of the deliveries that each group has at least
+#: Sources that share one place in the rotation: its name, and the part of the deliveries that it has at least
 #: while it has work.
-SHARES: tuple[tuple[frozenset[Source], float], ...] = (
-    (frozenset({Source.LANE, Source.INBOX}), 0.45),
-    (frozenset({Source.DUE, Source.STRAY}), 0.25),
-    (frozenset({Source.REPLAY}), 0.1),
-    (frozenset({Source.SPILL}), 0.15),
-    (frozenset({Source.SUSPECT}), 0.05),
+SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
+    ("fresh", frozenset({Source.LANE, Source.INBOX}), 0.45),
+    ("due", frozenset({Source.DUE, Source.STRAY}), 0.25),
+    ("replay", frozenset({Source.REPLAY}), 0.1),
+    ("spill", frozenset({Source.SPILL}), 0.15),
+    ("suspect", frozenset({Source.SUSPECT}), 0.05),
 )
 
 
@@ -112,9 +113,12 @@ class Intake:
         caps = Caps(capacity=world.bounds.concurrency, share=world.bounds.tenant_share)
         self._accounts = Accounts(caps, world.bounds.weight_of)
         self._tenant_header = world.decode.tenant_header
-        self._reserved = caps.reserved
-        self._queued: Scheduler[Job] = Scheduler([part for _, part in SHARES], self._accounts)
-        self._share_of = {source: i for i, (sources, _) in enumerate(SHARES) for source in sources}
+        self._pressed = world.publisher.pressed
+        self._reserved = 0  #: slots that only tenants under their cap are given; see lend
+        self._stuck = False  #: nobody may start one of those, as long as nothing changes
+        self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts)
+        self._share_of = {source: i for i, (_, sources, _) in enumerate(SHARES) for source in sources}
+        self._waited = {s: world.observe.waited(name) for name, sources, _ in SHARES for s in sources}
         self._rate = world.rate
         self._rate_look: Callable[[], None] | None = None
         self.now = 0.0  #: monotonic seconds, as somebody last said
@@ -140,7 +144,8 @@ class Intake:
                 self._came_spilled.add(job.tenant)
         elif source is Source.LANE and job.tenant not in self._lanes:
             self._note_lane(job)
-        self._push(job)
+        if self._queued.push(self._share_of[source], job):
+            self._stuck = False
         self.pump()
 
     @cached_property
@@ -150,21 +155,22 @@ class Intake:
 
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""
-        queued = self._queued
-        while (
-            queued.length
-            and not self._paused
-            and (free := self.slots.free - self._starting) > 0
-            and len(self._tasks) < self._most_jobs
-            and self._world.publisher.pressed() is None
-            and (self._rate is None or self._has_room(self._rate))
-        ):
-            job = queued.pop(scarce=free <= self._reserved)
+        queued, slots, most = self._queued, self.slots, self._most_jobs
+        while queued.length and not self._paused:
+            free = slots.free - self._starting
+            if free <= 0 or len(self._tasks) >= most or self._pressed() is not None:
+                return
+            if self._rate is not None and not self._has_room(self._rate):
+                return
+            scarce = free <= self._reserved
+            job = None if scarce and self._stuck else queued.pop(scarce=scarce)
             if job is None:
+                self._stuck = True
                 return
             if not job.incoming.ticket.alive():
                 self._accounts.ended(job)
                 continue
+            self._waited[job.source](self.now - job.at)
             job.counted = True
             self._starting += 1
             job.task = self._loop.create_task(self._run(job))
@@ -184,7 +190,26 @@ class Intake:
         self._rate_look = None
         self.pump()
 
-    # for the spill
+    # for those that watch over it
+
+    def lend(self, most: int) -> None:
+        """Let one tenant have *most* deliveries in flight where nobody else waits; the rest is for others."""
+        reserved = self.slots.capacity - most
+        if reserved != self._reserved:
+            self._accounts.borrow, self._reserved, self._stuck = most, reserved, False
+            self.pump()
+
+    def done(self) -> dict[str, float]:
+        """Return what each tenant got so far, over its weight; see :meth:`Accounts.done`."""
+        return self._accounts.done()
+
+    def started(self, *sources: Source) -> dict[str, int]:
+        """Return how many jobs of each tenant from these sources were started so far."""
+        found: dict[str, int] = {}
+        for share in dict.fromkeys(self._share_of[source] for source in sources):
+            for tenant, count in self._queued.queues[share].started().items():
+                found[tenant] = found.get(tenant, 0) + count
+        return found
 
     def held(self) -> dict[str, int]:
         """Return deliveries in flight by tenant."""
@@ -202,9 +227,9 @@ class Intake:
         """Return jobs in hand from spill queues by tenant."""
         return self._waiting(Source.SPILL)
 
-    def tenants_waiting(self) -> int:
-        """Return how many tenants have jobs in hand that were not started."""
-        return len(self._queued.standings())
+    def waiting(self) -> set[str]:
+        """Return the tenants that have jobs in hand that were not started."""
+        return {tenant for queue in self._queued.queues for tenant in queue.waiting_by_tenant()}
 
     def came_spilled(self) -> set[str]:
         """Return the tenants of which an event came by a binding since the last call."""
@@ -244,6 +269,7 @@ class Intake:
 
     def recost(self, job: Job, deliveries: int) -> None:
         """The job turned out to be of so many deliveries."""
+        self._stuck = False
         self._queued.recost(self._share_of[job.source], job, deliveries)
 
     def hold(self, job: Job, delay_s: float) -> bool:
@@ -260,7 +286,8 @@ class Intake:
     def by_source(self) -> dict[str, int]:
         """Unstarted messages by share, for the gauge."""
         shares = zip(SHARES, self._queued.queues, strict=True)
-        return {"/".join(sorted(s)): queue.length for (s, _), queue in shares} | {"held": len(self._held)}
+        waiting = {"/".join(sorted(sources)): queue.length for (_, sources, _), queue in shares}
+        return waiting | {"held": len(self._held)}
 
     def standings(self) -> dict[str, Standing]:
         """Where every tenant stands that waits for its turn, over all shares."""
@@ -313,6 +340,7 @@ class Intake:
         finally:
             self.under_way(job)
             self._accounts.ended(job)
+            self._stuck = False
             self.ended += 1
             if job.task is not None:
                 self._tasks.discard(job.task)
@@ -335,10 +363,8 @@ class Intake:
     def _is_moved(self, incoming: Incoming) -> bool:
         return is_moved(incoming.message, self._due_exchange)
 
-    def _push(self, job: Job) -> None:
-        self._queued.push(self._share_of[job.source], job)
-
     def _unhold(self, job: Job) -> None:
         if self._held.pop(job, None) is not None:
-            self._push(job)
+            job.at, self._stuck = self.now, False
+            self._queued.push(self._share_of[job.source], job)
             self.pump()

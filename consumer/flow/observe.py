@@ -28,6 +28,7 @@ from consumer.core.ops import Note, OpsType
 from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from consumer.flow.closed_sets import begin_at_zero
+from consumer.flow.crowds import Crowds
 from consumer.flow.tenants import Tenants
 from metrics.series import Series, Tally, attempt_label, code_label
 
@@ -63,12 +64,16 @@ class Observer:
             for name in ("delivered", "retry", "defer", "park", "drop")
         }
         self._matched = series.tally(series.events.labels("matched"))
-        self._moved = series.tally(series.moved)
         self._deferrals: dict[str, Tally] = {}
         self._delivery = series.delivery
         self._tenants = Tenants(series)
         self._tenant_jobs = self._tenants.jobs
         self.on_note: Callable[[Note], None] = lambda _note: None  #: told what operators are told
+        self.crowds = Crowds(
+            series,
+            self.log,
+            lambda note: self.on_note(note),  # noqa: PLW0108 - it is set later
+        )
         self.on_sizes: Callable[[Mapping[str, int]], None] = lambda _totals: None  #: told of our queues
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
 
@@ -256,23 +261,11 @@ class Observer:
     def _note(self, kind: OpsType, subscription: Subscription, reason: str) -> None:
         self.on_note(Note(type=kind, tenant=subscription.tenant, subject=subscription.id, reason=reason))
 
-    # fairness
-
-    def tenant_spilled(self, tenant: str, queue: str, *, bound: bool) -> None:
-        """A noisy tenant's events go around the lanes; *bound* is False where only what is in hand moves."""
-        self.series.noisy_tenants.inc()
-        self.log.warning("tenant.spilled", tenant=tenant, queue=queue, bound=bound)
-
-    def tenant_returned(self, tenant: str, queue: str) -> None:
-        """Its spill queue is empty: its events come by the lanes again."""
-        self.series.noisy_tenants.dec()
-        self.log.info("tenant.returned", tenant=tenant, queue=queue)
-
-    def moved(self) -> None:
-        """A message that was not started went to the end of another queue, confirmed and acked."""
-        self._moved.inc()
-
     # the daemon
+
+    def waited(self, share: str) -> Callable[[float], None]:
+        """Return what counts for how long (in seconds) a job of a share was in hand before it started."""
+        return self.series.queue_wait.labels(share).observe
 
     def tenants_known(self, tenants: Iterable[str]) -> None:
         """These have subscriptions: their series begin at 0, not with the first event."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from consumer.core.delivery import is_moved, own_headers, short_text, wrap_raw
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.model import RawMessage
-from consumer.core.noise import Look, NoiseMeter, NoiseRule, spill_index
+from consumer.core.noise import Came, Look, NoiseMeter, NoiseRule, Rates, over_limit, spill_index
 from consumer.flow.intake import OURS, Intake, Job, Source
 from consumer.flow.outbox import Outbox
-from consumer.flow.world import World
+from consumer.flow.world import NO_LIMIT, World
 from consumer.ports import Publication, Routes
 
 LOOK_S = 0.5
@@ -27,6 +27,8 @@ KEPT_IN_LINE = 1 / 16  #: of a lane's window stays in hand, so that deliveries n
 LEAST_MOVED = 4  #: jobs moved at a time even when no delivery ends
 IDLE_S = 3.0  #: a spill queue has to be empty for this long before its bindings go
 RECHECK_S = 1.0
+ASK_EVERY_S = 2.0  #: how often the broker is asked what stands in lanes
+LEAST_CAME = 20  #: events of a tenant within a look, for its lane to be asked after
 
 
 @dataclass(slots=True)
@@ -65,6 +67,14 @@ class Spill:
             )
         )
         self._kept = max(1, int(bounds.lane_window * KEPT_IN_LINE))
+        self._never = frozenset({"", world.decode.default_tenant or "", *bounds.dedicated})
+        self._limit_of = bounds.limit_of
+        self._rates = Rates()
+        self._by_lane: Mapping[str, int] = {}  #: events started so far, at the last look
+        self._by_spill: Mapping[str, int] = {}
+        self._ready: Mapping[str, int] = {}  #: messages in lanes, when they were last asked after
+        self._ask_at = 0.0
+        self._over: Mapping[str, str] = {}  #: tenants over a limit of theirs at the last look, and which
         self._spilled: dict[str, Spilled] = {}
         self._ended = 0
 
@@ -99,42 +109,75 @@ class Spill:
 
     async def _look(self, passed_s: float) -> None:
         """Re-route who has become noisy; take over what another worker bound."""
-        intake, default = self._intake, self._world.decode.default_tenant or ""
+        intake = self._intake
         for tenant in intake.came_spilled():
-            self._adopt(tenant)
+            await self._adopt(tenant)
+        came, brought = self._came()
         if self._tenants_known() < 2:
             return
-        held = intake.held()
+        await self._ask(came)
+        self._over = self._over_limits(came, brought, passed_s)
         look = Look(
-            held=held,
-            backlogged=await self._backlogged(held),
-            others_wait=intake.tenants_waiting() > 1,
+            held=intake.held(),
+            backlogged={t for t, lane in came.leaders(LEAST_CAME).items() if self._is_behind(lane)},
+            others_wait=len(intake.waiting()) > 1,
+            over_limit=self._over,
         )
-        nameless = {"", default}  # no header to bind by
-        for tenant in self._meter.look(look, passed_s, self._spilled.keys() | nameless):
-            await self._reroute(tenant)
+        for tenant, reason in self._meter.look(look, passed_s, self._spilled.keys(), self._never):
+            await self._reroute(tenant, reason)
 
-    async def _backlogged(self, held: Mapping[str, int]) -> set[str]:
-        """Return which tenants that hold much have more in their lane than its window."""
-        limit, window = self._meter.rule.held, self._world.bounds.lane_window
-        lanes = {
-            tenant: self._intake.lane_of(tenant)
-            for tenant, count in held.items()
-            if count > limit and tenant not in self._spilled
-        }
-        ready = {lane: await self._routes.messages(lane) for lane in set(lanes.values()) if lane}
-        return {tenant for tenant, lane in lanes.items() if ready.get(lane, 0) >= window}
+    def _came(self) -> tuple[Came, Mapping[str, int]]:
+        """Count since the last look: what came by the lanes, started or in hand; all that was started."""
+        intake = self._intake
+        lane, spill = intake.started(Source.LANE), intake.started(Source.SPILL)
+        by_lane, by_spill = _since(self._by_lane, lane), _since(self._by_spill, spill)
+        self._by_lane, self._by_spill = lane, spill
+        return Came(_sum(by_lane, intake.waiting_fresh()), intake.lane_of), _sum(by_lane, by_spill)
 
-    async def _reroute(self, tenant: str) -> None:
+    async def _ask(self, came: Came) -> None:
+        """Ask, now and then, how much stands in the lanes that somebody fills, left, or has a limit in."""
+        now = self._intake.now
+        if now < self._ask_at:
+            return
+        lanes = set(came.leaders(LEAST_CAME).values())
+        lanes |= {came.lane_of(t) for t in came.counts if self._limit_of(t).backlog is not None}
+        lanes |= {came.lane_of(tenant) for tenant in self._spilled}
+        self._ready = await self._routes.ready(lanes - {""}) if lanes else {}
+        self._ask_at = now + ASK_EVERY_S
+
+    def _is_behind(self, lane: str) -> bool:
+        return self._ready.get(lane, 0) >= self._world.bounds.lane_window
+
+    def _over_limits(self, came: Came, brought: Mapping[str, int], passed_s: float) -> Mapping[str, str]:
+        """Return who brings more than it may, and in which way."""
+        limits = {t: self._limit_of(t) for t in came.counts.keys() | brought.keys()}
+        limited = {t: brought.get(t, 0) for t, limit in limits.items() if limit != NO_LIMIT}
+        found, rates = {}, self._rates.look(limited, passed_s)
+        for tenant in limited.keys() | rates.keys():
+            limit, lane = self._limit_of(tenant), came.lane_of(tenant)
+            known = lane in self._ready and tenant not in self._spilled
+            backlog = self._ready[lane] * came.share(tenant) if known else None
+            fault = over_limit(limit, rates.get(tenant, 0.0), backlog)
+            if fault is not None:
+                found[tenant] = fault
+        return found
+
+    async def _reroute(self, tenant: str, reason: str) -> None:
         queue = self._queue_of(tenant)
         bound = await self._routes.bind(tenant, queue)
         self._spilled[tenant] = Spilled(queue, bound)
-        self._world.observe.tenant_spilled(tenant, queue, bound=bound)
+        self._world.observe.crowds.spilled(tenant, queue, reason, bound=bound)
 
-    def _adopt(self, tenant: str) -> None:
-        if tenant and tenant not in self._spilled:
-            self._spilled[tenant] = Spilled(self._queue_of(tenant), bound=True)
-            self._world.observe.tenant_spilled(tenant, self._queue_of(tenant), bound=True)
+    async def _adopt(self, tenant: str) -> None:
+        """Take over a binding that shows itself; beside a lane of its own it would copy each event."""
+        if not tenant or tenant in self._spilled:
+            return
+        queue = self._queue_of(tenant)
+        if tenant in self._never:
+            await self._routes.unbind(tenant, queue)
+            return
+        self._spilled[tenant] = Spilled(queue, bound=True)
+        self._world.observe.crowds.adopted(tenant, queue)
 
     def _queue_of(self, tenant: str) -> str:
         return self._world.names.spill(spill_index(tenant, self._world.bounds.spill_queues))
@@ -179,7 +222,7 @@ class Spill:
             )
         )
         await job.incoming.ticket.ack()
-        world.observe.moved()
+        world.observe.crowds.moved()
 
     async def _release(self, now: float) -> None:
         """Send a tenant back to the lanes once its spill queue has been empty for a while."""
@@ -187,10 +230,12 @@ class Spill:
         fresh = self._intake.waiting_fresh()
         for tenant, spilled in list(self._spilled.items()):
             quiet = not waiting.get(tenant) and fresh.get(tenant, 0) <= self._kept
+            quiet = quiet and tenant not in self._over
+            quiet = quiet and not self._is_behind(self._intake.lane_of(tenant))
             quiet = quiet and held.get(tenant, 0) <= self._world.bounds.concurrency * (
                 self._world.bounds.noisy_share
             )
-            if not quiet or await self._routes.messages(spilled.queue):
+            if not quiet or (await self._routes.ready([spilled.queue]))[spilled.queue]:
                 spilled.quiet_since = None
             elif spilled.quiet_since is None:
                 spilled.quiet_since = now
@@ -198,7 +243,7 @@ class Spill:
                 if spilled.bound:
                     await self._routes.unbind(tenant, spilled.queue)
                 del self._spilled[tenant]
-                self._world.observe.tenant_returned(tenant, spilled.queue)
+                self._world.observe.crowds.returned(tenant, spilled.queue)
 
 
 def moved_headers(raw: RawMessage, job: Job, due: str) -> dict[str, object]:
@@ -206,3 +251,15 @@ def moved_headers(raw: RawMessage, job: Job, due: str) -> dict[str, object]:
     if job.source in OURS or is_moved(raw, due):
         return own_headers(raw)
     return wrap_raw(raw) | {"leveret-tenant": job.tenant}
+
+
+def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, int]:
+    """Return by how much counts grew; one that began anew counts from 0."""
+    return {
+        tenant: count - (old if (old := before.get(tenant, 0)) <= count else 0)
+        for tenant, count in now.items()
+    }
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    return {t: n for t in one.keys() | other.keys() if (n := one.get(t, 0) + other.get(t, 0))}

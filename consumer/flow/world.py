@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from consumer.core.accounts import equal
 from consumer.core.decode import DecodeRules
-from consumer.core.fairness import equal
 from consumer.core.health import Health
+from consumer.core.noise import TenantLimit
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
@@ -21,6 +22,12 @@ FIRST_WEIGHT_BYTES = 2_048.0  #: assumed of a delivery message before the first 
 HEADERS_BYTES = 700  #: headers and properties of one with a few attempts
 MEAN_OVER = 50  #: messages that the moving average looks at
 UNCONFIRMED = 64  #: publishes under way at once; more would only wait in the connection's buffer
+NO_LIMIT = TenantLimit()
+
+
+def unlimited(_tenant: str) -> TenantLimit:
+    """Limit nobody."""
+    return NO_LIMIT
 
 
 @dataclass(slots=True)
@@ -54,6 +61,8 @@ class Bounds:
     noisy_after_s: float = 10.0  #: and after so long its events go around the lanes
     tenant_share: float = 0.25  #: of *concurrency* that one tenant may hold while others wait
     weight_of: Callable[[str], float] = equal  #: what a tenant's deliveries weigh against those of others
+    limit_of: Callable[[str], TenantLimit] = unlimited  #: what a tenant may bring
+    dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
 

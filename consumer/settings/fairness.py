@@ -6,9 +6,22 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from consumer.core.noise import TenantLimit
 from consumer.core.schema import Section
+from consumer.settings.sections import Tenant
 
 Weight = Annotated[float, Field(gt=0, le=1_000)]
+EventsPerS = Annotated[float | None, Field(gt=0, le=1_000_000)]
+Backlog = Annotated[int | None, Field(ge=1, le=2**31 - 1)]
+
+
+class TenantLimitSettings(Section):
+    """What one tenant may bring before its events wait in a spill queue; nothing is dropped."""
+
+    events_per_s: EventsPerS = None
+    """Events a second to this worker; absent: [fairness] events_per_s."""
+    backlog: Backlog = None
+    """Events that stand in its lane; absent: [fairness] backlog."""
 
 
 class FairnessSettings(Section):
@@ -20,6 +33,13 @@ class FairnessSettings(Section):
     """A tenant that holds more than this part of [sending] concurrency while others wait is noisy."""
     noisy_after_s: Annotated[float, Field(ge=1, le=3_600)] = 10.0
     """After being noisy for this long a tenant's events go to a spill queue, around the lanes."""
+    events_per_s: EventsPerS = None
+    """Events a second of one tenant to this worker above which it counts as noisy; absent: no limit."""
+    backlog: Backlog = None
+    """Events of one tenant in its lane above which it counts as noisy, estimated by its part of what comes;
+    absent: no limit."""
+    limits: dict[Tenant, TenantLimitSettings] = Field(default_factory=dict)
+    """Other limits for single tenants."""
     tiers: dict[str, Weight] = Field(default_factory=dict)
     """Weight of each tier; a tenant without one weighs 1. Source: S1-16."""
     tenants: dict[str, str | Weight] = Field(default_factory=dict)
@@ -38,3 +58,11 @@ class FairnessSettings(Section):
         """Return what a delivery of *tenant* weighs against those of others: 1 unless something is set."""
         tier = self.tenants.get(tenant, 1.0)
         return self.tiers[tier] if isinstance(tier, str) else tier
+
+    def limit_of(self, tenant: str) -> TenantLimit:
+        """Return what *tenant* may bring before its events wait in a spill queue."""
+        own = self.limits.get(tenant, TenantLimitSettings())
+        return TenantLimit(
+            events_per_s=self.events_per_s if own.events_per_s is None else own.events_per_s,
+            backlog=self.backlog if own.backlog is None else own.backlog,
+        )

@@ -272,11 +272,21 @@ class Settings(BaseSettings):
         """Return *prefetch*, or where it is None the derived window in messages."""
         return min(WINDOW_MAX, 2 * self.sending.concurrency) if prefetch is None else prefetch
 
+    def due_window(self) -> int:
+        """Return the window of one due queue in messages: half of others where there are several.
+
+        Deliveries are spread over all of them, so that no one alone has to fill the worker; and what is read
+        of a storm of retries stands before the next event of everybody.
+        """
+        if self.windows.due_prefetch is not None or self.topology.due_queues == 1:
+            return self.window(self.windows.due_prefetch)
+        return max(1, self.window(None) // 2)
+
     def due_hold(self) -> int:
         """Return how many delivery messages one worker holds at most: half of a due window, if not set."""
         if self.windows.due_hold is not None:
             return self.windows.due_hold
-        return max(1, self.window(self.windows.due_prefetch) * self.topology.due_queues // 2)
+        return max(1, self.due_window() * self.topology.due_queues // 2)
 
 
 def _from_file(key: str, path: Path, read: Callable[[str], _T]) -> _T:

@@ -32,6 +32,7 @@ GIB = 1024**3
 KIB = 1024
 
 _POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+Tenant = Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")]
 
 
 def parse_network(value: object) -> object:
@@ -106,6 +107,14 @@ class TopologySettings(Section):
     """classic has a weaker promise: its dead-lettering has no confirms."""
     lanes: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 16
     """Queues for fresh events; 1 works without the consistent-hash plugin."""
+    lanes_before: Annotated[int, Field(ge=0, le=QUEUE_COUNT_MAX)] = 0
+    """Lanes that there were before *lanes* was lowered: those above it get no events any more and are
+    emptied. Once they are empty, take this out and delete them. 0: none."""
+    dedicated: tuple[Tenant, ...] = ()
+    """Tenants with a lane of their own."""
+    retired: tuple[Tenant, ...] = ()
+    """Tenants that had one: it gets no events any more, and is emptied. Once it is empty, take this out and
+    delete it."""
     consistent_hash: bool = True
     """Spread lanes with rabbitmq_consistent_hash_exchange; false needs lanes = 1."""
     due_queues: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 4
@@ -146,6 +155,9 @@ class TopologySettings(Section):
     def _check_lanes(self) -> TopologySettings:
         if self.lanes > 1 and not self.consistent_hash:
             raise ValueError("lanes must be 1 when consistent_hash is false")
+        both = sorted(set(self.dedicated) & set(self.retired))
+        if both:
+            raise ValueError(f"tenant {both[0]} is dedicated and retired at once; write it once")
         return self
 
 
@@ -234,7 +246,7 @@ class WindowsSettings(Section):
     lane_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages per lane."""
     due_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
-    """Unsettled messages per due queue."""
+    """Unsettled messages per due queue; absent: half of the others where there are several."""
     replay_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages of the replay queue."""
     spill_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import aio_pika
 import pytest
 from aio_pika.abc import AbstractConnection
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable, TopologyMismatch
-from consumer.edges.broker.connect import AmqpOptions, KeepAlive
+from consumer.edges.broker.connect import AmqpOptions, KeepAlive, open_channel
 from consumer.flow.observe import Observer
 from metrics.series import Series
 from tests.fakes import RecordingLog
@@ -64,3 +65,12 @@ async def test_what_no_new_connection_mends_ends_it() -> None:
 
     with pytest.raises(TopologyMismatch, match="201"):
         await asyncio.wait_for(keep_alive.run(session), 10)
+
+
+async def test_what_has_arrived_is_read_at_once(vhost: str) -> None:
+    """FAULTS 71: the library stops reading after ten frames, and the rest stands where nobody can choose."""
+    async with await aio_pika.connect(vhost) as connection:
+        channel = await open_channel(connection, confirms=False)
+
+        assert channel.frames.maxsize == 0
+        assert (await channel.queue_declare("one", exclusive=True)).message_count == 0

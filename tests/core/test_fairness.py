@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.fairness import MAX_CONSECUTIVE, Accounts, Caps, FairQueue, Standing, priority_after
+from consumer.core.accounts import Accounts, Caps
+from consumer.core.fairness import MAX_CONSECUTIVE, FairQueue, Standing, priority_after
 from consumer.core.shares import Scheduler
 
 ROWS: list[dict[str, int]] = json.loads((Path(__file__).parents[1] / "data/priority.json").read_text())
@@ -407,3 +408,85 @@ def test_the_cost_of_a_job_is_charged_to_its_share_too() -> None:
             scheduler.recost(0, job, job.deliveries)
 
     assert counts["b"] == pytest.approx(20 * counts["a"], abs=40)
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from("aaabcd"), st.sampled_from(["pop", "end"])), max_size=200),
+    st.integers(1, 12),
+)
+def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int) -> None:
+    """Issue: work conservation: whatever each tenant holds, a free slot is given to somebody who waits."""
+    line = Line(Caps(capacity=capacity), WEIGHTS)
+    running: list[Work] = []
+    for step in steps:
+        if step == "end" and running:
+            line.accounts.ended(running.pop(0))
+        elif step == "pop":
+            waiting = len(line.queue)
+            job = line.pop()
+            assert (job is not None) == (waiting > 0)
+            if job is not None:
+                running.append(job)
+        elif len(step) == 1:
+            line.push(step)
+
+
+@given(st.integers(1, 500), st.integers(1, 60))
+def test_who_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
+    """What nobody else wanted was free: from the moment on at which another comes, both get the same."""
+    line = Line()
+    line.push("a" * (alone + 2 * beside))
+    line.serve(alone)
+    line.push("b" * beside)
+
+    served = Counter(line.serve(2 * beside))
+
+    assert served["b"] == pytest.approx(beside, abs=MAX_CONSECUTIVE)
+
+
+def test_a_share_that_was_alone_owes_nothing_for_it() -> None:
+    """Between shares as between tenants; and what another owed before, it still owes."""
+    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
+    for number in range(300):
+        scheduler.push(0, Work("a", number))
+    for _ in range(100):
+        scheduler.pop()
+    for number in range(100):
+        scheduler.push(1, Work("b", number))
+
+    served = [job.tenant for job in (scheduler.pop() for _ in range(100)) if job]
+
+    assert Counter(served) == {"a": 50, "b": 50}
+
+
+def test_what_is_got_so_far_is_told_over_the_weight() -> None:
+    """Deliveries that ended, by tenant: what evenness is taken from."""
+    line = Line(weights=WEIGHTS)
+    line.push("a" * 3 + "c" * 8)
+    line.push("b", 20)
+
+    line.serve(12)
+
+    assert line.accounts.done() == {"a": 3.0, "b": 10.0, "c": 2.0}
+    assert line.queue.started() == {"a": 3, "b": 1, "c": 8}
+
+
+def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
+    """A wide job is paid back to who waits, not to who comes later."""
+    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
+    for number in range(300):
+        scheduler.push(0, Work("a", number))
+    scheduler.push(1, Work("b"))
+    first = scheduler.pop()
+    assert first is not None
+    scheduler.recost(0, first, 100)
+    for _ in range(100):
+        job = scheduler.pop()
+        assert job is not None
+        scheduler.recost("ab".index(job.tenant), job, 1)
+    for number in range(100):
+        scheduler.push(1, Work("b", number))
+
+    served = [job.tenant for job in (scheduler.pop() for _ in range(20)) if job]
+
+    assert Counter(served) == {"a": 10, "b": 10}

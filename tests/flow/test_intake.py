@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.fairness import MAX_CONSECUTIVE
+from consumer.core.shares import Scheduler
 from consumer.flow.intake import Intake, Job, Slots, Source
 from consumer.ports import Incoming
 from tests.fakes import FakeTicket, run_virtually, settled
@@ -345,6 +346,7 @@ async def test_weights_hold_where_slots_are_short() -> None:
     """S1-16: 1:2:4 of the requests, through slots, caps and reserve."""
     weights = {"a": 1.0, "b": 2.0, "c": 4.0}
     worker = Worker(concurrency=64, weight_of=weights.__getitem__)
+    worker.intake.lend(58)
     for tenant in weights:
         await worker.subscribe(tenant, tenant=tenant, concurrency=256)
         worker.sender.latency_s[f"https://{tenant}.example/"] = 0.05
@@ -364,6 +366,7 @@ async def test_weights_hold_where_slots_are_short() -> None:
 async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
     """Issue: cost is deliveries: both tenants make as many requests, whatever one event starts."""
     worker = Worker(concurrency=64)
+    worker.intake.lend(58)
     names = [f"w{number}" for number in range(20)]
     await worker.subscribe_all(*names, tenant="wide", concurrency=256)
     await worker.subscribe("n", tenant="narrow", concurrency=256)
@@ -381,3 +384,82 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
     wide, narrow = sum(map(worker.sent, names)), worker.sent("n")
     assert wide + narrow > 1500
     assert wide == pytest.approx(narrow, rel=0.15)
+
+
+async def test_what_is_not_lent_stays_free_for_others() -> None:
+    """One tenant may have six of ten; another's event starts at once, and an end lets the first go on."""
+    desk = Desk(concurrency=10)
+    desk.intake.lend(6)
+    for _ in range(20):
+        desk.offer(tenant="flood")
+    await settled()
+    assert desk.tenants() == ["flood"] * 6
+
+    desk.offer(tenant="quiet")
+    await settled()
+    assert desk.tenants() == ["flood"] * 6 + ["quiet"]
+
+    desk.intake.lend(8)
+    await settled()
+    assert desk.tenants().count("flood") == 8
+    await desk.run_all()
+    assert len(desk.started) == 21
+
+
+async def test_a_refusal_is_not_asked_for_again() -> None:
+    """The hot path: while nothing changes, messages of the tenant that may not start ask nobody."""
+    desk = Desk(concurrency=10)
+    desk.intake.lend(6)
+    asked = 0
+
+    class Counting(Scheduler[Job]):
+        """Counts how often it is asked."""
+
+        def pop(self, *, scarce: bool = False) -> Job | None:
+            """Count."""
+            nonlocal asked
+            asked += 1
+            return super().pop(scarce=scarce)
+
+    desk.intake._queued.__class__ = Counting
+    for _ in range(100):
+        desk.offer(tenant="flood")
+
+    assert asked == 7
+    await desk.run_all()
+
+
+async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> None:
+    """What was refused is asked for again once enough of its own have ended."""
+    worker, started = Worker(concurrency=10), list[str]()
+    ends: dict[str, asyncio.Event] = {"flood": asyncio.Event(), "quiet": asyncio.Event()}
+
+    async def work(job: Job) -> None:
+        intake.under_way(job)
+        await intake.slots.acquire()
+        started.append(job.tenant)
+        try:
+            if started.count("flood") <= 2 and job.tenant == "flood":
+                await ends["flood"].wait()
+            else:
+                await ends["quiet"].wait()
+        finally:
+            intake.slots.release()
+
+    intake = Intake(worker.world, work)
+    intake.lend(6)
+    for tenant in (*["flood"] * 20, "quiet", "quiet"):
+        intake.offer(Source.LANE, Incoming(event_message(tenant=tenant), FakeTicket()))
+    await settled()
+    assert (started.count("flood"), started.count("quiet")) == (
+        7,
+        2,
+    )  # beside the quiet one its part is seven
+
+    ends["flood"].set()
+    await settled()
+
+    assert started.count("flood") == 8
+    ends["quiet"].set()
+    await intake.idle()
+    assert len(started) == 22

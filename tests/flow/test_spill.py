@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from consumer.core.delivery import DeliveryMessage, read_delivery, unwrap_raw
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.noise import spill_index
+from consumer.core.noise import TenantLimit, spill_index
+from consumer.core.ops import Note, OpsType
 from consumer.flow.intake import Source
 from consumer.flow.spill import Spill
 from tests.fakes import Published
@@ -24,7 +25,8 @@ class FakeRoutes:
 
     def __init__(self) -> None:
         self.bindings: set[tuple[str, str]] = set()
-        self.ready: dict[str, int] = {}
+        self.stands: dict[str, int] = {}  #: messages ready, by queue
+        self.asked = 0
         self.allowed = True
         self.connected = True
 
@@ -40,10 +42,11 @@ class FakeRoutes:
         self._demand()
         self.bindings.discard((tenant, queue))
 
-    async def messages(self, queue: str) -> int:
+    async def ready(self, queues: Iterable[str]) -> dict[str, int]:
         """Return what the test said."""
         self._demand()
-        return self.ready.get(queue, 0)
+        self.asked += 1
+        return {queue: self.stands.get(queue, 0) for queue in queues}
 
     def _demand(self) -> None:
         if not self.connected:
@@ -55,7 +58,7 @@ class Flood:
 
     def __init__(self, **bounds: Any) -> None:
         self.routes = FakeRoutes()
-        self.routes.ready[NAMES.lane(0)] = 100  # the lane holds more than its window
+        self.routes.stands[NAMES.lane(0)] = 100  # the lane holds more than its window
         self.worker = Worker(concurrency=20, lane_window=100, quick_latency_s=1e6, **bounds)
         self.tenants = 2
         self.spill = Spill(self.worker.world, self.worker.intake, self.routes, lambda: self.tenants)
@@ -149,12 +152,13 @@ async def test_the_binding_goes_when_its_spill_queue_is_empty() -> None:
     desk = Flood()
     async with desk.running():
         desk.flood()
-        desk.routes.ready[SPILL] = 1
+        desk.routes.stands[SPILL] = 1
         await desk.worker.clock.advance(60)
         assert desk.spill.spilled() == {"acme": SPILL}
 
-        desk.routes.ready[SPILL] = 0
-        await desk.worker.clock.advance(6)
+        desk.routes.stands[NAMES.lane(0)] = 0
+        desk.routes.stands[SPILL] = 0
+        await desk.worker.clock.advance(8)
 
         assert desk.routes.bindings == set()
         assert desk.spill.spilled() == {}
@@ -213,7 +217,7 @@ async def test_without_the_right_to_bind_the_window_is_still_cleared() -> None:
 async def test_a_tenant_that_only_empties_its_lane_is_left_alone() -> None:
     """Nobody waits: neither in hand nor in its lane."""
     desk = Flood()
-    desk.routes.ready.clear()
+    desk.routes.stands.clear()
     async with desk.running():
         desk.flood()
         await desk.worker.clock.advance(15)
@@ -255,7 +259,7 @@ async def test_nothing_stays_in_hand_unstarted_for_too_long() -> None:
     desk.tenants = 1
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 200.0
-        desk.flood(20)
+        desk.flood(22)
         await desk.worker.clock.advance(1)
         owed = DeliveryMessage(event=event(id="owed-1"), targets=("sub_1",))
         fresh = desk.worker.offer(event_message(message_id="stuck-1"))
@@ -267,7 +271,7 @@ async def test_nothing_stays_in_hand_unstarted_for_too_long() -> None:
 
         assert (fresh.settles, due.settles) == (["ack"], ["ack"])
         moved = [unwrap_raw(published.raw()).message_id for published in desk.moved()]
-        assert moved == ["a-18", "a-19", "stuck-1"]  # two of the flood had no slot: they were reserved
+        assert moved == ["a-20", "a-21", "stuck-1"]  # two of the flood had no slot
         again = desk.worker.publisher.to(NAMES.direct_key(DUE))
         assert [read_delivery(p.raw()).event.id for p in again] == ["owed-1"]
         assert desk.worker.count("moved_messages_total") == 4
@@ -286,3 +290,131 @@ async def test_back_pressure_moves_nothing() -> None:
         assert desk.moved() == []
         desk.worker.publisher.reason = None
         await desk.worker.intake.give_back()
+
+
+async def test_a_noisy_tenant_is_told_to_administrators() -> None:
+    """Issue, item 4: the event tenant.noisy, once, by the worker that decided it, with the reason."""
+    desk = Flood()
+    told: list[Note] = []
+    desk.worker.observe.on_note = told.append
+    async with desk.running():
+        desk.flood()
+        desk.worker.offer(event_message(tenant="other", queue=SPILL), Source.SPILL)  # bound by another worker
+        await desk.worker.clock.advance(13)
+
+        assert [(note.type, note.tenant) for note in told] == [(OpsType.TENANT_NOISY, "acme")]
+        assert told[0].reason == "its backlog fills its lane"
+        assert desk.worker.count("tenant_spills_total") == 1
+        await desk.worker.intake.give_back()
+
+
+async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -> None:
+    """FAULTS 71: where the broker is what is short, a flood holds next to nothing, its lane stays full."""
+    desk = Flood()
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
+        for step in range(24):
+            for number in range(30):
+                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
+            await desk.worker.clock.advance(0.5)
+
+        assert desk.routes.bindings == {("acme", SPILL)}
+        assert desk.routes.asked <= 12  # not at each of the 24 looks: the broker has enough to do
+
+
+async def test_a_lane_is_left_alone_that_several_fill() -> None:
+    """Nobody makes up more than half of it: leading one around would help nobody."""
+    desk = Flood()
+    async with desk.running():
+        for step in range(30):
+            for number in range(100):
+                desk.worker.offer(event_message(tenant=f"t{number % 4}", message_id=f"{step}-{number}"))
+            await desk.worker.clock.advance(0.5)
+
+        assert desk.routes.bindings == set()
+        assert desk.routes.asked == 0
+
+
+def limited(tenant: str) -> TenantLimit:
+    """Limit acme alone."""
+    return TenantLimit(events_per_s=10, backlog=5_000) if tenant == "acme" else TenantLimit()
+
+
+async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
+    """Issue, item 6: soft: its events wait in the spill queue, it is told of, all are delivered."""
+    desk = Flood(limit_of=limited)
+    desk.routes.stands.clear()
+    told: list[Note] = []
+    desk.worker.observe.on_note = told.append
+    await desk.worker.subscribe("other", tenant="other")
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.0
+        for step in range(44):
+            for number in range(6):
+                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
+                desk.worker.offer(event_message(tenant="other", message_id=f"o-{step}-{number}"))
+            await desk.worker.clock.advance(0.5)
+
+        assert desk.routes.bindings == {("acme", SPILL)}
+        assert [note.reason for note in told] == ["brings more than its 10 events/s"]
+        await desk.worker.clock.advance(8)
+        assert desk.routes.bindings == set()
+    assert desk.worker.sent("shop") == desk.worker.sent("other") == 44 * 6
+    assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
+
+
+async def test_who_has_too_large_a_backlog_is_led_around() -> None:
+    """Issue, item 6: its part of what stands in the lane, by its part of what comes."""
+    desk = Flood(limit_of=limited)
+    told: list[Note] = []
+    desk.worker.observe.on_note = told.append
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.0
+        desk.routes.stands[NAMES.lane(0)] = 20_000
+        desk.routes.stands[SPILL] = 1  # it is not sent back before the end
+        for step in range(60):
+            for number in range(8):
+                tenant = ("acme", "b", "c", "d")[number % 4]
+                desk.worker.offer(event_message(tenant=tenant, message_id=f"{step}-{number}"))
+            if step == 30:  # a quarter of 20,000 is the limit, and not over it
+                assert desk.routes.bindings == set()
+                desk.routes.stands[NAMES.lane(0)] = 20_100
+            await desk.worker.clock.advance(0.5)
+
+        assert desk.routes.bindings == {("acme", SPILL)}
+        assert [note.reason for note in told] == ["has a backlog of more than 5000 events"]
+
+
+async def test_a_tenant_with_a_lane_of_its_own_is_never_led_around_it() -> None:
+    """Two bindings would copy each event; one that shows itself there is removed at once."""
+    desk = Flood(dedicated=frozenset({"acme"}))
+    desk.routes.bindings.add(("acme", SPILL))
+    async with desk.running():
+        desk.flood()
+        desk.worker.offer(event_message(queue=SPILL, message_id="left"), Source.SPILL)
+        await desk.worker.clock.advance(1)
+        assert desk.routes.bindings == set()
+        await desk.worker.clock.advance(14)
+
+        assert desk.routes.bindings == set()
+        assert desk.spill.spilled() == {}
+        assert desk.moved() == []
+        await desk.worker.intake.give_back()
+
+
+async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
+    """FAULTS 71: what is moved is taken at once by an idle worker; the lane is not empty for that."""
+    desk = Flood()
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
+        for step in range(60):
+            for number in range(30 if step < 24 else 0):
+                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
+            await desk.worker.clock.advance(0.5)
+        assert desk.routes.bindings == {("acme", SPILL)}
+
+        desk.routes.stands[NAMES.lane(0)] = 99
+        await desk.worker.clock.advance(7)
+
+        assert desk.routes.bindings == set()
+        assert desk.worker.count("tenant_spills_total") == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.newcomer.panels import checked_in_queries
-from grafana import generate, rows_care, rows_delivery
+from grafana import generate, rows_care, rows_delivery, rows_tenants
 from grafana.panels import ROWS
 from grafana.spec import SAMPLE, Kind, PanelSpec, Query, RowSpec, all_queries, filled, sample_names
 from metrics.series import Series
@@ -142,7 +142,11 @@ def test_gauges_that_all_workers_share_are_not_added_up() -> None:
 
 def test_the_source_names_no_series_by_hand_outside_of_queries() -> None:
     """Each series of the file exists: also those in helper calls, which the generator puts together."""
-    names = {n for module in (rows_delivery, rows_care) for n in SAMPLE.findall(inspect.getsource(module))}
+    names = {
+        n
+        for module in (rows_delivery, rows_care, rows_tenants)
+        for n in SAMPLE.findall(inspect.getsource(module))
+    }
     bare = {name.removeprefix("leveret_") for name in names}
     known = set(re.findall(r'"([a-z_]+)"', inspect.getsource(Series)))
 

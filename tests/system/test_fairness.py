@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 import aio_pika
 import httpx2
 import pytest
+from aio_pika.abc import AbstractConnection
 
 from consumer.edges.broker.routes import BrokerRoutes
 from tests.receiver import Receiver
-from tests.system.daemon import EventPublisher, all_delivered, deliveries, running, to, until
+from tests.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from topology.declare import declare
 from topology.names import Names
+from topology.plan import TopologySpec, build_plan
 
 FLOOD = 700
 NAMES = Names()
@@ -25,10 +28,10 @@ SETTINGS = {
 AWAY = "/slow/flood?s=0.15"
 
 
-def bindings(management: httpx2.Client, vhost: str) -> list[str]:
-    """Return the queues that tenants are bound to around the lanes."""
+def bindings(management: httpx2.Client, vhost: str, source: str = NAMES.route) -> list[str]:
+    """Return the queues that an exchange leads to; by default those of tenants led around the lanes."""
     name = urlsplit(vhost).path.strip("/")
-    found = management.get(f"/api/exchanges/{name}/{NAMES.route}/bindings/source")
+    found = management.get(f"/api/exchanges/{name}/{source}/bindings/source")
     return [row["destination"] for row in found.raise_for_status().json()]
 
 
@@ -106,5 +109,52 @@ async def test_without_the_right_to_bind_nothing_is_bound(
             assert not await routes.bind("acme", NAMES.spill(0))
             assert not await routes.bind("acme", NAMES.spill(0))
             await routes.unbind("acme", NAMES.spill(0))
-            assert await routes.messages(NAMES.spill(0)) == 0
+            assert await routes.ready([NAMES.spill(0)]) == {NAMES.spill(0): 0}
     assert bindings(management, vhost) == []
+
+
+BEFORE = TopologySpec(
+    lanes=4, due_queues=2, spill_queues=1, rungs_s=(0.05, 0.1, 0.2, 0.4, 0.8, 1.6), dedicated=("former",)
+)
+AFTER = {
+    "LEVERET_TOPOLOGY__LANES": "2",
+    "LEVERET_TOPOLOGY__LANES_BEFORE": "4",
+    "LEVERET_TOPOLOGY__DEDICATED": '["own"]',
+    "LEVERET_TOPOLOGY__RETIRED": '["former"]',
+}
+
+
+async def test_lanes_are_taken_away_and_nothing_is_lost(
+    vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
+) -> None:
+    """Issue 6, items 4 and 5: what stood in them comes, they get nothing more; one is a tenant's own."""
+    tenants = [*(f"t{number}" for number in range(12)), "own", "former"]
+    connection = await aio_pika.connect(vhost)
+    async with connection:
+        await declare(build_plan(BEFORE), connection)
+        async with EventPublisher(vhost) as publisher:
+            first = {tenant: await publisher.publish(tenant) for tenant in tenants}
+        stood = {name: await ready(connection, name) for name in map(NAMES.lane, range(4))}
+        assert await ready(connection, NAMES.dedicated("former")) == 1
+    assert stood[NAMES.lane(2)] + stood[NAMES.lane(3)] > 0
+
+    await Daemon(tmp_path, vhost, AFTER).apply(
+        *(to(receiver, f"/ok/taken-{tenant}", tenant) for tenant in tenants)
+    )
+    async with running(tmp_path, vhost, AFTER), EventPublisher(vhost) as publisher:
+        second = {tenant: await publisher.publish(tenant) for tenant in tenants}
+
+        for tenant in tenants:
+            events = [first[tenant], second[tenant]]
+            found = await all_delivered(receiver, f"/ok/taken-{tenant}", events)
+            assert found == dict.fromkeys(events, 1)
+        assert sorted(bindings(management, vhost, NAMES.lanes)) == [NAMES.lane(0), NAMES.lane(1)]
+        assert bindings(management, vhost) == [NAMES.dedicated("own")]
+
+
+async def ready(connection: AbstractConnection, queue: str) -> int:
+    """Return how many messages of a queue are ready."""
+    channel = await connection.channel()
+    found = await channel.declare_queue(queue, passive=True)
+    await channel.close()
+    return found.declaration_result.message_count or 0

@@ -222,3 +222,71 @@ def test_a_classic_plan_asks_for_no_flags_or_handles() -> None:
     subjects = [finding.subject for finding in check_snapshot(plan, Snapshot(**fields))]
 
     assert not [subject for subject in subjects if subject.startswith(("feature flag", "node"))]
+
+
+GOING = build_plan(replace(SPEC, lanes_before=3, dedicated=("acme",), retired=("former",)))
+
+
+def going(bindings: list[dict[str, Any]]) -> list[Finding]:
+    """Check a plan that takes lanes away, with further bindings on the broker."""
+    document = definitions(GOING)
+    queues = [{**queue, "exclusive": None, "messages": 0} for queue in document["queues"]]
+    fields = clean() | {"queues": queues, "bindings": [*document["bindings"], *bindings]}
+    return list(check_snapshot(GOING, Snapshot(**fields)))
+
+
+def test_a_lane_that_is_emptied_must_not_be_bound() -> None:
+    """lanes_before, retired, and spill bindings of a tenant with its own lane: each is an error."""
+    assert going([]) == []
+    arguments = {"x-match": "all", "tenant": "former"}
+    found = going(
+        [
+            binding("leveret.lanes", "leveret.lane.02", "1"),
+            binding("leveret.route", "leveret.dedicated.former", "", arguments),
+            binding("leveret.route", "leveret.spill.00", "", arguments | {"tenant": "acme"}),
+            binding("leveret.route", "leveret.spill.00", "", arguments | {"tenant": "noisy"}),
+        ]
+    )
+
+    assert [finding.severity for finding in found] == [Severity.ERROR] * 3
+    assert {finding.remedy for finding in found} == {"run `leveret topology apply`"}
+
+
+def test_a_dedicated_lane_of_no_plan_is_an_error() -> None:
+    """Its tenant's events go where nobody takes them: it has to be named as dedicated or retired."""
+    arguments = {"x-match": "all", "tenant": "lost"}
+
+    [finding] = going([binding("leveret.route", "leveret.dedicated.lost", "", arguments)])
+
+    assert finding.severity is Severity.ERROR
+    assert "[topology] dedicated or retired" in finding.remedy
+
+
+def binding(
+    source: str, destination: str, key: str, arguments: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the record of a queue's binding."""
+    return {
+        "source": source,
+        "destination": destination,
+        "destination_type": "queue",
+        "routing_key": key,
+        "arguments": arguments or {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("queue", "remedy"),
+    [
+        ("leveret.lane.07", "lanes_before"),
+        ("leveret.dedicated.lane.07", "retired"),
+        ("leveret.wait.9", "set the settings back"),
+    ],
+)
+def test_what_is_left_over_says_how_it_is_emptied(queue: str, remedy: str) -> None:
+    """A queue of an earlier plan: the setting that empties it."""
+    left = {"name": queue, "messages": 5, "arguments": {"x-queue-type": "quorum"}, "durable": True}
+
+    [finding] = findings(queues=[*clean()["queues"], left])
+
+    assert remedy in finding.remedy

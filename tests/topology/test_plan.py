@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topology.plan import Plan, SourceSpec, TopologySpec, build_plan
+from topology.plan import Plan, SourceSpec, TopologySpec, build_plan, sized_queues
 
 SPEC = TopologySpec()
 INBOX = SourceSpec(name="crm", exchange="crm.events", routing_key="customer.#")
@@ -169,6 +169,9 @@ def test_diff_names_what_changes() -> None:
         ({"consistent_hash": False}, "lanes must be 1"),
         ({"due_queues": 0}, "due_queues"),
         ({"spill_queues": -1}, "spill_queues"),
+        ({"lanes_before": 101}, "lanes_before"),
+        ({"dedicated": ("a b",)}, "dedicated tenant"),
+        ({"dedicated": ("a",), "retired": ("a",)}, "stands twice"),
         ({"rungs_s": ()}, "rungs_s"),
         ({"rungs_s": (0.0, 1.0)}, "rungs_s"),
         ({"rungs_s": (2.0, 1.0)}, "ascend"),
@@ -188,3 +191,38 @@ def test_a_wrong_spec_is_an_error_that_names_the_field(changes: dict[str, Any], 
     """Every bound holds; a delivery limit of -1 is never given (3.10 would drop at the first return)."""
     with pytest.raises(ValueError, match=named):
         replace(SPEC, **changes)
+
+
+def test_a_dedicated_lane_is_a_binding_around_the_others() -> None:
+    """A tenant's own queue, like a lane; no spill queue may take copies beside it."""
+    plan = build_plan(replace(SPEC, dedicated=("acme",), hash_header="x-tenant", spill_queues=2))
+    route = "binding leveret.route -[(any)]-> queue"
+
+    assert f"{route} leveret.dedicated.acme x-match=all x-tenant=acme" in plan.lines()
+    assert queue_arguments(plan, "leveret.dedicated.acme") == queue_arguments(plan, "leveret.lane.00")
+    assert [str(binding) for binding in plan.unbound] == [
+        f"{route} leveret.spill.{n:02d} x-match=all x-tenant=acme" for n in range(2)
+    ]
+
+
+def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:
+    """lanes_before and retired: the queues stay until they are empty, their bindings must not."""
+    plan = build_plan(replace(SPEC, lanes=2, lanes_before=4, retired=("acme",)))
+    lines = plan.lines()
+
+    assert {"leveret.lane.03", "leveret.dedicated.acme"} <= {queue.name for queue in plan.queues}
+    assert not any("leveret.lane.03" in line and line.startswith("binding") for line in lines)
+    assert [line for line in lines if line.startswith("no ")] == [
+        "no binding leveret.lanes -[1]-> queue leveret.lane.02",
+        "no binding leveret.lanes -[1]-> queue leveret.lane.03",
+        "no binding leveret.route -[(any)]-> queue leveret.dedicated.acme tenant=acme x-match=all",
+    ]
+
+
+def test_what_is_emptied_is_still_counted() -> None:
+    """The gauge of the lanes holds all fresh events that wait, wherever."""
+    spec = replace(SPEC, lanes=1, lanes_before=2, dedicated=("a",), retired=("b",))
+
+    counted = [name for name, label in sized_queues(spec) if label == "lane"]
+
+    assert counted == [*map(spec.names.lane, range(2)), *map(spec.names.dedicated, "ab")]

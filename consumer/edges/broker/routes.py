@@ -5,7 +5,7 @@ A channel per call: it happens a few times an hour, and a refusal closes the cha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from aio_pika.abc import AbstractConnection
@@ -62,12 +62,15 @@ class BrokerRoutes:
 
         await self._on_channel(step)
 
-    async def messages(self, queue: str) -> int:
-        """Return how many messages of *queue* are ready."""
+    async def ready(self, queues: Iterable[str]) -> Mapping[str, int]:
+        """Return how many messages of each of *queues* are ready."""
 
-        async def step(channel: Channel) -> int:
-            found = await channel.queue_declare(queue, passive=True)
-            return int(found.message_count or 0)
+        async def step(channel: Channel) -> dict[str, int]:
+            found = {}
+            for queue in queues:
+                declared = await channel.queue_declare(queue, passive=True)
+                found[queue] = int(declared.message_count or 0)
+            return found
 
         return await self._on_channel(step)
 

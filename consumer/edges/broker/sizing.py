@@ -10,7 +10,7 @@ from consumer.edges.broker.windows import Window
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.settings import Settings
-from topology.plan import TopologySpec
+from topology.plan import TopologySpec, lane_queues
 
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
@@ -29,10 +29,10 @@ def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
 
     inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
     found = [
-        window(Source.LANE, tuple(map(names.lane, range(spec.lanes))), w.lane_prefetch),
-        window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), w.due_prefetch),
+        window(Source.LANE, lane_queues(spec), w.lane_prefetch),
+        window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), settings.due_window()),
         window(Source.REPLAY, (names.replay,), w.replay_prefetch),
-        window(Source.STRAY, (names.stray,), w.due_prefetch),
+        window(Source.STRAY, (names.stray,), settings.due_window()),
         window(Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
         window(Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
         window(Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
@@ -52,5 +52,5 @@ def lane_window(settings: Settings) -> int:
 
 def _room(settings: Settings, spec: TopologySpec) -> int:
     """Return the largest window with which all of them, full of the largest events, fit into the memory."""
-    queues = spec.lanes + spec.due_queues + spec.spill_queues + len(spec.sources) + 2
+    queues = len(lane_queues(spec)) + spec.due_queues + spec.spill_queues + len(spec.sources) + 2
     return max(MIN_WINDOW, settings.limits.memory_bytes // (settings.events.max_event_bytes * queues))

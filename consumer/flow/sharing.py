@@ -1,0 +1,87 @@
+"""Watch how one worker is shared out: how much one tenant may borrow, how even it is, who names no tenant.
+
+Data flow: the loop's lateness, who was served -> core.lending -> Intake.lend; core.evenness -> gauges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from consumer.core.accounts import Caps
+from consumer.core.evenness import Minute
+from consumer.core.lending import Lender
+from consumer.flow.intake import Intake, Source
+from consumer.flow.world import World
+
+TICK_S = 0.05  #: how often the loop's lateness is looked at
+LOOK_S = 1.0
+NAMELESS_RATIO = 0.5  #: of the fresh events; from more on it is said
+NAMELESS_LEAST = 200  #: events in a minute below which a part says nothing
+MINUTE_S = 60.0
+
+
+class Sharing:
+    """Watches one worker."""
+
+    def __init__(self, world: World, intake: Intake, *, by_tenant: bool) -> None:
+        """Wire.
+
+        Args:
+            world: The ports.
+            intake: What is in hand.
+            by_tenant: Lanes are chosen by the tenant, so that events without one all go to one lane.
+        """
+        bounds = world.bounds
+        self._world = world
+        self._intake = intake
+        self._by_tenant = by_tenant
+        self._lender = Lender(Caps(capacity=bounds.concurrency, share=bounds.tenant_share))
+        self._minute = Minute()
+        self._done: dict[str, float] = {}
+        self._started: dict[str, int] = {}
+        self._counted_at = 0.0
+        self._nameless = False
+        world.observe.crowds.dedicated(len(bounds.dedicated))
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        clock = self._world.clock
+        looked = self._counted_at = self._intake.now = clock.monotonic()
+        self.look(looked)
+        while True:
+            before = clock.monotonic()
+            await asyncio.sleep(TICK_S)
+            self._intake.now = now = clock.monotonic()
+            if now - looked >= LOOK_S:
+                looked = now
+                self.look(now)
+            most = self._lender.lend(now - before - TICK_S)
+            self._intake.lend(most)
+            self._world.observe.crowds.lent(most)
+
+    def look(self, now: float) -> None:
+        """Take in who was served since the last look; *now* in monotonic seconds."""
+        intake, crowds = self._intake, self._world.observe.crowds
+        done, held, waiting = intake.done(), intake.held(), intake.waiting()
+        served = {tenant for tenant, so_far in done.items() if so_far != self._done.get(tenant, 0.0)}
+        self._lender.served(served | held.keys() | waiting, now)
+        self._done = done
+        evenness = self._minute.look(waiting, done, now)
+        if evenness is not None:
+            crowds.evened(evenness)
+        if now - self._counted_at >= MINUTE_S:
+            self._counted_at = now
+            self._count_nameless()
+
+    def _count_nameless(self) -> None:
+        """Say once that most fresh events of a minute named no tenant, and again after a minute without."""
+        started = self._intake.started(Source.LANE)
+        came = {t: max(0, count - self._started.get(t, 0)) for t, count in started.items()}
+        self._started = started
+        total = sum(came.values())
+        if not self._by_tenant or total < NAMELESS_LEAST:
+            return
+        ratio = came.get("", 0) / total
+        if ratio > NAMELESS_RATIO and not self._nameless:
+            self._world.observe.crowds.nameless(ratio, self._world.decode.tenant_header)
+        self._nameless = ratio > NAMELESS_RATIO
