@@ -11,20 +11,15 @@ from typing import Any
 from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from topology.plan import Difference, Plan, QueuePlan
-from topology.wire import (
-    Channels,
+from topology.errors import (
     ExchangeMissing,
     NotPermitted,
     PluginMissing,
     TopologyConflict,
     TopologyError,
-    binding_step,
-    exchange_step,
-    queue_step,
-    run_step,
-    unbinding_step,
 )
+from topology.plan import Difference, Plan, QueuePlan
+from topology.wire import Channels, binding_step, exchange_step, queue_step, run_step, unbinding_step
 
 __all__ = [
     "ExchangeMissing",

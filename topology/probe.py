@@ -14,12 +14,11 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from topology.check import Finding, Severity, differs, missing, missing_foreign
 from topology.declare import declare_queue
+from topology.errors import NotPermitted, TopologyConflict
 from topology.plan import ExchangePlan, Plan, QueuePlan
 from topology.wire import (
     Channels,
-    NotPermitted,
     Step,
-    TopologyConflict,
     exchange_step,
     passive_exchange_step,
     passive_queue_step,

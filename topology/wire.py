@@ -22,6 +22,12 @@ from aiormq.exceptions import (
 )
 from pamqp.common import FieldValue
 
+from topology.errors import (
+    NotPermitted,
+    PluginMissing,
+    TopologyConflict,
+    TopologyError,
+)
 from topology.plan import Argument, BindingPlan, Difference, ExchangePlan
 
 _INEQUIVALENT = re.compile(
@@ -32,38 +38,6 @@ _VALUE = re.compile(r"(?:the value )?'(?P<text>.*?)'(?: of type '[^']+')?")
 
 #: One declaration, sent over whatever channel is open.
 Step: TypeAlias = Callable[[Wire], Awaitable[object]]
-
-
-class TopologyError(Exception):
-    """The plan cannot stand on this broker as it is; the text ends with the remedy."""
-
-
-class TopologyConflict(TopologyError):
-    """Something stands on the broker under one of our names, but differs from the plan.
-
-    Attributes:
-        difference: What it is.
-    """
-
-    def __init__(self, difference: Difference) -> None:
-        self.difference = difference
-        kind = difference.kind
-        super().__init__(
-            f"{kind} {difference.name}: {difference}; set the setting back, or drain and delete the {kind}, "
-            "or choose another [topology] prefix"
-        )
-
-
-class PluginMissing(TopologyError):
-    """The broker does not know an exchange type; RabbitMQ 3 closes the connection over it, 4 the channel."""
-
-
-class ExchangeMissing(TopologyError):
-    """An exchange of the user's that a source names does not exist."""
-
-
-class NotPermitted(TopologyError):
-    """The user lacks a right on one of our names."""
 
 
 def parse_refusal(text: str) -> Difference | None:

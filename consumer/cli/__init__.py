@@ -1,7 +1,4 @@
-"""``leveret``: argv -> one call -> exit code 0 (done), 1 (failed) or 2 (wrong usage).
-
-A module with one command has ``register(app)``, a module with a group of them has ``app``.
-"""
+"""``leveret``: argv -> one call -> exit code 0 (done), 1 (failed) or 2 (wrong usage)."""
 
 from __future__ import annotations
 
@@ -14,23 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.cli import (
-    breaker,
-    broker,
-    config,
-    listen,
-    parked,
-    pause,
-    policy,
-    publish,
-    run,
-    status,
-    store,
-    subscriptions,
-    topology,
-    verify,
-    waiting,
-)
+from consumer.cli.words import Words
 from consumer.core.plain import printable
 
 app = typer.Typer(
@@ -38,25 +19,8 @@ app = typer.Typer(
     help="Deliver RabbitMQ events as signed Standard Webhooks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    cls=Words,
 )
-
-COMMANDS = (run, publish, listen, status, pause, verify)
-GROUPS = {
-    "subscriptions": subscriptions.app,
-    "policy": policy.app,
-    "breaker": breaker.app,
-    "parked": parked.app,
-    "waiting": waiting.app,
-    "config": config.app,
-    "store": store.app,
-    "topology": topology.app,
-    "broker": broker.app,
-}
-
-for command in COMMANDS:
-    command.register(app)
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
 
 
 def _print_version(wanted: bool | None) -> None:

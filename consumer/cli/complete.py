@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import full_name
-from consumer.edges.store import open_store
 from consumer.settings import load_settings
 
 
@@ -36,6 +35,8 @@ def policy_names(incomplete: str) -> list[str]:
 
 
 def _entries() -> Sequence[StoredEntry]:
+    from consumer.edges.store import open_store  # noqa: PLC0415 (every command imports this, few the store)
+
     async def read() -> Sequence[StoredEntry]:
         store = open_store(load_settings())
         try:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from consumer.core.errors import LeveretError
 from consumer.core.plain import printable
-from topology.wire import TopologyError
+from topology.errors import TopologyError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 """The option that every listing takes."""

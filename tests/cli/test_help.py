@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumer.cli import app
+from consumer.cli.words import WORDS
 from tests.cli.conftest import Run
 
 
@@ -28,7 +29,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(each, (*path, name))
 
 
-ROOT = typer.main.get_command(app)
+ROOT: Any = typer.main.get_command(app)
 COMMANDS = dict(commands(ROOT))
 
 
@@ -60,6 +61,27 @@ def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
 
     as_it_is = {("run",), ("parked", "export"), ("topology", "export"), ("subscriptions", "schema")}
     assert ("--json" in options) == (words not in as_it_is)
+
+
+def test_the_list_of_words_says_what_each_says_of_itself() -> None:
+    """What each word does is written down beside its module, so that help imports none: it may not differ."""
+    own = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in ROOT.commands.items()}
+
+    assert own == {name: word.help for name, word in WORDS.items()}
+
+
+def test_help_waits_for_no_library(tmp_path: Path) -> None:
+    """The help of all words is printed with their names, before any of their libraries is imported."""
+    code = (
+        "import sys; from consumer.cli import main\n"
+        "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    argv = [sys.executable, "-c", code, "--help"]
+
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+
+    assert [name for name in WORDS if f" {name} " not in done.stdout] == []
+    assert {"aiohttp", "aio_pika", "httpx2", "pydantic", "sqlalchemy"}.isdisjoint(done.stderr.split())
 
 
 def test_a_purge_asks_and_without_a_terminal_wants_a_yes(run: Run) -> None:
