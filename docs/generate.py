@@ -210,7 +210,7 @@ def cli_tables() -> str:
     rows = []
     for names, command in _commands(typer.main.get_command(app), ("leveret",)):
         options = []
-        for parameter in command.params:
+        for parameter in sorted(command.params, key=lambda each: each.param_type_name != "argument"):
             if parameter.name == "help":
                 continue
             if parameter.param_type_name == "argument":

@@ -21,7 +21,7 @@ from consumer.cli.output import (
     print_rows,
     print_text,
 )
-from consumer.cli.parked.shared import Limit, Reason, Since, SubscriptionId, Tenant, Type, look, moment
+from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, look, moment
 from consumer.core.durations import format_duration
 from consumer.core.parked import ParkedEntry, entry_as_dict, entry_as_record
 from consumer.core.parked_filter import Filter, GroupBy, grouped
@@ -36,33 +36,14 @@ ShownJson = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class List:
+class List(Chosen):
     """How ``list`` is called."""
 
-    tenant: Tenant = None
-    kind: Type = None
-    reason: Reason = None
-    subscription: SubscriptionId = None
-    since: Since = None
     limit: Limit = None
     group_by: Annotated[
         list[GroupBy] | None, typer.Option(help="Count by this instead; may be repeated.")
     ] = None
     as_json: AsJson = False
-
-    def filter(self) -> Filter:
-        """Return which entries are meant.
-
-        Raises:
-            ConfigError: ``since`` is neither a time nor a duration.
-        """
-        return Filter(
-            tenant=self.tenant,
-            type=self.kind,
-            reason=self.reason,
-            subscription=self.subscription,
-            since=moment(self.since),
-        )
 
 
 def register(app: typer.Typer) -> None:

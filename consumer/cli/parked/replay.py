@@ -9,51 +9,20 @@ import typer
 
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
-from consumer.cli.parked.shared import (
-    Everything,
-    Ids,
-    Reason,
-    Since,
-    SubscriptionId,
-    Tenant,
-    Type,
-    drain,
-    moment,
-)
+from consumer.cli.parked.shared import Chosen, Everything, Ids, drain
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.parked import ParkedEntry, entry_as_dict
-from consumer.core.parked_filter import Filter
 from consumer.edges.parked import Skipped, replay
 from consumer.settings import load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Chosen):
     """How ``replay`` is called."""
 
     ids: Ids = None
-    tenant: Tenant = None
-    kind: Type = None
-    reason: Reason = None
-    subscription: SubscriptionId = None
-    since: Since = None
     everything: Everything = False
     as_json: AsJson = False
-
-    def filter(self) -> Filter:
-        """Return which entries are meant.
-
-        Raises:
-            ConfigError: ``since`` is neither a time nor a duration.
-        """
-        return Filter(
-            ids=frozenset(self.ids) if self.ids else None,
-            tenant=self.tenant,
-            type=self.kind,
-            reason=self.reason,
-            subscription=self.subscription,
-            since=moment(self.since),
-        )
 
 
 def register(app: typer.Typer) -> None:
@@ -82,7 +51,7 @@ def replay_(options: Replay) -> None:
             rows.append(entry_as_dict(one))
 
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter()
+        settings, chosen = load_settings(), options.filter(options.ids or ())
         try:
             drain(settings, lambda connection, names: replay(connection, names, chosen), take)
         except BrokerUnavailable as error:

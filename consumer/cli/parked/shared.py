@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import typer
@@ -48,6 +49,32 @@ def moment(text: str | None) -> float | None:
         ConfigError: it is neither a time nor a duration.
     """
     return None if text is None else parse_moment(text, time.time())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The filters that a look and a replay share."""
+
+    tenant: Tenant = None
+    kind: Type = None
+    reason: Reason = None
+    subscription: SubscriptionId = None
+    since: Since = None
+
+    def filter(self, ids: Collection[str] = ()) -> Filter:
+        """Return which entries are meant, of *ids* if there are any.
+
+        Raises:
+            ConfigError: ``since`` is neither a time nor a duration.
+        """
+        return Filter(
+            ids=frozenset(ids) or None,
+            tenant=self.tenant,
+            type=self.kind,
+            reason=self.reason,
+            subscription=self.subscription,
+            since=moment(self.since),
+        )
 
 
 def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
