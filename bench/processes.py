@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from consumer.edges.private_broker.files import draw_port
 
 #: Becomes the program named after it, and dies when we do. Not between fork and exec in Python, which is
 #: unsafe with threads. Source: prctl(2), PR_SET_PDEATHSIG = 1, kept over execve; 9 is SIGKILL.
@@ -21,7 +22,9 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def spawn(
+    argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start *argv* with both outputs appended to *log*."""
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -30,6 +33,7 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
             stdout=out,
             stderr=out,
             env=None if env is None else dict(env),
+            cwd=cwd,
         )
 
 
@@ -79,11 +83,12 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
 
 
 def free_port() -> int:
-    """Return a TCP port on 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Draw a TCP port on 127.0.0.1 that nobody listens on now.
+
+    It lies below the kernel's range for outgoing connections and for listeners that ask for any port, so none
+    of those takes it before our own listener does.
+    """
+    return draw_port()
 
 
 def python_env() -> dict[str, str]:

@@ -144,13 +144,19 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def draw_ports() -> Ports:
-    """Draw five free ports at random, so that two nodes that start at once rarely meet."""
-    drawn: set[int] = set()
-    while len(drawn) < 5:
+def draw_port() -> int:
+    """Draw a free port at random, so that two who draw at once rarely meet."""
+    while True:
         port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
         if port_is_free(port):
-            drawn.add(port)
+            return port
+
+
+def draw_ports() -> Ports:
+    """Draw five free ports."""
+    drawn: set[int] = set()
+    while len(drawn) < 5:
+        drawn.add(draw_port())
     return Ports(*drawn)
 
 
@@ -272,13 +278,17 @@ def node_environment(layout: Layout, identity: NodeIdentity, server: Server) -> 
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return how much disk a folder takes; what vanishes while we look counts nothing."""
-    return sum(_allocated(path) for path in folder.rglob("*"))
+    """Return how much disk a folder takes; what vanishes while we look counts nothing, folders too."""
+    return sum(
+        _allocated(os.path.join(parent, name))
+        for parent, folders, names in os.walk(folder)
+        for name in (*folders, *names)
+    )
 
 
-def _allocated(path: Path) -> int:
+def _allocated(path: str) -> int:
     try:
-        return path.lstat().st_blocks * 512
+        return os.lstat(path).st_blocks * 512
     except OSError:
         return 0
 
