@@ -1,4 +1,4 @@
-"""Run the suite as two processes side by side: one mostly waits for brokers and daemons, one computes.
+"""Run the suite as two processes side by side: while one waits for a broker or a daemon, the other goes on.
 
 Data flow: two pytest processes -> their progress, line by line -> one coverage report, then what each has to
 say at its end, whole -> one exit code. ``python -m tests.halves ARGUMENTS`` is one plain run with these.
@@ -21,7 +21,26 @@ from typing import Any, TypeAlias
 from bench.processes import spawn
 
 ROOT = Path(__file__).parents[1]
-WAITING = ("tests/demo", "tests/deploy", "tests/system")
+OWN_NODES = frozenset(
+    (
+        "test_broker_faults.py",
+        "test_panels.py",
+        "test_private_broker.py",
+        "test_prove_smoke.py",
+        "test_tutorial.py",
+    )
+)
+"""System tests that start brokers of their own, or take long for another reason."""
+FIRST = (
+    "tests/core",
+    "tests/flow",
+    *sorted(
+        f"tests/system/{p.name}"
+        for p in (ROOT / "tests" / "system").glob("test_*.py")
+        if p.name not in OWN_NODES
+    ),
+)
+"""About half of it, by time: what computes, and the system tests that share one broker."""
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
 LOOK_S = 0.1  #: pause between two looks at what the halves say
@@ -38,8 +57,8 @@ class Half:
 
 
 HALVES = (
-    Half("system", ("--no-skips", *WAITING)),
-    Half("other", ("--no-skips", "tests", *(f"--ignore={folder}" for folder in WAITING))),
+    Half("first", ("--no-skips", *FIRST)),
+    Half("second", ("--no-skips", "tests", *(f"--ignore={path}" for path in FIRST))),
 )
 """Together every test, none twice: the second is whatever the first leaves out."""
 
