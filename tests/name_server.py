@@ -13,6 +13,8 @@ from types import TracebackType
 
 import dnslib  # type: ignore[import-untyped]  # it has no types
 
+from bench.processes import free_port
+
 _UDP_BYTES = 1_232  #: a longer answer is cut over UDP, and the client comes back over TCP
 
 
@@ -45,8 +47,8 @@ class NameServer:
             self._turn.pop((name, kind), None)
 
     async def __aenter__(self) -> NameServer:
-        self._tcp = await asyncio.start_server(self._serve_tcp, "127.0.0.1", 0)
-        port = self._tcp.sockets[0].getsockname()[1]
+        port = free_port()  # for TCP and UDP: of the ports that the kernel gives away, one may be half taken
+        self._tcp = await asyncio.start_server(self._serve_tcp, "127.0.0.1", port)
         loop = asyncio.get_running_loop()
         self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self), ("127.0.0.1", port))
         self.address = f"127.0.0.1:{port}"

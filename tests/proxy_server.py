@@ -10,12 +10,13 @@ import base64
 import struct
 from collections.abc import Mapping
 from ipaddress import ip_address
-from types import TracebackType
+
+from tests.raw_server import LoopbackServer
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class ProxyServer:
+class ProxyServer(LoopbackServer):
     """Tunnels to where it is asked, and remembers it. An async context manager."""
 
     def __init__(
@@ -34,48 +35,21 @@ class ProxyServer:
             says: What it answers to every HTTP request instead of a tunnel; empty: it hangs up.
             reply: SOCKS5 code that it answers instead of a tunnel.
         """
+        super().__init__()
         self.asked: list[tuple[str, int]] = []  #: host and port of every tunnel that was wanted
         self.tunnels = 0
-        self.port = 0
         self._login = login
         self.hosts = {} if hosts is None else hosts
         self._says = says
         self._reply = reply
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
 
-    async def __aenter__(self) -> ProxyServer:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, client: Streams) -> None:
-        reader, writer = client
-        try:
-            first = await reader.readexactly(1)
-            behind = await (self._socks(client) if first == b"\x05" else self._http(client, first))
-            if behind is not None:
-                self.tunnels += 1
-                await _both_ways(client, behind)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client left
-        finally:
-            writer.transport.abort()
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read what is asked for, and be a tunnel to there."""
+        client, first = (reader, writer), await reader.readexactly(1)
+        behind = await (self._socks(client) if first == b"\x05" else self._http(client, first))
+        if behind is not None:
+            self.tunnels += 1
+            await _both_ways(client, behind)
 
     async def _http(self, client: Streams, first: bytes) -> Streams | None:
         reader, writer = client

@@ -10,7 +10,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 Talk: TypeAlias = Callable[["Call"], Awaitable[None]]
 
@@ -46,25 +46,18 @@ class Call:
             pass
 
 
-class RawServer:
-    """Listens on a free port of loopback and talks as told. An async context manager."""
+class LoopbackServer:
+    """Listens on a free port of loopback; what it serves ends with it. An async context manager."""
 
-    def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._host = host
-        self.requests: list[bytes] = []
         self.connections = 0  #: accepted so far
-        self.open = 0  #: open now, as far as the talks know
         self.port = 0
-        self._talk = talk
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
-    def url(self, path: str = "/hook", *, host: str = "127.0.0.1") -> str:
-        """Return a URL of this server."""
-        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
-
-    async def __aenter__(self) -> RawServer:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -79,21 +72,45 @@ class RawServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk on one connection; it is cut off afterwards."""
+        raise NotImplementedError
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.get_running_loop().create_task(self._run(Call(self, reader, writer)))
+        task = asyncio.get_running_loop().create_task(self._until_left(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, call: Call) -> None:
-        self.open += 1
+    async def _until_left(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._talk(call)
+            await self.serve(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client left
         finally:
+            writer.transport.abort()
+
+
+class RawServer(LoopbackServer):
+    """Talks as told."""
+
+    def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        super().__init__(tls=tls, host=host)
+        self.requests: list[bytes] = []
+        self.open = 0  #: open now, as far as the talks know
+        self._talk = talk
+
+    def url(self, path: str = "/hook", *, host: str = "127.0.0.1") -> str:
+        """Return a URL of this server."""
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let the talk talk."""
+        self.open += 1
+        try:
+            await self._talk(Call(self, reader, writer))
+        finally:
             self.open -= 1
-            call.writer.transport.abort()
 
 
 def says(answer: bytes, *, close: bool = False) -> Talk:
@@ -116,7 +133,7 @@ def ok(*, body: bytes = b"", headers: bytes = b"", status: bytes = b"200 OK") ->
     return b"HTTP/1.1 %b\r\n%bContent-Length: %d\r\n\r\n%b" % (status, headers, len(body), body)
 
 
-async def eventually(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
+async def eventually(condition: Callable[[], bool], *, within_s: float = 20.0) -> None:
     """Wait until *condition* holds, looking between the loop's rounds."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - the condition is often the kernel's, which sets no event

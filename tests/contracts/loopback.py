@@ -32,6 +32,9 @@ SENDERS: Mapping[str, BuildSender] = {
 LOOPBACK = parse_rule(["127.0.0.0/8", "::1/128"])
 OPTIONS = SenderOptions(max_response_bytes=1_000, egress=LOOPBACK)
 
+#: What a bound far below it and a busy machine take together; a request that nothing ends before takes 5 s.
+SOON_S = 4.0
+
 
 def to(url: str, *, timeout_s: float = 5.0, body: bytes = b"{}") -> SignedRequest:
     """Return a request with one header."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
+from bench.processes import free_port
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.connect import AmqpOptions, KeepAlive
 from consumer.edges.broker.publisher import ConfirmingPublisher
@@ -45,12 +46,11 @@ class Relay:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
+        self.port = free_port()  #: nobody else is given it while it is cut
 
     async def mend(self) -> None:
         """Listen, on the same port as before."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         """Break every connection and refuse new ones."""
@@ -127,7 +127,7 @@ class RealWorld:
 
     async def cut(self) -> None:
         await self._relay.cut()
-        await _until(lambda: self.publisher.pressed() is not None)
+        await asyncio.wait_for(self.real.pressed_for(0), PATIENCE_S)
 
     async def mend(self) -> None:
         await self._relay.mend()
@@ -155,13 +155,6 @@ class RealWorld:
             )
             for message in await self.messages()
         ]
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that a connection's end brings about."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  the port tells its state by a call only
-            await asyncio.sleep(0.01)
 
 
 def real_publisher(url: str) -> ConfirmingPublisher:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Protocol
@@ -11,11 +10,12 @@ from typing import Protocol
 import pytest
 import pytest_asyncio
 
+from bench.processes import free_port
 from consumer.core.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http import SenderOptions
 from consumer.ports import Sender
-from tests.contracts.loopback import SENDERS, BuildSender
+from tests.contracts.loopback import SENDERS, SOON_S, BuildSender
 from tests.fakes_sender import FakeSender, Reply
 from tests.raw_server import Call, RawServer
 
@@ -73,9 +73,7 @@ class RealWorld:
 
     async def endpoint(self, reply: Reply) -> str:
         if reply.fault is Kind.REFUSED:
-            with socket.socket() as unused:
-                unused.bind(("127.0.0.1", 0))
-                return f"http://127.0.0.1:{unused.getsockname()[1]}/"
+            return f"http://127.0.0.1:{free_port()}/"
 
         async def talk(call: Call) -> None:
             while True:
@@ -196,7 +194,7 @@ async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
     outcome = await world.sender.send(to(url, timeout_s=0.2))
 
     assert (outcome.kind, outcome.status) == (Kind.TIMEOUT_TOTAL, None)
-    assert 0.15 <= outcome.duration_s < 2
+    assert 0.15 <= outcome.duration_s < SOON_S
 
 
 @pytest.mark.parametrize("kind", [Kind.REFUSED, Kind.RESET])

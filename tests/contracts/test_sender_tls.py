@@ -27,7 +27,7 @@ from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.tls import TlsContexts
 from consumer.settings import EgressSettings, SendingSettings
 from tests.certificates import Authority
-from tests.contracts.loopback import BuildSender
+from tests.contracts.loopback import SOON_S, BuildSender
 from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
 
 pytestmark = pytest.mark.timeout(30)
@@ -136,7 +136,7 @@ async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: Webhook
         await eventually(lambda: server.open == 0 and open_files() <= files)
 
     assert outcome.kind is Kind.TIMEOUT_CONNECT
-    assert outcome.duration_s < 3
+    assert outcome.duration_s < SOON_S
 
 
 async def test_a_reset_in_the_handshake_is_an_outcome(sender: WebhookSender) -> None:
@@ -154,7 +154,7 @@ async def test_closing_with_idle_tls_connections_is_quick(authority: Authority, 
     sender = build(SenderOptions(egress=LOOPBACK, ca_file=authority.file), loopback)
     async with RawServer(says(ok()), tls=authority.server(HOST)) as server:
         await asyncio.gather(*(sender.send(to(server)) for _ in range(5)))
-        await asyncio.wait_for(sender.close(), 2)
+        await asyncio.wait_for(sender.close(), SOON_S)
         await eventually(lambda: server.open == 0)
 
 

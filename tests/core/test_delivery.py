@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp.decode import field_table as decode_table
 from pamqp.encode import field_table as encode_table
@@ -237,7 +237,7 @@ def test_any_message_can_be_wrapped(raw: RawMessage) -> None:
     assert (back.routing_key, back.exchange) == (raw.routing_key, raw.exchange)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(MESSAGES.filter(lambda raw: all(map(on_wire, raw.headers.values()))), ALL_RULES)
 def test_a_moved_message_decodes_as_it_would_have(raw: RawMessage, rules: Any) -> None:
     """The way through suspect changes neither event nor tenant, nor why it is parked (FAULTS 16, 70)."""

@@ -71,10 +71,19 @@ INVALID = {
 }
 
 
+def passes(text: bytes) -> bool:
+    """Say whether *text* is taken for JSON."""
+    try:
+        jsontext.validate(text)
+    except BadEvent:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("text", VALID.values(), ids=VALID.keys())
 def test_all_json_passes(text: bytes) -> None:
     """FAULTS 5: numbers of any size and duplicate names are JSON, so they pass."""
-    jsontext.validate(text)
+    assert passes(text)
 
 
 @pytest.mark.parametrize("text", INVALID.values(), ids=INVALID.keys())
@@ -99,13 +108,7 @@ def test_agrees_with_a_second_parser(text: str) -> None:
     except ValueError:
         expected = False
 
-    try:
-        jsontext.validate(text.encode())
-        passed = True
-    except BadEvent:
-        passed = False
-
-    assert passed == expected
+    assert passes(text.encode()) == expected
 
 
 @given(
@@ -115,7 +118,7 @@ def test_huge_numbers_pass_anywhere(values: list[str], white: bytes) -> None:
     """FAULTS 5: a number that no double holds passes wherever a value may stand."""
     text = b"[" + (white + b"," + white).join(value.encode() for value in values) + b"]"
 
-    jsontext.validate(white + text + white)
+    assert passes(white + text + white)
 
 
 @pytest.mark.parametrize(

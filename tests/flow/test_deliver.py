@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
@@ -860,7 +860,7 @@ async def test_during_the_drain_nothing_is_held(worker: Worker) -> None:
     assert ticket.settles == ["ack"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     st.integers(1, 3),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=25),

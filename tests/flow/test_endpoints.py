@@ -364,7 +364,7 @@ class Restarted:
                 self.sent.append(now)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 2000), st.sampled_from([10.0, 100.0, 400.0]), st.floats(0, 1), st.floats(0, 30))
 def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away_s: float) -> None:
     """Issue 5, item 2: whatever waits and however much of it is overdue, the rate holds and all are sent."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
@@ -79,7 +79,7 @@ class Town:
         return [(dict(r.headers)["webhook-id"], r.url, at) for r, at in zip(sent, times, strict=True)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     st.lists(SHOPS, min_size=1, max_size=4),
     st.lists(st.integers(0, 30), min_size=1, max_size=8),

@@ -117,7 +117,7 @@ async def test_a_wait_begins_on_the_rung_at_or_below_it(worker: Worker, wait_s: 
     assert (publication.exchange, publication.routing_key) == (NAMES.wait, f"{rung_ms}.{DUE}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 40_000), st.booleans(), st.floats(0, 0.4), st.floats(0, 1))
 def test_a_wait_over_the_ladder_is_never_early_and_never_long(
     wait_s: float, exact: bool, lag_s: float, sample: float
