@@ -31,6 +31,7 @@ class Broker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self._node.kill)  # a clean stop takes seconds, and its data is removed
         await asyncio.to_thread(self._node.stop)
         shutil.rmtree(self._home, ignore_errors=True)
 

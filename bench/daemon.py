@@ -124,6 +124,8 @@ class Daemon:
         """Yield the daemon's JSON log lines, or only those named *event*."""
         with self.log.open("rb") as lines:
             for line in lines:
+                if not line.endswith(b"\n"):  # it is being written
+                    return
                 if not line.startswith(b"{") or (event and event.encode() not in line):
                     continue
                 row = json.loads(line)

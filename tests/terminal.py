@@ -1,23 +1,105 @@
-"""Run a command on a terminal of its own, as a person does."""
+"""A program on a terminal of its own, as a person has it: what it draws is read, keys are pressed."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import pty
+import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-PATIENCE_S = 60.0
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# Becomes the program named after it once its stdin is its controlling terminal, so that Ctrl-C reaches it.
+_LAUNCH = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+CTRL_C = b"\x03"
+
+
+class Terminal:
+    """Runs *argv* on a terminal of 100 columns and 30 lines."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _LAUNCH, *argv],
+            env=dict(env) | {"TERM": "xterm"},
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._got = b""
+
+    @property
+    def raw(self) -> str:
+        """Everything that the terminal was told so far."""
+        return self._got.decode("utf-8", "replace")
+
+    @property
+    def text(self) -> str:
+        """Everything that was drawn so far, without colours and cursor movements."""
+        return _ESCAPES.sub("", self.raw)
+
+    def press(self, keys: bytes) -> None:
+        """Type *keys*."""
+        os.write(self._ours, keys)
+
+    def until(self, pattern: str, limit_s: float = 60.0) -> re.Match[str]:
+        """Read until *pattern* was drawn.
+
+        Raises:
+            AssertionError: it was not within *limit_s*, or before the program ended.
+        """
+        deadline = time.monotonic() + limit_s
+        while (found := re.search(pattern, self.text)) is None:
+            assert self._read(deadline), f"not drawn: {pattern}; but: {self.text[-2000:]}"
+        return found
+
+    def wait(self, limit_s: float = 60.0) -> int:
+        """Read to the end; return the exit code."""
+        deadline = time.monotonic() + limit_s
+        while self._read(deadline):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """End the program if it still runs, and take the terminal away."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(30)
+        os.close(self._ours)
+
+    def _read(self, deadline: float) -> bool:
+        """Read what there is; False at the end of the program or of the time."""
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            got = os.read(self._ours, 65_536)
+        except OSError:  # Linux says so when nobody holds the other end any more
+            return False
+        self._got += got
+        return bool(got)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of it."""
+    """What came of a command."""
 
     code: int
     text: str  #: everything that the terminal was told, escape sequences included
@@ -26,41 +108,23 @@ class Shown:
 async def on_terminal(
     words: Sequence[str], env: Mapping[str, str], typed: Mapping[str, str] | None = None
 ) -> Shown:
-    """Run ``leveret`` with *words* on a pseudo terminal.
+    """Run ``leveret`` with *words* to its end, on a terminal of 200 columns.
 
     Args:
         words: Of the command line.
         env: Its environment.
-        typed: What is typed once a text has appeared; a key that is ``""`` at once.
+        typed: What is typed once a text has appeared, in this order.
     """
-    return await asyncio.to_thread(_run, words, env, dict(typed or {}))
+    return await asyncio.to_thread(_run, words, env, typed or {})
 
 
-def _run(words: Sequence[str], env: Mapping[str, str], typed: dict[str, str]) -> Shown:
-    ours, theirs = pty.openpty()
+def _run(words: Sequence[str], env: Mapping[str, str], typed: Mapping[str, str]) -> Shown:
     argv = [sys.executable, "-m", "consumer", *words]
-    settings = {**env, "TERM": "xterm", "COLUMNS": "200", "LINES": "50"}
-    process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=settings)
-    os.close(theirs)
-    deadline = time.monotonic() + PATIENCE_S
-    seen = b""
+    terminal = Terminal(argv, {**env, "COLUMNS": "200", "LINES": "50"}, Path.cwd())
     try:
-        while time.monotonic() < deadline:
-            if not select.select([ours], [], [], 0.1)[0]:
-                continue
-            try:
-                part = os.read(ours, 65_536)
-            except OSError:  # EIO: the last one to hold the terminal has gone
-                break
-            if not part:
-                break
-            seen += part
-            for text in [text for text in typed if text.encode() in seen]:
-                os.write(ours, typed.pop(text).encode())
-        code = process.wait(max(0.1, deadline - time.monotonic()))
+        for text, answer in typed.items():
+            terminal.until(re.escape(text))
+            terminal.press(answer.encode())
+        return Shown(terminal.wait(), terminal.raw)
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        os.close(ours)
-    return Shown(code, seen.decode("utf-8", "replace"))
+        terminal.close()

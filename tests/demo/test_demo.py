@@ -18,7 +18,7 @@ from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
 from demo.stage import MARK, WORDS_MAX, Stage
-from tests.screen import CTRL_C, Terminal
+from tests.terminal import CTRL_C, Terminal
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2  #: of events
@@ -107,7 +107,7 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play
         for play in both:
             if play.process.poll() is None:
                 play.process.terminate()
-                play.process.wait(60)
+                play.process.wait(120)
 
 
 def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
@@ -117,7 +117,7 @@ def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
     """
     _, robbed = plays
 
-    code = robbed.process.wait(60)
+    code = robbed.process.wait(120)
 
     missing, pairs = robbed.unaccounted()
     named = re.findall(r"^UNACCOUNTED: event demo-\d+ for endpoint \w+$", robbed.text, flags=re.MULTILINE)
@@ -131,7 +131,7 @@ def test_everything_is_accounted_for(plays: tuple[Play, Play]) -> None:
     """Issue 3, item 4: without a terminal it ends by itself, prints the table, exits 0 and leaves nothing."""
     honest, _ = plays
 
-    code = honest.process.wait(90)
+    code = honest.process.wait(120)
 
     assert code == 0, honest.text
     assert honest.unaccounted() == (0, 2 * SECONDS * 20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import httpx2
@@ -11,6 +10,7 @@ import pytest
 
 from bench.processes import stop
 from consumer.edges.private_broker import BrokerEndpoint
+from tests.conftest import add_vhost, remove_vhost
 from tests.receiver import Receiver
 from tests.system.daemon import Daemon, EventPublisher
 
@@ -18,12 +18,9 @@ from tests.system.daemon import Daemon, EventPublisher
 @pytest.fixture(scope="module")
 def module_vhost(broker: BrokerEndpoint, management: httpx2.Client) -> Iterator[str]:
     """The AMQP URL of a vhost that the tests of one module share."""
-    name = f"test-{secrets.token_hex(4)}"
-    management.put(f"/api/vhosts/{name}").raise_for_status()
-    rights = {"configure": ".*", "write": ".*", "read": ".*"}
-    management.put(f"/api/permissions/{name}/{broker.user}", json=rights).raise_for_status()
+    name = add_vhost(management, broker.user)
     yield f"{broker.amqp_url}{name}"
-    management.delete(f"/api/vhosts/{name}").raise_for_status()
+    remove_vhost(management, name)
 
 
 @pytest.fixture(scope="module")

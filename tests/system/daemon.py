@@ -12,14 +12,15 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.error import HTTPError
 
 import aio_pika
+import orjson
 import yaml
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 
@@ -40,7 +41,7 @@ from topology.names import Names
 
 T = TypeVar("T")
 
-PATIENCE_S = 20.0  #: longest wait for a condition that must come
+PATIENCE_S = 60.0  #: longest wait for a condition that must come, on the slowest machine
 LOOK_S = 0.02  #: pause between two looks
 
 SMALL: Mapping[str, str] = {
@@ -95,11 +96,13 @@ class Daemon(proofs.Daemon):
         """
         super().__init__(folder, amqp_url, {**SMALL, **(settings or {})}, name)
         self.log.touch()
+        self._read_bytes = 0
+        self._lines: dict[str, list[dict[str, object]]] = {}  #: by event; under "" all of them
         self.names = Names(self.env.get("LEVERET_TOPOLOGY__PREFIX", "leveret"))
 
     # process
 
-    async def stop(self, timeout_s: float = 15.0) -> int | None:
+    async def stop(self, timeout_s: float = PATIENCE_S) -> int | None:
         """SIGTERM; return the exit code, or None when it still runs after *timeout_s*."""
         self.terminate()
         return await self.wait_exit(timeout_s)
@@ -120,6 +123,20 @@ class Daemon(proofs.Daemon):
         self.process.send_signal(signal.SIGCONT)
 
     # looks
+
+    def lines(self, event: str = "") -> Iterator[dict[str, object]]:
+        """Yield its JSON log lines, or only those named *event*; each is read once in many looks."""
+        with self.log.open("rb") as log:
+            log.seek(self._read_bytes)
+            new = log.read()
+        whole = new[: new.rfind(b"\n") + 1]  # what comes behind is being written
+        self._read_bytes += len(whole)
+        for line in whole.splitlines():
+            with suppress(orjson.JSONDecodeError):  # no JSON, or cut off by a kill
+                row: dict[str, object] = orjson.loads(line)
+                for key in ("", str(row.get("event"))):
+                    self._lines.setdefault(key, []).append(row)
+        yield from self._lines.get(event, ())
 
     def count(self, event: str, **fields: object) -> int:
         """Count the log lines named *event* that hold *fields*."""
@@ -208,7 +225,7 @@ class Daemon(proofs.Daemon):
         if running and (merged.added or merged.changed or merged.removed):
             if signal_it and self.process is not None:
                 self.process.send_signal(signal.SIGHUP)
-            await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded", 5)
+            await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded")
 
     async def _change(self, step: Step) -> Merge:
         store = self.store()

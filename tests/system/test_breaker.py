@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from tests.receiver import Receiver
 from tests.system.daemon import (
     BREAKER_OFF,
@@ -62,8 +64,13 @@ async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, 
     starts = sorted(r.start for r in requests_of(receiver, target)[1:])
     gaps = [after - before for before, after in pairwise(starts)]
     assert max(gaps[:3]) >= 0.4
-    again = await publisher.publish_many("slowly", 8)
-    await all_delivered(receiver, target, again, 0.5)
+    for _ in range(5):
+        again = await publisher.publish_many("slowly", 8)
+        await all_delivered(receiver, target, again)
+        if {line["event_id"] for line in shared.lines("delivery.deferred")}.isdisjoint(again):
+            break
+    else:
+        pytest.fail("it is still slow")
 
 
 async def test_no_breaker(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
@@ -84,15 +91,15 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
     target = "/hold/mended?n=2&status=503"
     breaker = {"failures": 2, "cooldown_s": 600}
     await shared.apply(to(receiver, target, "mended", retry=dict(MANY), breaker=breaker))
-    ids = await publisher.publish_many("mended", 2)
+    await publisher.publish_many("mended", 2)
     await shared.logged("breaker.changed", tenant="mended", after="open")
 
     (entry,) = [each for each in await shared.entries() if each.tenant == "mended"]
     await shared.cli("breaker", "reset", entry.id)
 
     await shared.logged("breaker.changed", tenant="mended", after="closed")
-    ids += await publisher.publish_many("mended", 1)
-    await until(lambda: ids[-1] in deliveries(receiver, target), "what is new is sent at once")
+    new = await publisher.publish("mended")
+    assert (await all_delivered(receiver, target, [new]))[new] == 1, "what is new is sent at once"
 
 
 async def test_an_operator_opens_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
@@ -136,7 +143,7 @@ async def test_a_hanging_endpoint_holds_up_nobody(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """FAULTS 53: one endpoint hangs for its whole deadline; siblings and other tenants do not feel it."""
-    hanging = to(receiver, "/hang", "stuck", timeout_s=1, retry=dict(MANY), breaker={"failures": 5})
+    hanging = to(receiver, "/hang", "stuck", timeout_s=3, retry=dict(MANY), breaker={"failures": 5})
     await shared.apply(
         hanging, to(receiver, "/ok/beside", "stuck"), to(receiver, "/ok/elsewhere", "elsewhere")
     )
@@ -144,11 +151,15 @@ async def test_a_hanging_endpoint_holds_up_nobody(
     stuck = await publisher.publish_many("stuck", 100)
     other = await publisher.publish_many("elsewhere", 100)
 
-    await all_delivered(receiver, "/ok/beside", stuck, 3)
-    await all_delivered(receiver, "/ok/elsewhere", other, 1)
+    await all_delivered(receiver, "/ok/beside", stuck)
+    await all_delivered(receiver, "/ok/elsewhere", other)
+    beside = [r.start for target in ("/ok/beside", "/ok/elsewhere") for r in requests_of(receiver, target)]
     await shared.logged("breaker.changed", tenant="stuck", after="open")
     await until(lambda: shared.metric("leveret_requests_in_flight") == 0, "nothing in flight")
-    assert len(requests_of(receiver, "/hang")) <= 16 + 5, "more than its concurrency and the threshold"
+    hung = requests_of(receiver, "/hang")
+    await until(lambda: all(r.end for r in hung), "the receiver saw each end")
+    assert max(beside) < min(r.end for r in hung), "somebody waited for a request that hung"
+    assert len(hung) <= 16 + 5, "more than its concurrency and the threshold"
     await shared.apply(hanging | {"enabled": False})
 
 

@@ -64,7 +64,7 @@ async def test_status_counts_what_the_daemon_does(
     """Issue 3, item 2: rates over the time between two looks, success, breakers, subscriptions, ready."""
     target = "/ok/busy"
     await shared.apply(to(receiver, target, "busy"))
-    looking = asyncio.create_task(command(shared, "status", "--json", "--interval-s", "3"))
+    looking = asyncio.create_task(command(shared, "status", "--json", "--interval-s", "1"))
     ids: list[str] = []
     while not looking.done():
         ids.append(await publisher.publish("busy"))

@@ -10,6 +10,7 @@ from consumer.edges.system import FAILPOINTS
 from tests.receiver import Receiver
 from tests.system.daemon import (
     BREAKER_OFF,
+    PATIENCE_S,
     QUICK,
     Daemon,
     EventPublisher,
@@ -38,7 +39,7 @@ async def test_killed_at_each_window(vhost: str, tmp_path: Path, receiver: Recei
         await daemon.start(f"{window}:4")
         async with EventPublisher(vhost) as publisher:
             ids = await publisher.publish_many("t", EVENTS)
-        assert await daemon.wait_exit(20) == -9
+        assert await daemon.wait_exit(PATIENCE_S) == -9
         await daemon.start()
 
         found = {target: await all_delivered(receiver, target, ids) for target in targets}
@@ -88,7 +89,7 @@ async def test_a_blocked_loop_is_seen_and_survived(vhost: str, tmp_path: Path, r
 
         daemon.wake()
 
-        await until(lambda: daemon.metric("leveret_loop_lag_seconds") > 1, "the lag shows", 5)
+        await until(lambda: daemon.metric("leveret_loop_lag_seconds") > 1, "the lag shows")
         found = await all_delivered(receiver, "/ok/still", [first, *behind])
         assert set(found.values()) == {1}
         assert daemon.count("broker.lost") == 0

@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,12 +38,17 @@ def members(broker: PrivateBroker) -> list[str]:
     return sorted(filter(None, names))
 
 
-def told_of(who: Identity, file: str) -> bytes:
-    """Return a file of the process's folder in /proc; nothing when the process ended since it was found."""
+def held_by(path: Path) -> bytes:
+    """Return what a file holds; nothing when it is gone since it was found."""
     try:
-        return Path(f"/proc/{who.pid}/{file}").read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""
+
+
+def told_of(who: Identity, file: str) -> bytes:
+    """Return a file of the process's folder in /proc; nothing when the process ended since it was found."""
+    return held_by(Path("/proc", str(who.pid), file))
 
 
 def listeners(pids: set[int]) -> set[tuple[str, int]]:
@@ -52,9 +58,10 @@ def listeners(pids: set[int]) -> set[tuple[str, int]]:
     """
     inodes = set()
     for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                inodes.add(os.readlink(link))
+        with suppress(OSError):  # it ended since it was found, or closes files meanwhile
+            for link in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):
+                    inodes.add(os.readlink(f"/proc/{pid}/fd/{link}"))
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -114,8 +121,9 @@ def test_secrets_are_for_the_owner_only(private_broker: PrivateBroker, broker: B
 
     holders = [
         path
-        for path in private_broker.layout.outside.rglob("*")
-        if path.is_file() and any(secret in path.read_bytes() for secret in secrets)
+        for folder, _, names in os.walk(private_broker.layout.outside)
+        for path in (Path(folder, name) for name in names)
+        if any(secret in held_by(path) for secret in secrets)
     ]
     shown = [repr(identity).encode(), repr(broker).encode(), repr(private_broker.status()).encode()]
     for who in processes.find_marked(private_broker.layout.marker):
@@ -305,6 +313,29 @@ def test_a_process_lives_as_long_as_its_last_thread() -> None:
 
         assert halfway
         assert not processes.alive(who)
+
+
+def test_the_size_of_a_folder_is_told_while_it_changes(tmp_path: Path) -> None:
+    """``broker status`` stands that the node makes and removes folders while their sizes are added up."""
+    over = threading.Event()
+
+    def churn() -> None:
+        while not over.is_set():
+            (tmp_path / "queue" / "segments").mkdir(parents=True)
+            (tmp_path / "queue" / "segments" / "1").write_bytes(b"x" * 4_096)
+            shutil.rmtree(tmp_path / "queue")
+
+    with ThreadPoolExecutor(1) as pool:
+        churning = pool.submit(churn)
+        try:
+            sizes = {files.folder_bytes(tmp_path) for _ in range(2_000)}
+            while len(sizes) < 2:
+                sizes.add(files.folder_bytes(tmp_path))
+        finally:
+            over.set()
+        churning.result()
+
+    assert min(sizes) < max(sizes)
 
 
 def test_without_a_server_the_error_names_the_ways_on(tmp_path: Path) -> None:

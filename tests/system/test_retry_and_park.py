@@ -25,6 +25,7 @@ from tests.system.daemon import (
 )
 
 EARLY_S = 0.002  #: a wait counts from the answer's end in the daemon, not in the receiver
+SLACK_S = 1.0  #: what a busy machine may add between the daemon and the receiver
 S1_3 = {
     *("id", "delivery_id", "event_id", "subscription_id", "tenant", "type", "reason", "detail", "arrived_at"),
     *("parked_at", "failed_attempts", "last_failure_code", "last_failure_at", "ttl_s", "attempts"),
@@ -85,7 +86,7 @@ async def test_a_senseless_retry_after_is_ignored(
 
     event_id = await publisher.publish(tenant)
 
-    await all_delivered(receiver, target, [event_id], 10)
+    await all_delivered(receiver, target, [event_id])
     assert waits_s(requests_of(receiver, target))[0] >= 0.1 - EARLY_S
 
 
@@ -207,7 +208,7 @@ async def test_age_ends_a_delivery(shared: Daemon, publisher: EventPublisher, re
     assert entry["reason"] == "expired"
     requests = requests_of(receiver, target)
     assert 2 <= len(requests) <= 6
-    assert requests[-1].start - requests[0].start <= 1.2
+    assert requests[-1].start - requests[0].start <= 1 + SLACK_S
 
 
 async def test_deleted_and_disabled_while_deliveries_wait(

@@ -66,7 +66,7 @@ async def test_forged_headers_and_properties(
     assert not requests_of(receiver, "/ok/v")
     assert shared.count("delivery.parked") == 0
     assert shared.count("publish.failed") == 0
-    assert shared.unready() == ""
+    await until(lambda: shared.unready() == "", "/readyz is green")
 
     def attempts() -> list[str]:
         lines = [line for line in shared.lines("delivery.attempted") if line["event_id"] == event_id]
@@ -127,7 +127,7 @@ async def test_the_documented_rights_are_enough(
         await all_delivered(receiver, target, [event_id])
         await until(lambda: daemon.count("delivery.parked"), "parked")
         assert daemon.count("control.lost") == 0
-        assert daemon.unready() == ""
+        await until(lambda: daemon.unready() == "", "/readyz is green")
 
 
 async def test_secrets_stay_out_of_the_log(

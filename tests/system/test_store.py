@@ -84,7 +84,7 @@ async def test_a_damaged_store_stops_nothing(
         await until(lambda: healed.metric("leveret_store_up") == 0, "the gauge says it")
         await healed.logged("store.failed", times=failures + 1)
         assert NOTE in healed.health()
-        assert healed.unready() == ""
+        await until(lambda: healed.unready() == "", "/readyz is green")
         event_id = await publisher.publish(tenant)
         await all_delivered(receiver, target, [event_id])
         assert healed.count("subscriptions.loaded") == loads
@@ -155,7 +155,7 @@ async def test_postgres_stops_and_comes_back(
     await own_postgres.stop()
     await until(lambda: daemon.metric("leveret_store_up") == 0, "the gauge says it")
     await all_delivered(receiver, "/ok/pg", [await publisher.publish("pg")])
-    assert daemon.unready() == ""
+    await until(lambda: daemon.unready() == "", "/readyz is green")
     assert NOTE in daemon.health()
     with pytest.raises(
         RuntimeError, match=r"leveret: postgresql://127\.0\.0\.1:\d+/test_\w+: cannot be reached"
