@@ -18,7 +18,6 @@ import orjson
 import typer
 
 from consumer.cli.complete import tenant_names
-from consumer.cli.guest import Guest
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, warn
 from consumer.core import jsontext
@@ -105,6 +104,8 @@ async def _listen(options: ListenOptions) -> None:
         stack.push_async_callback(listener.stop)
         url = f"http://{HOST}:{port}"
         if options.subscribe:
+            from consumer.cli.guest import Guest  # noqa: PLC0415 (it brings the store, which nothing else needs)
+
             guest = Guest(load_settings(), f"{url}/", options.tenant, options.subscribe)
             listener.keys.append(await guest.register())
             stack.push_async_callback(guest.remove)
