@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -213,19 +214,31 @@ class Daemon(proofs.Daemon):
             entries: Of a subscriptions file.
             prune: Remove what *entries* do not name.
             enable: Enable again what was disabled.
-            signal_it: Send SIGHUP, which is faster than waiting for it to look.
+            signal_it: Send SIGHUP, which is faster than waiting for it to look; else the number of entries
+                has to become another.
         """
         text = yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
         parsed = parse_subscriptions(text, "test.yaml", self._rules())
-        loads = self.count("subscriptions.loaded")
         merged = await self._change(
             lambda kept: merge(kept, parsed.entries, _make_secret, prune=prune, enable=enable)
         )
         running = self.process is not None and self.process.poll() is None
         if running and (merged.added or merged.changed or merged.removed):
-            if signal_it and self.process is not None:
-                self.process.send_signal(signal.SIGHUP)
-            await until(lambda: self.count("subscriptions.loaded") > loads, "subscriptions loaded")
+            await (self.loaded() if signal_it else self.knows(len(merged.entries)))
+
+    async def loaded(self) -> None:
+        """Let it load what its store holds now.
+
+        Twice: the first load that ends may have begun, and read, before now; the next one begins after that.
+        """
+        for _ in range(2):
+            loads = self.count("subscriptions.loaded")
+            self.reload()
+            await until(partial(lambda loads: self.count("subscriptions.loaded") > loads, loads), "loaded")
+
+    async def knows(self, count: int) -> None:
+        """Return once it has *count* subscriptions in memory."""
+        await until(lambda: self.metric("leveret_subscriptions") == count, f"it knows {count} subscriptions")
 
     async def _change(self, step: Step) -> Merge:
         store = self.store()

@@ -40,8 +40,7 @@ async def test_the_command_applies_and_generates_a_secret(
 
     assert "whsec_" in first
     assert "whsec_" not in second
-    kept = len(await shared.entries())
-    await until(lambda: shared.metric("leveret_subscriptions") == kept, "loaded")
+    await shared.knows(len(await shared.entries()))
     event_id = await publisher.publish("filed")
     await all_delivered(receiver, "/ok/filed", [event_id])
 
