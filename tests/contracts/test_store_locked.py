@@ -144,7 +144,7 @@ def test_a_step_on_what_is_locked_is_whole_or_refused(what: str) -> None:
 HISTORIES = st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from([OWN, OTHER, BOTH])), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(CASES), HISTORIES)
 def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
     case: Mapping[str, object], history: list[tuple[str, KeyRing]]

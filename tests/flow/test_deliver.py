@@ -408,7 +408,7 @@ FAULTS = st.sampled_from(
 STATUSES = st.sampled_from([200, 204, 302, 400, 404, 410, 429, 500, 503])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(STATUSES, st.booleans(), st.integers(0, 8)), min_size=1, max_size=6),
     st.lists(FAULTS, max_size=12),
