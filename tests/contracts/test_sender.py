@@ -19,7 +19,7 @@ from tests.contracts.loopback import SENDERS, SOON_S, BuildSender
 from tests.fakes_sender import FakeSender, Reply
 from tests.raw_server import Call, RawServer
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(120)
 
 LIMIT = 1_000  #: max_response_bytes of both
 

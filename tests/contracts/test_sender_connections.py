@@ -18,7 +18,7 @@ from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, out
 from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
 from tests.receiver import Receiver
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_connections_are_used_again(sender: WebhookSender) -> None:

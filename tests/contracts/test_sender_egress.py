@@ -27,7 +27,7 @@ from consumer.settings import load_settings
 from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, in_namespaces, to
 from tests.raw_server import RawServer, eventually, ok, says
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from consumer.edges.http import SenderOptions, WebhookSender
 from tests.contracts.loopback import OPTIONS, SOON_S, BuildSender, outcome_of, to
 from tests.raw_server import Call, RawServer, eventually, ok, says
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def test_exactly_our_headers_go_out(sender: WebhookSender) -> None:

@@ -17,7 +17,7 @@ from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, to
 from tests.proxy_server import ProxyServer
 from tests.raw_server import RawServer, eventually, ok, open_files, says
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 HOST = "hook.example"
 SCHEMES = pytest.mark.parametrize("scheme", ["http", "socks5"])

@@ -30,7 +30,7 @@ from tests.certificates import Authority
 from tests.contracts.loopback import SOON_S, BuildSender
 from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 HOST = "hook.example"
 LOOPBACK = parse_rule(["127.0.0.0/8"])

@@ -25,7 +25,7 @@ from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender
 from tests.contracts.loopback import OPTIONS as BOUNDS
 from tests.raw_server import Call, RawServer, eventually, ok, says
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 SECRET = "s3cr:t/+"
 
