@@ -37,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End tidily on SIGTERM too, so that the fixtures stop what they started."""
+    """End tidily on SIGTERM too, so that the fixtures stop what they started.
+
+    Whoever runs us in the background may let us ignore SIGINT; what we start would, too, and never end by it.
+    """
     signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
