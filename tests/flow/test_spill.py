@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
+
 from consumer.core.delivery import DeliveryMessage, read_delivery, unwrap_raw
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.noise import TenantLimit, spill_index
@@ -127,17 +129,23 @@ async def test_moving_takes_no_more_than_a_quarter_of_the_work() -> None:
         await desk.worker.intake.give_back()
 
 
-async def test_a_moved_event_is_delivered_as_it_was_published() -> None:
-    """The same id and bytes come out of the spill queue, and count for the same tenant."""
+@pytest.mark.parametrize(
+    ("source", "queue"), [(Source.SPILL, SPILL), (Source.STRAY, NAMES.stray), (Source.DUE, DUE)]
+)
+async def test_a_moved_event_is_delivered_as_it_was_published(source: Source, queue: str) -> None:
+    """The same id and bytes come out of the spill queue, and count for the same tenant.
+
+    FAULTS 16, 64: so they do where that queue was gone: out of stray, or of a due queue after that.
+    """
     desk = Flood()
     async with desk.running():
         desk.flood()
         await desk.worker.clock.advance(11)
         await desk.worker.intake.give_back()
-        raw = desk.moved()[0].raw(queue=SPILL)
+        raw = desk.moved()[0].raw(queue=queue)
         original = unwrap_raw(raw)
         sent = desk.worker.sent("shop")
-        desk.worker.offer(raw, Source.SPILL)
+        desk.worker.offer(raw, source)
         await desk.worker.clock.advance(2.5)
 
     assert original.routing_key == "order.created"
@@ -145,6 +153,7 @@ async def test_a_moved_event_is_delivered_as_it_was_published() -> None:
     assert desk.worker.sent("shop") > sent
     assert dict(desk.worker.sender.sent[-1].headers)["webhook-id"] == original.message_id
     assert raw.headers["leveret-tenant"] == "acme"
+    assert desk.worker.parked() == []
 
 
 async def test_the_binding_goes_when_its_spill_queue_is_empty() -> None:
