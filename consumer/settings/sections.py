@@ -255,8 +255,9 @@ class WindowsSettings(Section):
     """Delivery messages whose last second is waited out in the worker; absent: half of a due window."""
     in_hand_s: Annotated[float, Field(ge=1, le=900)] = 60.0
     """A message that was not started for longer goes to the end of a queue."""
-    give_back_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
-    """Under back-pressure for longer than this, unstarted messages are given back to the broker."""
+    give_back_s: Annotated[float, Field(ge=1, le=900)] = 600.0
+    """Under back-pressure for longer than this, unstarted messages are given back to the broker: less than
+    half of its consumer timeout, 30 minutes unless it was set."""
 
 
 class LimitsSettings(Section):
