@@ -190,7 +190,8 @@ class EventsSettings(Section):
     send_correlation_id: bool = False
     """The property correlation_id becomes a member of the payload."""
     honour_expiration: bool = True
-    """An event's AMQP expiration ends its deliveries."""
+    """An event's AMQP expiration ends its deliveries, counted from when a worker reads it; false: only the
+    broker looks at it, and parks as expired what passed its expiration in a lane."""
 
     @field_validator("extensions", "headers")
     @classmethod
