@@ -1,5 +1,7 @@
 """Measure the matcher: one tenant with 10,000 subscriptions, an event type of 4 words, 20 matches.
 
+And what one changed subscription among them costs a running daemon: see :mod:`bench.reload`.
+
 Run: python -m bench.match. Writes build/bench-match.json.
 The goal counts for the look-up without its memo; the remembered one is printed beside it.
 """
@@ -15,11 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from bench import reload
 from consumer.core.breaker import BreakerPolicy
 from consumer.core.match import Matcher
 from consumer.core.retry import POLICIES
 from consumer.core.signing import HmacKey
 from consumer.core.subscription import Subscription, subscription_id
+from consumer.flow.follow import POLL_S
 
 TENANT: Final = "acme"
 SUBSCRIPTIONS: Final = 10_000
@@ -96,15 +100,18 @@ def measure() -> list[Figure]:
 
     def rebuild(number: int) -> Matcher:
         subscriptions[number] = changed[number]
-        return matcher.replace(TENANT, subscriptions)
+        return matcher.replace({TENANT: subscriptions})
 
     afresh = durations_s(lambda _: matcher.match_afresh(TENANT, EVENT_TYPE), LOOKUPS)
     remembered = durations_s(lambda _: matcher.match(TENANT, EVENT_TYPE), LOOKUPS)
     rebuilt = durations_s(rebuild, REBUILDS)
+    reloads = reload.measure(TENANT, patterns(rng))
     return [
         figure("match_us", afresh, 1e6, 50.0),
         figure("match_remembered_us", remembered, 1e6, 50.0),
         figure("match_rebuild_ms", rebuilt, 1e3, 50.0),
+        figure("reload_still_ms", reloads.still_s, 1e3, 50.0),
+        figure("reload_ms", reloads.took_s, 1e3, (1.0 - POLL_S) * 1e3),
     ]
 
 

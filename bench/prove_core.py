@@ -11,12 +11,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.core import broker_kill, idle_disk, kills, ledger, slow_sibling, term, throughput, timing
+from bench.core import (
+    broker_kill,
+    idle_disk,
+    kills,
+    ledger,
+    restarts,
+    slow_sibling,
+    term,
+    throughput,
+    timing,
+)
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
     ledger.PROOF,
     kills.PROOF,
+    restarts.PROOF,
     broker_kill.PROOF,
     term.PROOF,
     timing.PROOF,

@@ -156,6 +156,12 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
             "3",
             "LEVERET_SENDIN__TIMEOUT_S: no such setting; did you mean LEVERET_SENDING__TIMEOUT_S?",
         ),
+        (
+            "WINDOWS__GIVE_BACK_S",
+            "901",
+            "windows.give_back_s (env LEVERET_WINDOWS__GIVE_BACK_S): "
+            "must be a number from 1 to 900, in seconds, not '901'",
+        ),
         ("AMQPURL", "x", "LEVERET_AMQPURL: no such setting; did you mean LEVERET_AMQP_URL?"),
         ("ZZZ", "x", "LEVERET_ZZZ: no such setting; see `leveret config show`"),
         (

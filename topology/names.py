@@ -140,6 +140,11 @@ class Names:
         """Queue of a source whose messages need more than headers."""
         return f"{self.prefix}.inbox.{source}"
 
+    def is_internal(self, queue: str) -> bool:
+        """Whether only what we published comes to *queue* for a worker: delivery messages, moved events."""
+        own = (self.replay, self.suspect, self.stray)
+        return queue in own or queue.startswith((f"{self.wait}.", f"{self.due}."))
+
     # routing keys
 
     def wait_key(self, rung_s: float, queue: str) -> str:

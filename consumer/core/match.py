@@ -12,7 +12,7 @@ Source: AMQP 0-9-1 topic exchange: ``*`` is exactly one word, ``#`` any number o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from consumer.core.errors import ConfigError
@@ -177,23 +177,27 @@ class Matcher:
         """Return a subscription by its id, enabled or not."""
         return self._by_id.get(subscription_id)
 
-    def replace(self, tenant: str, subscriptions: Sequence[Subscription]) -> Matcher:
-        """Return a matcher in which *tenant* has exactly these subscriptions.
+    def replace(self, changes: Mapping[str, Sequence[Subscription]]) -> Matcher:
+        """Return a matcher in which the tenants of *changes* have exactly these subscriptions.
+
+        It costs what these tenants' subscriptions cost, whatever the others have.
 
         Raises:
             ValueError: one of them belongs to another tenant, or two have the same id.
         """
-        if any(subscription.tenant != tenant for subscription in subscriptions):
-            raise ValueError(f"not every subscription given belongs to the tenant {tenant!r}")
         changed = Matcher()
         changed._tenants = dict(self._tenants)
         changed._by_id = dict(self._by_id)
-        before = changed._tenants.pop(tenant, None)
-        for subscription in before.subscriptions if before else ():
-            del changed._by_id[subscription.id]
-        if subscriptions:
-            index = changed._tenants[tenant] = _TenantIndex(subscriptions)
-            _add_ids(changed._by_id, index)
+        for tenant in changes:
+            before = changed._tenants.pop(tenant, None)
+            for subscription in before.subscriptions if before else ():
+                del changed._by_id[subscription.id]
+        for tenant, subscriptions in changes.items():
+            if any(subscription.tenant != tenant for subscription in subscriptions):
+                raise ValueError(f"not every subscription given belongs to the tenant {tenant!r}")
+            if subscriptions:
+                index = changed._tenants[tenant] = _TenantIndex(subscriptions)
+                _add_ids(changed._by_id, index)
         return changed
 
     @property

@@ -28,6 +28,8 @@ from consumer.edges.broker.windows import raw_message
 from consumer.ports import Archive, Publication
 from topology.names import Names
 
+_OWN = "it stood in {}, a queue of Leveret's own, and cannot be read; publish its event again"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -195,6 +197,9 @@ def _publication(entry: ParkedEntry, names: Names) -> Publication | Skipped:
         # The events exchange does not know the rules of a source; the source's exchange has other readers.
         where = f"the exchange {raw.exchange} of a [[sources]] entry"
         return Skipped(entry.id, f"it came from {where}; publish it there again")
+    if raw.exchange in (names.due, names.wait, names.dlx) or names.is_internal(raw.queue):
+        # Its exchange and key tell nothing of its event: published as one, it could reach another tenant.
+        return Skipped(entry.id, _OWN.format(raw.queue or raw.exchange))
     if raw.fault is not None:
         return Skipped(entry.id, "its headers could not be read; publish it again with headers that can be")
     return _as_published(raw, names)

@@ -67,12 +67,11 @@ class Deliverer:
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
         """Take the way that its source asks for; park what cannot be read, as its producer sent it."""
         suspect = job.source is Source.SUSPECT
-        moved = job.source is Source.SPILL and is_moved(raw, self._world.names.due)
-        wrapped = moved or (suspect and is_wrapped(raw))
+        wrapped = is_wrapped(raw) and (suspect or self._came_from_us(job))
         try:
             raw = unwrap_raw(raw) if wrapped else raw
             _demand_readable(raw)
-            if job.source in OURS or (suspect and not wrapped):
+            if not wrapped and (suspect or job.source in OURS):
                 await self._handle_delivery(job)
             else:
                 await self._events.handle(job, raw)
@@ -88,9 +87,14 @@ class Deliverer:
         """Cut off every request in flight: they become delivery messages. Returns how many."""
         return self._fan_out.attempts.cut()
 
+    def _came_from_us(self, job: Job) -> bool:
+        """Whether we published the message. One that missed its spill queue comes by stray or a due queue."""
+        due = self._world.names.due
+        return job.source in OURS or (job.source is Source.SPILL and is_moved(job.incoming.message, due))
+
     async def _move_to_suspect(self, job: Job) -> None:
         raw = job.incoming.message
-        ours = job.source in OURS or (job.source is Source.SPILL and is_moved(raw, self._world.names.due))
+        ours = self._came_from_us(job)
         await self._outbox.confirmed(
             Publication(
                 exchange=self._world.names.dlx,

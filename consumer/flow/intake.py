@@ -37,7 +37,8 @@ class Source(StrEnum):
     EXPIRED = "expired"
 
 
-#: Sources whose messages are deliveries of ours; the others hold a producer's words.
+#: Sources whose messages only we publish: deliveries, and events that were moved, wrapped. The others hold a
+#: producer's words.
 OURS = frozenset({Source.DUE, Source.STRAY, Source.REPLAY})
 
 #: Sources that share one place in the rotation: its name, and the part of the deliveries that it has at least

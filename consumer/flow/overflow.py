@@ -96,9 +96,10 @@ class Overflow:
         )
         queue = str(death.get("queue", ""))
         detail = f"{detail} (queue {queue})"
-        if is_wrapped(raw) and (queue == self._world.names.suspect or self._was_moved(queue, death)):
+        own = self._world.names.is_internal(queue)
+        if is_wrapped(raw) and (own or self._was_moved(queue, death)):
             await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
-        elif is_ours(raw) and self._is_own_queue(queue):
+        elif own and is_ours(raw):
             message = read_delivery(raw)
             for target in message.targets:
                 single = replace(message, targets=(target,))
@@ -141,11 +142,6 @@ class Overflow:
         names = self._world.names
         return queue.startswith(names.spill(0)[:-2]) and death.get("exchange") == names.due
 
-    def _is_own_queue(self, queue: str) -> bool:
-        names = self._world.names
-        due = queue.startswith(names.due_queue(0)[:-2])
-        return due or queue in (names.replay, names.suspect, names.stray)
-
 
 def _unreadable(error: Exception) -> str:
     return f"cannot be read by this worker: {error!r}"
@@ -170,7 +166,8 @@ def _newest_death(raw: RawMessage) -> Mapping[str, Any]:
 
 
 def _as_published(raw: RawMessage, death: Mapping[str, Any]) -> RawMessage:
-    """Restore the exchange and key that the producer used; dead-lettering replaced them."""
+    """Restore exchange, key and queue of before the message died; dead-lettering replaced them."""
     keys = death.get("routing-keys")
     key = str(keys[0]) if isinstance(keys, list) and keys else raw.routing_key
-    return replace(raw, exchange=str(death.get("exchange", raw.exchange)), routing_key=key)
+    exchange, queue = str(death.get("exchange", raw.exchange)), str(death.get("queue", raw.queue))
+    return replace(raw, exchange=exchange, routing_key=key, queue=queue)

@@ -190,7 +190,8 @@ class EventsSettings(Section):
     send_correlation_id: bool = False
     """The property correlation_id becomes a member of the payload."""
     honour_expiration: bool = True
-    """An event's AMQP expiration ends its deliveries."""
+    """An event's AMQP expiration ends its deliveries, counted from when a worker reads it; false: only the
+    broker looks at it, and parks as expired what passed its expiration in a lane."""
 
     @field_validator("extensions", "headers")
     @classmethod
@@ -255,8 +256,9 @@ class WindowsSettings(Section):
     """Delivery messages whose last second is waited out in the worker; absent: half of a due window."""
     in_hand_s: Annotated[float, Field(ge=1, le=900)] = 60.0
     """A message that was not started for longer goes to the end of a queue."""
-    give_back_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
-    """Under back-pressure for longer than this, unstarted messages are given back to the broker."""
+    give_back_s: Annotated[float, Field(ge=1, le=900)] = 600.0
+    """Under back-pressure for longer than this, unstarted messages are given back to the broker: less than
+    half of its consumer timeout, 30 minutes unless it was set."""
 
 
 class LimitsSettings(Section):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from consumer.core.pauses import Pause, Scope, paused
+from consumer.core.subscription import subscription_id
+from consumer.core.subscription_set import Merge
 from tests.contracts.stores import SHOP, Place, apply, shop
 
 ALL = Pause(scope=Scope.ALL, since=1.0)
@@ -45,3 +47,24 @@ def test_a_pause_holds_its_scope_and_nobody_else() -> None:
         assert paused({pause.key}, *who)
     assert not paused({ACME.key, ONE.key}, "x", "sub_x")
     assert not paused((), "acme", SHOP)
+
+
+async def test_a_load_builds_only_what_changed(place: Place) -> None:
+    """FAULTS 74: of 10,000 subscriptions the others stay the same objects, paused or not, in their order."""
+    store, daemon = place.open(), place.open()
+    for name in ("b", "d", "c"):
+        await apply(store, shop(name=name, url=f"https://{name}.example/"))
+    await store.pause(Pause(scope=Scope.SUBSCRIPTION, name=subscription_id("acme", "d")), lift=False)
+    b, c, d = await daemon.load()
+    assert (b.paused, c.paused, d.paused) == (False, False, True)
+
+    await apply(store, shop(name="c", url="https://c.example/", timeout_s=9))
+    await apply(store, shop(name="a", url="https://a.example/"))
+
+    loaded = await daemon.load()
+    assert [s.name for s in loaded] == ["a", "b", "c", "d"]
+    assert loaded[1] is b
+    assert loaded[2].timeout_s == 9
+    assert loaded[3] is d
+    await store.change(lambda kept: Merge(entries=kept[1:], removed=kept[:1]))
+    assert [s.name for s in await daemon.load()] == ["b", "c", "d"]

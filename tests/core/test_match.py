@@ -90,7 +90,7 @@ def test_replacing_one_tenant_leaves_the_others(
     mine = [s for s in after if s.tenant == "x"]
     others = [s for s in before if s.tenant == "y"]
 
-    new = old.replace("x", mine)
+    new = old.replace({"x": mine})
 
     assert list(new.match("x", event_type)) == plainly(mine, "x", event_type)
     assert list(new.match("y", event_type)) == plainly(others, "y", event_type)
@@ -189,15 +189,15 @@ def test_memo_never_outlives_a_change() -> None:
     matcher = Matcher([first])
     assert list(matcher.match("x", "a")) == [first]
 
-    assert not matcher.replace("x", [replace(first, enabled=False)]).match("x", "a")
-    assert not matcher.replace("x", []).match("x", "a")
+    assert not matcher.replace({"x": [replace(first, enabled=False)]}).match("x", "a")
+    assert not matcher.replace({"x": []}).match("x", "a")
 
 
 def test_refuses_strangers_and_doubles() -> None:
     """FAULTS 16: one tenant's list cannot hold another's subscription, and an id names one only."""
     matcher = Matcher()
     with pytest.raises(ValueError, match="belongs to the tenant 'x'"):
-        matcher.replace("x", [subscribe("y", "1", "#")])
+        matcher.replace({"x": [subscribe("y", "1", "#")]})
     with pytest.raises(ValueError, match="two subscriptions"):
         Matcher([subscribe("x", "1", "a"), subscribe("x", "1", "b")])
 

@@ -83,6 +83,7 @@ async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, re
     assert NAMES.lane(3) in entry.detail
     assert entry.raw is not None
     assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.events, "order.created")
+    assert entry.raw.queue == NAMES.lane(3)
     assert entry.body == b"{"
     assert ticket.settles == ["ack"]
     assert desk.worker.journal.words() == ["publishing", "confirmed", "ack"]
@@ -100,12 +101,26 @@ async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> 
     assert len({entry.id for entry in entries}) == 2
 
 
-async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(desk: Desk) -> None:
-    """Out of suspect it comes wrapped; the entry is not (FAULTS 70)."""
-    raw = event_message(b"\x00poison")
-    wrapped = event_message(b"\x00poison", headers=wrap_raw(raw), exchange=NAMES.dlx, routing_key="suspect")
+@pytest.mark.parametrize(
+    ("queue", "exchange"),
+    [
+        (NAMES.suspect, NAMES.dlx),
+        (NAMES.spill(2), NAMES.due),
+        (NAMES.stray, NAMES.due),
+        (DUE, NAMES.due),
+    ],
+)
+async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
+    desk: Desk, queue: str, exchange: str
+) -> None:
+    """Out of a queue of ours it comes wrapped; the entry is not (FAULTS 70).
 
-    await desk.take(dead(wrapped, "delivery_limit", NAMES.suspect))
+    FAULTS 16: otherwise a replay would lose its tenant.
+    """
+    raw = event_message(b"\x00poison")
+    wrapped = event_message(b"\x00poison", headers=wrap_raw(raw), exchange=exchange, routing_key="own")
+
+    await desk.take(dead(wrapped, "delivery_limit", queue))
 
     [entry] = desk.worker.parked()
     assert entry.reason is ParkReason.POISON

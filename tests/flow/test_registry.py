@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
 import pytest
 
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.subscription import Subscription
+from consumer.flow.registry import INDEXED_AT_ONCE, Registry
+from tests.fakes_store import MemoryStore
 from tests.flow.worker import Worker
+
+
+class Patterns(tuple[str, ...]):
+    """Patterns that tell how often some were compiled."""
+
+    compiled: ClassVar[list[str]] = []
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        self.compiled.extend(self[:])
+        return super().__iter__()
+
+
+class GivenStore(MemoryStore):
+    """Loads what the test says."""
+
+    given: Sequence[Subscription] = ()
+
+    async def load(self) -> Sequence[Subscription]:
+        """Return it."""
+        return self.given
 
 
 async def test_a_reload_takes_effect_at_once(worker: Worker) -> None:
@@ -142,3 +170,61 @@ async def test_what_was_deleted_meanwhile_is_not_brought_back(worker: Worker) ->
 
     assert worker.registry.get(shop.id) is None
     assert list(await worker.store.entries()) == []
+
+
+async def test_a_reload_compiles_the_changed_tenants_only(worker: Worker) -> None:
+    """SW-33: with 10,000 subscriptions one change costs what its tenant has; the others stay as they were."""
+    shop = await worker.subscribe("shop")
+    store = GivenStore()
+    registry = Registry(store, worker.observe)
+    store.given = [
+        replace(shop, id=f"sub_{name}", name=name, tenant=name[0], events=Patterns([f"order.{name}"]))
+        for name in ("x1", "x2", "y1", "z1")
+    ]
+    assert await registry.reload()
+    Patterns.compiled.clear()
+
+    x1, x2, y1, _ = store.given
+    store.given = [replace(x1, events=Patterns(["changed"])), replace(x2), y1]
+    assert await registry.reload()
+
+    assert Patterns.compiled == ["changed", "order.x2"]
+    assert [s.id for s in registry.match("x", "changed")] == ["sub_x1"]
+    assert list(registry.match("x", "order.x1")) == []
+    assert list(registry.match("x", "order.x2")) == [x2]
+    assert list(registry.match("y", "order.y1")) == [y1]
+    assert list(registry.match("z", "order.z1")) == []
+    assert registry.get("sub_x2") is x2
+    assert registry.tenants() == 2
+
+
+def test_events_are_matched_while_many_subscriptions_are_indexed() -> None:
+    """FAULTS 74: a large reload does not hold the loop; what is disabled meanwhile stays so (FAULTS 38)."""
+
+    async def reload_beside_the_loop() -> None:
+        worker = Worker()
+        shop = await worker.subscribe("shop")
+        store = GivenStore()
+        registry = Registry(store, worker.observe)
+        store.given = [
+            replace(shop, id=f"sub_{n}", name=str(n), events=(f"order.n{n}",))
+            for n in range(INDEXED_AT_ONCE + 1)
+        ]
+        assert await registry.reload()
+        first, second, *others = store.given
+        store.given = [first, replace(second, events=("changed",)), *others]
+
+        reloading = asyncio.create_task(registry.reload())
+        await asyncio.sleep(0)
+
+        assert list(registry.match("acme", "changed")) == []
+        assert list(registry.match("acme", "order.n0")) == [first]
+        registry.disable(first, "HTTP 410")
+        assert await reloading
+        assert [s.id for s in registry.match("acme", "changed")] == ["sub_1"]
+        assert list(registry.match("acme", "order.n0")) == []
+        known = registry.get("sub_0")
+        assert known is not None
+        assert not known.enabled
+
+    asyncio.run(reload_beside_the_loop())

@@ -6,10 +6,15 @@ import json
 import time
 from email.utils import formatdate
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote
 
+import aio_pika
+import httpx2
 import pytest
 
+from consumer.core.delivery import wrap_raw
+from consumer.core.model import RawMessage
 from tests.receiver import Received, Receiver
 from tests.system.daemon import (
     BREAKER_OFF,
@@ -246,3 +251,33 @@ async def test_a_changed_url_is_used_by_the_next_attempt(
     await all_delivered(receiver, "/ok/after", [event_id])
     assert len(requests_of(receiver, "/status/503/before")) == 1
     assert deliveries(receiver, "/ok/after") == {event_id: 1}
+
+
+async def test_an_event_whose_spill_queue_is_unbound_goes_its_way(
+    shared: Daemon,
+    publisher: EventPublisher,
+    receiver: Receiver,
+    management: httpx2.Client,
+    module_vhost: str,
+) -> None:
+    """FAULTS 16, 64: it lands in stray and is delivered from there; the binding is back without a restart."""
+    names, target = shared.names, "/ok/stray"
+    await shared.apply(to(receiver, target, "stray"))
+    spill = await publisher.channel.get_queue(names.spill(0), ensure=False)
+    key = names.direct_key(names.spill(0))
+    raw = RawMessage(
+        body=b"1", headers={"tenant": "stray"}, exchange=names.events, routing_key="a.b", message_id="stray-1"
+    )
+    headers: dict[str, Any] = {**wrap_raw(raw), "leveret-tenant": "stray"}
+    moved = aio_pika.Message(b"1", headers=headers, delivery_mode=2)
+    due = await publisher.channel.get_exchange(names.due, ensure=False)
+    await spill.unbind(names.due, names.due_pattern(names.spill(0)))
+
+    await due.publish(moved, key, mandatory=True)
+
+    await all_delivered(receiver, target, ["stray-1"])
+    await shared.logged("topology.repairing")
+    vhost = module_vhost.rpartition("/")[2]
+    path = f"/api/bindings/{vhost}/e/{names.due}/q/{names.spill(0)}"
+    await until(lambda: management.get(path).raise_for_status().json(), "bound again")
+    assert shared.count("delivery.parked", queue=names.stray) == 0

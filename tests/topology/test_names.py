@@ -24,6 +24,19 @@ def test_the_default_names_are_the_documented_ones() -> None:
     assert names.direct_key(names.replay) == "0.leveret.replay"
 
 
+def test_queues_that_only_we_publish_to() -> None:
+    """FAULTS 16: what stands there is no producer's event, whatever it looks like."""
+    names = Names()
+    spec = TopologySpec()
+    producers = [*map(names.lane, range(spec.lanes)), *map(names.spill, range(spec.spill_queues))]
+    ends = [names.overflow, names.parked, names.expired]
+
+    own = {queue.name for queue in build_plan(spec).queues if names.is_internal(queue.name)}
+
+    assert own == {queue.name for queue in build_plan(spec).queues} - {*producers, *ends}
+    assert not names.is_internal(names.inbox("due"))
+
+
 @pytest.mark.parametrize("prefix", ["", "a..b", ".a", "a.", "a b", "a*", "#", "é", "x" * 65, "amq", "amq.x"])
 def test_a_prefix_that_cannot_work_is_refused(prefix: str) -> None:
     """A prefix ends up in topic keys, so wildcards, empty words and the broker's own are errors."""

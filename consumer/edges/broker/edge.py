@@ -82,7 +82,13 @@ class BrokerEdge:
         )
         self.publisher.on_unroutable = self._ask_repair
         self._readers = [
-            WindowReader(window, observe, callbacks.deliver, self._window_broke) for window in options.windows
+            WindowReader(
+                window,
+                observe,
+                self._take_stray if window.source is Source.STRAY else callbacks.deliver,
+                self._window_broke,
+            )
+            for window in options.windows
         ]
         self._instance = instance
         self._listens = count()
@@ -147,6 +153,11 @@ class BrokerEdge:
 
     def _ask_repair(self) -> None:
         self._repair.set()
+
+    def _take_stray(self, source: Source, incoming: Incoming) -> None:
+        """What lands in stray missed its own queue, and nobody was told: no publish came back."""
+        self._repair.set()
+        self._callbacks.deliver(source, incoming)
 
     def _window_broke(self) -> None:
         self._callbacks.reopened()

@@ -15,14 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError, StoreUnavailable
-from consumer.core.pauses import Pause, paused
+from consumer.core.pauses import Pause
 from consumer.core.records import EndpointState, ParkedRow, short
 from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
@@ -31,6 +31,7 @@ from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.core.subscription_steps import revive
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.loaded import Loaded, read_other
 from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
 from consumer.edges.store.pieces import delete_ids
 from consumer.edges.store.records import Records
@@ -90,7 +91,7 @@ class SqlStore:
         self._keys = keys
         self._rules = rules
         self._now = now
-        self._built: dict[str, tuple[Kept, Subscription]] = {}
+        self._loaded = Loaded()
         self._store: str | None = None  #: which store was loaded
         self._mark: str | None = None  #: of what was loaded
         self._look: Hashable = None
@@ -118,15 +119,14 @@ class SqlStore:
         async with self._database.reading() as connection:
             self._demand_same(await _identity(connection))
             mark = await _mark(connection)
-            rows = await _rows(connection)
+            read = await read_other(connection, self._loaded)
             held = {pause.key for pause in await read_pauses(connection)}
         self._mark, self._look = mark, look
-        built = await asyncio.to_thread(self._build, rows, ring)
-        self._built = built
-        return tuple(
-            replace(one, paused=True) if paused(held, one.tenant, one.id) else one
-            for _, one in built.values()
-        )
+
+        def build(kept: Kept) -> Subscription:
+            return to_subscription(kept, ring, self._rules, self.where)
+
+        return await asyncio.to_thread(self._loaded.build, read, build, held)
 
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries as they are kept, secrets included; by tenant and name.
@@ -285,23 +285,6 @@ class SqlStore:
     async def close(self) -> None:
         """Close every connection."""
         await self._database.close()
-
-    def _build(self, rows: Sequence[Kept], ring: KeyRing) -> dict[str, tuple[Kept, Subscription]]:
-        """Build what is new or other than before; a locked one is tried again each time."""
-        built: dict[str, tuple[Kept, Subscription]] = {}
-        faults = []
-        for row in rows:
-            before = self._built.get(row.id)
-            if before is not None and before[0] == row and before[1].locked is None:
-                built[row.id] = before
-                continue
-            try:
-                built[row.id] = (row, to_subscription(row, ring, self._rules, self.where))
-            except ConfigError as error:
-                faults.append(str(error))
-        if faults:
-            raise ConfigError("\n".join(faults))
-        return built
 
     def _demand_same(self, store: str) -> None:
         """Refuse a store that was made anew meanwhile: it would take every subscription away."""

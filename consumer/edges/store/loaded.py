@@ -1,0 +1,101 @@
+"""What was loaded of the subscriptions last, so that a load builds only what is other than before.
+
+Data flow: database, some rows at a time -> :func:`read_other` -> :meth:`Loaded.build` (in a thread) ->
+subscriptions, the unchanged ones the same objects as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sqlalchemy import Row, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.errors import ConfigError
+from consumer.core.pauses import paused
+from consumer.core.subscription import Subscription
+from consumer.edges.store.rows import Kept
+from consumer.edges.store.tables import SUBSCRIPTIONS
+
+PART: Final = 500
+"""Rows between which the event loop runs: 500 take about 1 ms."""
+
+Build = Callable[[Kept], Subscription]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the table holds now."""
+
+    ids: Sequence[str]  #: of every row
+    other: Sequence[Row[Any]]  #: the rows that are new, other than before, or locked
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The subscriptions by id, in the order of tenant and name."""
+
+    built: dict[str, tuple[tuple[Any, ...], Subscription]] = field(default_factory=dict)
+    held: dict[str, tuple[Subscription, Subscription]] = field(default_factory=dict)  #: and its paused copy
+
+    def is_same(self, row: tuple[Any, ...]) -> bool:
+        """Whether *row* is as it was; a locked one never is: its key may be at hand now."""
+        before = self.built.get(row[0])
+        return before is not None and before[0] == row and before[1].locked is None
+
+    def build(self, read: Read, build: Build, held: Collection[tuple[str, str]]) -> Sequence[Subscription]:
+        """Take over what was read, and return every subscription. What did not change is the same object.
+
+        Args:
+            read: From the table.
+            build: Makes a subscription from a row, or raises ConfigError.
+            held: Keys of the pauses.
+
+        Raises:
+            ConfigError: some rows are damaged, one line per fault; then nothing was taken over.
+        """
+        fresh, faults = {}, []
+        for row in sorted(read.other, key=lambda row: (row.tenant, row.name)):
+            try:
+                fresh[row[0]] = (tuple(row), build(Kept.of(row)))
+            except ConfigError as error:
+                faults.append(str(error))
+        if faults:
+            raise ConfigError("\n".join(faults))
+        ids, before = set(read.ids), self.built
+        self.built = {each: fresh.get(each, was) for each, was in before.items() if each in ids}
+        if fresh.keys() - before.keys():
+            merged = (self.built | fresh).items()
+            self.built = dict(sorted(merged, key=lambda item: (item[1][1].tenant, item[1][1].name)))
+        return self._with_pauses(held)
+
+    def _with_pauses(self, held: Collection[tuple[str, str]]) -> Sequence[Subscription]:
+        if not held:
+            self.held = {}
+            return tuple([one for _, one in self.built.values()])
+        before, self.held = self.held, {}
+        found = []
+        for _, one in self.built.values():
+            if paused(held, one.tenant, one.id):
+                known = before.get(one.id)
+                copy = known[1] if known is not None and known[0] is one else replace(one, paused=True)
+                self.held[one.id] = (one, copy)
+                found.append(copy)
+            else:
+                found.append(one)
+        return tuple(found)
+
+
+async def read_other(connection: AsyncConnection | None, loaded: Loaded) -> Read:
+    """Read the table and compare it with what was *loaded*, some rows at a time."""
+    if connection is None:
+        return Read((), ())
+    ids: list[str] = []
+    other: list[Row[Any]] = []
+    result = await connection.stream(select(*SUBSCRIPTIONS.c))
+    async for part in result.partitions(PART):
+        ids += [row[0] for row in part]
+        other += [row for row in part if not loaded.is_same(tuple(row))]
+    return Read(ids, other)
