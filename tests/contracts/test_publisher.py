@@ -256,6 +256,18 @@ async def test_errors_do_not_cross_between_publishes(world: World) -> None:
     assert [type(answer) for answer in answers] == [type(None), Unroutable] * 50
 
 
+async def test_equal_ids_do_not_cross_either(world: World) -> None:
+    """What brings the same id, as two tenants' events may, has an answer each: what was returned is never
+    confirmed, and what was confirmed is there (FAULTS 64).
+    """
+    alike = [replace(one, message_id="17") for one in [ADRIFT, ADRIFT, HELLO] * 20]
+
+    answers = await asyncio.gather(*map(world.publisher.publish, alike), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [Unroutable, Unroutable, type(None)] * 20
+    assert len(await world.taken()) == 20
+
+
 async def test_without_a_connection_it_is_unavailable_and_works_again_after(world: World) -> None:
     """Cut off: says so, starts nothing, raises at once; mended: works without a restart (FAULTS 59, 60)."""
     await world.publisher.publish(HELLO)
@@ -337,6 +349,21 @@ async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None
     await real.mend()
 
     assert [reason is None for reason in told] == [False, True]
+
+
+async def test_a_cancelled_publish_lets_the_next_with_its_id_go_on(real: RealWorld) -> None:
+    """Neither hangs, and what was cut off while it waited for its turn holds up nobody (FAULTS 65)."""
+    alike = replace(HELLO, message_id="17")
+    tasks = [asyncio.create_task(real.publisher.publish(alike)) for _ in range(4)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    tasks[2].cancel()
+
+    async with asyncio.timeout(PATIENCE_S):
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [type(None), asyncio.CancelledError, asyncio.CancelledError, type(None)]
 
 
 async def test_a_cancelled_publish_is_cancelled(real: RealWorld) -> None:

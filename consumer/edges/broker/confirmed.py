@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from functools import lru_cache
 
-from aiormq.abc import ChannelFrame
+from aiormq.abc import ChannelFrame, ConfirmationFrameType
 from aiormq.channel import Channel
 from aiormq.exceptions import ChannelInvalidStateError
 from pamqp import frame
@@ -37,7 +37,8 @@ class Confirms:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._loop = asyncio.get_running_loop()
-        self._began: dict[int, float] = {}  #: tag of what is not confirmed -> loop time, oldest first
+        #: tag of what is not confirmed -> loop time when it began, and its confirm; oldest first
+        self._unconfirmed: dict[int, tuple[float, asyncio.Future[ConfirmationFrameType]]] = {}
         self._company: list[bytes] = []  #: frames that are not written yet, in the order of their tags
         self._planned = False
         self._closing = channel.closing
@@ -45,11 +46,13 @@ class Confirms:
 
     def oldest_s(self) -> float:
         """Return for how long the oldest publish has waited for its confirm; 0 without one."""
-        began = next(iter(self._began.values()), None)
-        return 0.0 if began is None else self._loop.time() - began
+        oldest = next(iter(self._unconfirmed.values()), None)
+        return 0.0 if oldest is None else self._loop.time() - oldest[0]
 
     async def publish(self, publication: Publication, message_id: str) -> float:
         """Publish persistent, mandatory unless it says otherwise; return the seconds until the confirm.
+
+        One with the id of another that is not confirmed yet is written after that one's confirm.
 
         Raises:
             PublishError: it was returned, no queue is bound for its routing key.
@@ -57,15 +60,17 @@ class Confirms:
             ChannelInvalidStateError: the channel is closed, or closed before the confirm.
         """
         channel = self.channel
+        returned_as = channel.message_id_delivery_tag
+        if message_id in returned_as:
+            await self._own_turn(message_id)
         if channel.is_closed:
             raise ChannelInvalidStateError("the channel is closed")
         frames = _frames(channel, publication, message_id)
         channel.delivery_tag += 1
         tag, began = channel.delivery_tag, self._loop.time()
         confirm = channel.confirmations[tag] = self._loop.create_future()
-        returned_as = channel.message_id_delivery_tag
         returned_as[message_id] = tag
-        self._began[tag] = began
+        self._unconfirmed[tag] = (began, confirm)
         self._company += frames
         if not self._planned:
             self._planned = True
@@ -73,10 +78,19 @@ class Confirms:
         try:
             await confirm
         finally:
-            del self._began[tag]
+            del self._unconfirmed[tag]
             if returned_as.get(message_id) == tag:
                 del returned_as[message_id]
         return self._loop.time() - began
+
+    async def _own_turn(self, message_id: str) -> None:
+        """Return once no publish with this id is unconfirmed.
+
+        A return names its message by nothing but this id, and a producer's id may be that of another event:
+        with both under way the return of one would count as that of the other.
+        """
+        while (tag := self.channel.message_id_delivery_tag.get(message_id)) is not None:
+            await asyncio.wait({self._unconfirmed[tag][1]})
 
     def _write(self) -> None:
         """Hand the frames to the connection; while it is blocked its queue stays full, so look again."""
