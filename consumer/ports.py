@@ -40,7 +40,10 @@ class Ticket(Protocol):
         """Settle: the broker may forget it. On a channel that died: nothing, it will come again."""
 
     def alive(self) -> bool:
-        """Whether the message is still ours to settle."""
+        """Whether the message is still ours to bring to an end; False once the broker gives it out again.
+
+        What came from a queue that was deleted stays ours: nobody has it any more but us.
+        """
 
     async def requeue(self) -> None:
         """Give it back unstarted. On a channel that died: nothing, it comes again by itself."""

@@ -129,7 +129,7 @@ class FakeTicket:
         self._journal = Journal() if journal is None else journal
 
     def alive(self) -> bool:
-        """Whether the message is still ours to settle."""
+        """Whether the message is still ours to bring to an end."""
         return not self.dead
 
     async def ack(self) -> None:

@@ -6,7 +6,6 @@ what cannot be read is parked, what kills workers goes to suspect, what comes ea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
@@ -22,16 +21,15 @@ from consumer.core.delivery import (
     unwrap_raw,
     wrap_raw,
 )
-from consumer.core.errors import BadEvent
+from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import parked_for_s
 from consumer.core.retry import deadline
-from consumer.core.subscription import Subscription
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.events import Events
 from consumer.flow.fanout import FanOut
 from consumer.flow.intake import OURS, Intake, Job, Source
-from consumer.flow.outbox import Outbox, age_text
+from consumer.flow.outbox import Outbox, age_text, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -60,6 +58,8 @@ class Deliverer:
             await world.reach("after-take")
         try:
             await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+        except BrokerUnavailable:  # given up: the broker gives the message out again
+            await job.incoming.ticket.requeue()
         except Exception as error:  # a bug: the message comes again, and to suspect when it goes on so
             world.observe.task_failed("job", error)
             await job.incoming.ticket.requeue()
@@ -76,7 +76,7 @@ class Deliverer:
             else:
                 await self._events.handle(job, raw)
         except BadEvent as bad:
-            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail)
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=job.lost)
             await job.incoming.ticket.ack()
 
     def requests(self) -> int:
@@ -102,7 +102,8 @@ class Deliverer:
                 body=raw.body,
                 headers=own_headers(raw) if ours else wrap_raw(raw),
                 content_type=short_text(raw.content_type or "application/octet-stream"),
-            )
+            ),
+            give_up=job.lost,
         )
         self._world.observe.message_suspected(raw.queue, raw.delivery_count)
         await job.incoming.ticket.ack()
@@ -120,12 +121,12 @@ class Deliverer:
         subscriptions, ends = [], []
         for target in message.targets:
             subscription = self._registry.get(target)
-            end = self._ended_without_request(message, target, subscription, now)
+            end = self._ended_without_request(job, message, target, now)
             if end is not None:
                 ends.append(end)
             elif subscription is not None:
                 subscriptions.append(subscription)
-        await asyncio.gather(*ends)
+        await together(ends)
         if job.source is Source.REPLAY:
             self._world.observe.replayed(message.event.tenant, parked_for_s(raw, now))
         if subscriptions:
@@ -135,21 +136,23 @@ class Deliverer:
             await job.incoming.ticket.ack()
 
     def _ended_without_request(
-        self, message: DeliveryMessage, target: str, subscription: Subscription | None, now: float
+        self, job: Job, message: DeliveryMessage, target: str, now: float
     ) -> Coroutine[Any, Any, None] | None:
         """Return what ends a target that must not be sent any more, or None when it may be sent."""
-        event = message.event
+        event, subscription = message.event, self._registry.get(target)
         if subscription is None:
             self._world.observe.cancelled(event, target, "subscription deleted")
             return _nothing()
-        single = replace(message, targets=(target,))
         if not subscription.enabled:
-            return self._outbox.park_delivery(single, ParkReason.DISABLED, "the subscription is disabled")
-        if subscription.locked is not None:
-            return self._outbox.park_delivery(single, ParkReason.LOCKED, subscription.locked)
-        if now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
-            return self._outbox.park_delivery(single, ParkReason.EXPIRED, age_text(message, now))
-        return None
+            reason, detail = ParkReason.DISABLED, "the subscription is disabled"
+        elif subscription.locked is not None:
+            reason, detail = ParkReason.LOCKED, subscription.locked
+        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
+            reason, detail = ParkReason.EXPIRED, age_text(message, now)
+        else:
+            return None
+        single = replace(message, targets=(target,))
+        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """It came back early: take the next rung, or hold the rest of the wait here."""
@@ -158,7 +161,7 @@ class Deliverer:
             if self.intake.hold(job, message.not_before - now):
                 return
             onward = self._outbox.waiting(message, now)
-        await self._outbox.confirmed(onward)
+        await self._outbox.confirmed(onward, give_up=job.lost)
         await job.incoming.ticket.ack()
 
     async def _leave_to_newer(self, job: Job, raw: RawMessage) -> None:
@@ -173,7 +176,8 @@ class Deliverer:
                 body=raw.body,
                 headers=own_headers(raw),
                 content_type=raw.content_type or "application/json",
-            )
+            ),
+            give_up=job.lost,
         )
         await job.incoming.ticket.ack()
 

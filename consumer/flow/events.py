@@ -5,7 +5,6 @@ Data flow: RawMessage -> Event -> matched subscriptions -> FanOut; or the inbox 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from consumer.core.decode import NeedsInbox, decode_event
@@ -15,7 +14,7 @@ from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.core.subscription import Subscription
 from consumer.flow.fanout import FanOut
 from consumer.flow.intake import Job
-from consumer.flow.outbox import Outbox, age_text
+from consumer.flow.outbox import Outbox, age_text, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -59,8 +58,8 @@ class Events:
     async def _expire(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
         """Its producer's expiration passed before it came to us: nothing is sent."""
         single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
-        parks = [self._outbox.park_delivery(m, ParkReason.EXPIRED, age_text(m, now)) for m in single]
-        await asyncio.gather(*parks)
+        park = self._outbox.park_delivery
+        await together([park(m, ParkReason.EXPIRED, age_text(m, now), give_up=job.lost) for m in single])
         await job.incoming.ticket.ack()
 
     async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
@@ -78,7 +77,8 @@ class Events:
                 timestamp_s=needs.timestamp_s,
                 app_id=_short(needs.app_id),
                 correlation_id=_short(needs.correlation_id),
-            )
+            ),
+            give_up=job.lost,
         )
         self._world.observe.event_readdressed(event_id, job.incoming.message.queue)
         await job.incoming.ticket.ack()
@@ -91,7 +91,8 @@ class Events:
             [
                 self._outbox.due_now(DeliveryMessage(event=event, targets=tuple(ids[i : i + size])))
                 for i in range(0, len(ids), size)
-            ]
+            ],
+            give_up=job.lost,
         )
         await job.incoming.ticket.ack()
 

@@ -8,11 +8,12 @@ are published together after the last of them has ended, and the ack follows onc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
 from consumer.core.delivery import DeliveryMessage
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.model import Defer, Delivered, Drop, Park, Retry
 from consumer.core.retry import deadline
 from consumer.core.subscription import Subscription
@@ -20,7 +21,7 @@ from consumer.core.webhook import build_body
 from consumer.flow.attempt import Attempts, Result, Target
 from consumer.flow.endpoints import Endpoints, Hold, Wait
 from consumer.flow.intake import Intake, Job, Source
-from consumer.flow.outbox import Addressed, Outbox
+from consumer.flow.outbox import Addressed, Outbox, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 
@@ -52,7 +53,7 @@ class FanOut:
         try:
             stored = [self._put_off(message, s, hold, now) for s, hold in holds]
             if not sends:
-                await self._outbox.all_confirmed(stored)
+                await self._outbox.all_confirmed(stored, give_up=job.lost)
             body = build_body(message.event) if sends else b""
         except BaseException:
             for target in sends:
@@ -63,11 +64,11 @@ class FanOut:
         if all(target.waits for target in sends):  # they take no global slot yet: others may
             self._intake.pump()
         if stored and sends:
-            storing = self._outbox.all_confirmed(stored)
-            results, _ = await asyncio.gather(self._send(message, sends, body), storing)
+            storing = self._outbox.all_confirmed(stored, give_up=job.lost)
+            results = await _beside(self._send(message, sends, body), storing)
         else:
             results = await self._send(message, sends, body)
-        await self._settle(message, results)
+        await self._settle(job, message, results)
         if world.reach is not None:
             await world.reach(
                 "after-confirm-before-ack" if stored or _failed(results) else "after-2xx-before-ack"
@@ -122,15 +123,20 @@ class FanOut:
         )
         return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE)
 
-    async def _settle(self, message: DeliveryMessage, results: Sequence[Result]) -> None:
-        """Store everything that is still owed; returns once the broker has confirmed all of it."""
+    async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
+        """Store everything that is still owed; returns once the broker has confirmed all of it.
+
+        Raises:
+            BrokerUnavailable: the broker gives the message out again: whoever takes it then stores it.
+        """
         if all(isinstance(r.verdict, Delivered) and not r.verdict.disables for r in results):
             return
-        now = self._world.clock.now()
-        owed = (self._owed(message, result, now) for result in results)
-        await asyncio.gather(*(step for step in owed if step is not None))
+        if job.lost():
+            raise BrokerUnavailable("its channel closed during the requests")
+        owed = (self._owed(job, message, result) for result in results)
+        await together([step for step in owed if step is not None])
 
-    def _owed(self, message: DeliveryMessage, result: Result, now: float) -> Coroutine[Any, Any, None] | None:
+    def _owed(self, job: Job, message: DeliveryMessage, result: Result) -> Coroutine[Any, Any, None] | None:
         after = replace(message, targets=(result.subscription.id,), exact=False, reserved=False)
         if result.attempt is not None:
             attempts = (*message.attempts, result.attempt)
@@ -142,20 +148,31 @@ class FanOut:
                 return None
             case Retry(wait_s=wait_s, exact=exact):
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
-                return self._outbox.confirmed(self._outbox.stored(after, direct=False))
+                return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):
-                after = replace(after, not_before=until, wait_s=max(until - now, 0.0))
-                return self._outbox.confirmed(self._outbox.stored(after, direct=True))
+                wait_s = max(until - self._world.clock.now(), 0.0)
+                after = replace(after, not_before=until, wait_s=wait_s)
+                return self._outbox.confirmed(self._outbox.stored(after, direct=True), give_up=job.lost)
             case Park() as park:
-                return self._park(after, result.subscription, park)
+                return self._park(job, after, result.subscription, park)
             case Drop(reason=reason):
                 self._world.observe.cancelled(message.event, result.subscription.id, reason)
                 return None
 
-    async def _park(self, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
+    async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
         if park.disables:
             self._registry.disable(subscription, park.detail)
-        await self._outbox.park_delivery(message, park.reason, park.detail)
+        await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
+
+
+async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]) -> Sequence[Result]:
+    """Return what was sent once both have ended; raise what one of them raised, not before that."""
+    sent, stored = await asyncio.gather(sending, storing, return_exceptions=True)
+    if isinstance(sent, BaseException):
+        raise sent
+    if isinstance(stored, BaseException):
+        raise stored
+    return sent
 
 
 def _failed(results: Sequence[Result]) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from consumer.core.accounts import Accounts, Caps
 from consumer.core.delivery import is_moved
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness import Standing
 from consumer.core.shares import Scheduler
 from consumer.flow.rate import Rate
@@ -69,6 +70,10 @@ class Job:
     counted: bool = False  #: started, and its first request has no slot yet
     task: asyncio.Task[None] | None = None  #: that works on it
     reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
+
+    def lost(self) -> bool:
+        """Whether the broker gives its message out again: what it still owes is owed by that one now."""
+        return not self.incoming.ticket.alive()
 
 
 class Slots:
@@ -320,9 +325,9 @@ class Intake:
 
     def forget_dead(self) -> None:
         """Drop what came by channels that died: the broker gives it out again."""
-        for job in [job for job in self._held if not job.incoming.ticket.alive()]:
+        for job in [job for job in self._held if job.lost()]:
             self._held.pop(job)()
-        self._queued.take_out(lambda job: not job.incoming.ticket.alive())
+        self._queued.take_out(Job.lost)
 
     async def idle(self) -> None:
         """Return once no job runs."""
@@ -350,6 +355,8 @@ class Intake:
     async def _do_aside(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        except BrokerUnavailable:  # given up: the broker gives the message out again
+            return
         except Exception as error:  # a bug: the message stays unsettled and comes again
             self._world.observe.task_failed("move", error)
 

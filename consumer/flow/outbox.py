@@ -6,7 +6,7 @@ Confirm first, ack after: a source message is acked only once everything here ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -23,7 +23,8 @@ Addressed: TypeAlias = Callable[[], Publication]
 and a rung that was chosen before would bring the last of them back late."""
 
 GiveUp: TypeAlias = Callable[[], bool]
-"""Says that what is published has no source any more that could be acked in time."""
+"""Says that what is published has no source any more that could be acked: it comes again, and is published
+by whoever has it then."""
 
 DIRECT_S = 0.05  #: what may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
@@ -60,37 +61,42 @@ class Outbox:
         Args:
             what: What to publish, or what addresses it once its turn has come.
             when_refused: Routing key to go on with once the broker said nack, as a full queue does.
-            give_up: Looked at between tries; None never gives up.
+            give_up: Looked at before every try but the first; None never gives up.
 
         Raises:
             BrokerUnavailable: *give_up* said so; nothing was confirmed.
         """
         world, pause_s = self._world, FIRST_PAUSE_S
+        failed: BrokerUnavailable | None = None
         if world.reach is not None:
             await world.reach("before-publish")
         while True:
-            try:
-                async with world.turns:
-                    publication = what if isinstance(what, Publication) else what()
+            async with world.turns:
+                if failed is not None and give_up is not None and give_up():
+                    raise failed
+                publication = what if isinstance(what, Publication) else what()
+                try:
                     await world.publisher.publish(publication)
-            except BrokerUnavailable as error:
-                world.observe.publish_failed(error, publication.routing_key, pause_s)
-                if isinstance(error, Refused) and when_refused not in (None, publication.routing_key):
-                    what = replace(publication, routing_key=str(when_refused))
-                    continue
-                await asyncio.sleep(pause_s * (0.5 + world.sample()))
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-                if give_up is not None and give_up():
-                    raise
-            else:
-                return
+                except BrokerUnavailable as error:
+                    failed = error
+                else:
+                    return
+            world.observe.publish_failed(failed, publication.routing_key, pause_s)
+            if isinstance(failed, Refused) and when_refused not in (None, publication.routing_key):
+                what = replace(publication, routing_key=str(when_refused))
+                continue
+            await asyncio.sleep(pause_s * (0.5 + world.sample()))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
-    async def all_confirmed(self, publications: Sequence[Publication | Addressed]) -> None:
-        """Publish all of them together and return once each is confirmed."""
-        if len(publications) == 1:
-            await self.confirmed(publications[0])
-        elif publications:
-            await asyncio.gather(*map(self.confirmed, publications))
+    async def all_confirmed(
+        self, publications: Sequence[Publication | Addressed], *, give_up: GiveUp | None = None
+    ) -> None:
+        """Publish all of them together and return once each is confirmed.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so; none is tried any more.
+        """
+        await together([self.confirmed(each, give_up=give_up) for each in publications])
 
     def stored(self, message: DeliveryMessage, *, direct: bool) -> Addressed:
         """Return what addresses a delivery message for the wait that is left when its turn has come.
@@ -206,6 +212,20 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
         delivery=of if isinstance(of, DeliveryMessage) else None,
         raw=of if isinstance(of, RawMessage) else None,
     )
+
+
+async def together(steps: Sequence[Awaitable[None]]) -> None:
+    """Return once each of *steps* has ended: none goes on when its message is given up.
+
+    Raises:
+        Exception: the first that one of them raised.
+    """
+    if len(steps) == 1:
+        await steps[0]
+    elif steps:
+        for error in await asyncio.gather(*steps, return_exceptions=True):
+            if error is not None:
+                raise error
 
 
 def age_text(message: DeliveryMessage, now: float) -> str:

@@ -219,7 +219,8 @@ class Spill:
                 body=raw.body,
                 headers=moved_headers(raw, job, names.due),
                 content_type=short_text(raw.content_type or "application/octet-stream"),
-            )
+            ),
+            give_up=job.lost,
         )
         await job.incoming.ticket.ack()
         world.observe.crowds.moved()

@@ -15,6 +15,7 @@ from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.connection import Connection
+from pamqp.commands import Basic
 
 from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
@@ -37,18 +38,33 @@ class Window:
     prefetch: int  #: unacked messages per queue
 
 
+@dataclass(slots=True, eq=False)
+class Consumer:
+    """One queue, consumed over one channel."""
+
+    queue: str
+    acks: Acks
+    cancelled: bool = False  #: by the broker: its queue was deleted, and with it what we hold unacked
+
+
 class ChannelTicket:
     """Settles one message on the channel that it came by, and on no other."""
 
-    __slots__ = ("_acks", "_tag")
+    __slots__ = ("_acks", "_consumer", "_tag")
 
-    def __init__(self, acks: Acks, tag: int) -> None:
-        self._acks = acks
+    def __init__(self, consumer: Consumer, tag: int) -> None:
+        self._acks = consumer.acks
+        self._consumer = consumer
         self._tag = tag
 
     def alive(self) -> bool:
-        """Whether the message is still ours to settle."""
-        return not self._acks.channel.is_closed
+        """Whether the message is still ours to bring to an end.
+
+        A channel that closes gives back all that came by it, but for what came from a queue that is gone.
+
+        Source: RabbitMQ "Consumers", consumer cancellation (told when a queue is deleted).
+        """
+        return not self._acks.channel.is_closed or self._consumer.cancelled
 
     async def ack(self) -> None:
         """Settle it; on a dead channel: count, it will come again."""
@@ -70,6 +86,7 @@ class WindowReader:
     consuming: bool = False
     _stopped: bool = False
     _acks: Acks | None = None
+    _consumers: dict[str | None, Consumer] = field(default_factory=dict)  #: by tag
     _cancelled: asyncio.Event | None = None
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -120,7 +137,14 @@ class WindowReader:
     def _take_over(self, channel: Channel) -> None:
         self._acks, cancelled = Acks(channel, self.observe), asyncio.Event()
         self._cancelled = cancelled
-        channel.on_consumer_cancel_callbacks.add(lambda _frame: cancelled.set())
+        consumers = self._consumers = {}
+
+        def take_note(cancel: Basic.Cancel) -> None:
+            if cancel.consumer_tag in consumers:
+                consumers[cancel.consumer_tag].cancelled = True
+            cancelled.set()
+
+        channel.on_consumer_cancel_callbacks.add(take_note)
 
     async def _consume(self) -> None:
         """Consume from every queue, once all of them are there.
@@ -136,7 +160,9 @@ class WindowReader:
             for queue in self.window.queues:
                 await acks.channel.queue_declare(queue, passive=True)
             for queue in self.window.queues:
-                await acks.channel.basic_consume(queue, self._callback(acks, queue), no_ack=False)
+                consumer = Consumer(queue, acks)
+                answer = await acks.channel.basic_consume(queue, self._callback(consumer), no_ack=False)
+                self._consumers[answer.consumer_tag] = consumer
             self.consuming = True
 
     async def _until_broken(self, transport: Connection) -> None:
@@ -157,13 +183,12 @@ class WindowReader:
         elif not transport.is_closed:
             self.observe.warned("window.closed", source=source, detail=await close_reason(channel))
 
-    def _callback(self, acks: Acks, queue: str) -> Callable[[DeliveredMessage], Any]:
-        deliver, source = self.deliver, self.window.source
+    def _callback(self, consumer: Consumer) -> Callable[[DeliveredMessage], Any]:
+        deliver, source, queue = self.deliver, self.window.source, consumer.queue
 
         async def take(message: DeliveredMessage) -> None:
-            deliver(
-                source, Incoming(raw_message(message, queue), ChannelTicket(acks, message.delivery_tag or 0))
-            )
+            ticket = ChannelTicket(consumer, message.delivery_tag or 0)
+            deliver(source, Incoming(raw_message(message, queue), ticket))
 
         return take
 
