@@ -345,19 +345,19 @@ class Daemon:
 
     async def _drain(self) -> None:
         """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
-        self._draining = True
-        intake = self._deliverer.intake
+        self._draining, intake = True, self._deliverer.intake
         intake.pause()
         self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
         await self._edge.stop_consuming()
+        grace_s = self._settings.sending.drain_grace_s
+        leaving = asyncio.ensure_future(self._overflow.leave(grace_s))
         given_back = await intake.give_back()
         try:
-            await asyncio.wait_for(intake.idle(), self._settings.sending.drain_grace_s)
+            await asyncio.wait_for(intake.idle(), grace_s)
         except TimeoutError:
-            cut = self._deliverer.cut()
-            self.observe.warned("drain.cut", requests=cut)
+            self.observe.warned("drain.cut", requests=self._deliverer.cut())
             await self._store_cut()
-        await intake.give_back()
+        given_back += await intake.give_back() + await leaving
         await self._edge.flush()
         await self._ops.flush()
         await self._agreement.leave()
@@ -381,9 +381,8 @@ class Daemon:
         return code
 
     def _say_fatal(self, name: str, error: BaseException) -> None:
-        mismatch = self._edge.fatal
-        if mismatch is not None:
-            self.observe.log.error("topology.mismatch", detail=str(mismatch))
+        if self._edge.fatal is not None:
+            self.observe.log.error("topology.mismatch", detail=str(self._edge.fatal))
         else:
             self.observe.task_failed(name, error)
 

@@ -279,9 +279,22 @@ class MemoryArchive:
 
     entries: list[Mapping[str, object]] = field(default_factory=list)
     failures: list[OSError] = field(default_factory=list)  #: raised by the next appends, one each
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _hangs: bool = False
+
+    def hang(self) -> None:
+        """Take nothing until :meth:`go_on`."""
+        self._hangs = True
+
+    def go_on(self) -> None:
+        """Take again, what hangs included."""
+        self._hangs = False
+        self._idle.set()
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Keep *entry*, or fail as told."""
+        if self._hangs:
+            await self._idle.wait()
         if self.failures:
             raise self.failures.pop(0)
         self.entries.append(entry)

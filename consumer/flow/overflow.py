@@ -47,6 +47,9 @@ class Overflow:
         self._archive = archive
         self._outbox = Outbox(world, patient=True)
         self._queue: asyncio.Queue[tuple[Incoming, bool]] = asyncio.Queue()
+        self._desk = asyncio.Lock()  #: held while a message is worked off, and for ever once we have left
+        self._leaving = False
+        self._given_back = 0  #: messages, since the start
 
     def offer(self, incoming: Incoming, *, expired: bool) -> None:
         """Take one message of the overflow queue, or of the expired queue."""
@@ -56,25 +59,50 @@ class Overflow:
         """Work for ever, one message after the other."""
         while True:
             incoming, expired = await self._queue.get()
-            if not incoming.ticket.alive():
-                continue
-            try:
-                if expired:
-                    await self._archive_entry(incoming.message)
-                else:
-                    await self._park(incoming.message, self._impatience(incoming))
-                await incoming.ticket.ack()
-            except BrokerUnavailable:  # given up; every try was counted and said
-                await incoming.ticket.requeue()
-            except Exception as error:  # a full disk, a newer format or a bug: the others go on
-                self._world.observe.task_failed("overflow", error)
-                await asyncio.sleep(LONGEST_PAUSE_S)
-                await incoming.ticket.requeue()
+            async with self._desk:
+                if incoming.ticket.alive():
+                    await self._work_off(incoming, expired=expired)
+
+    async def leave(self, limit_s: float) -> int:
+        """Begin nothing more; return once what was begun is settled, or after *limit_s*.
+
+        What was not begun is given back, and so is what waits for room in the parked queue. What is being
+        published is waited for: without its ack the broker would give out again what is parked already.
+
+        Returns:
+            How many messages were given back.
+        """
+        self._leaving, before = True, self._given_back
+        while not self._queue.empty():
+            await self._give_back(self._queue.get_nowait()[0])
+        try:
+            await asyncio.wait_for(self._desk.acquire(), limit_s)
+        except TimeoutError:
+            self._world.observe.warned("drain.abandoned", unsettled=1)
+        return self._given_back - before
+
+    async def _work_off(self, incoming: Incoming, *, expired: bool) -> None:
+        try:
+            if expired:
+                await self._archive_entry(incoming.message)
+            else:
+                await self._park(incoming.message, self._impatience(incoming))
+            await incoming.ticket.ack()
+        except BrokerUnavailable:  # given up; every try was counted and said
+            await self._give_back(incoming)
+        except Exception as error:  # a full disk, a newer format or a bug: the others go on
+            self._world.observe.task_failed("overflow", error)
+            await asyncio.sleep(LONGEST_PAUSE_S)
+            await self._give_back(incoming)
+
+    async def _give_back(self, incoming: Incoming) -> None:
+        self._given_back += 1
+        await incoming.ticket.requeue()
 
     def _impatience(self, incoming: Incoming) -> GiveUp:
         clock, ticket = self._world.clock, incoming.ticket
         until = clock.monotonic() + PATIENCE_S
-        return lambda: not ticket.alive() or clock.monotonic() > until
+        return lambda: self._leaving or not ticket.alive() or clock.monotonic() > until
 
     async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
         """Park what can be read as what it is, and anything else with its raw bytes: nothing may stay."""

@@ -220,6 +220,56 @@ async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> 
     assert again.settles == ["ack"]
 
 
+@pytest.mark.parametrize("expired", [False, True])
+async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) -> None:
+    """FAULTS 58: parked or archived once: it is acked before the end; what was not begun is given back."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
+    raw = raw if expired else dead(event_message(), "expired", NAMES.lane(0))
+    desk.worker.publisher.hang()
+    desk.archive.hang()
+    begun = await desk.take(raw, expired=expired)
+    behind = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    leaving = asyncio.create_task(desk.overflow.leave(limit_s=30))
+    await desk.worker.clock.advance(20)
+    assert not leaving.done()
+
+    desk.worker.publisher.go_on()
+    desk.archive.go_on()
+
+    assert await leaving == 1
+    assert (begun.settles, behind.settles) == (["ack"], ["requeue"])
+    late = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(20)
+    assert late.settles == []
+    assert len(desk.worker.parked()) + len(desk.archive.entries) == 1
+
+
+async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
+    """FAULTS 58, 64: while the parked queue is full nothing is under way: given back at the next look."""
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(60)
+
+    assert await desk.overflow.leave(limit_s=30) == 1
+
+    assert ticket.settles == ["requeue"]
+    assert desk.worker.clock.monotonic() < 70
+    assert desk.worker.bugs() == []
+
+
+async def test_leaving_ends_without_an_answer(desk: Desk) -> None:
+    """A broker that confirms nothing does not hold up the end for ever (FAULTS 58, 65)."""
+    desk.worker.publisher.hang()
+    ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+
+    assert await desk.overflow.leave(limit_s=30) == 0
+
+    assert desk.worker.clock.monotonic() == 30
+    assert ticket.settles == []
+    assert desk.worker.log.events("drain.abandoned") == [{"unsettled": 1}]
+
+
 async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
     """Nothing is ever removed silently: on disk, counted, logged, with its bytes (S1-4)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=0)
