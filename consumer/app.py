@@ -352,6 +352,7 @@ class Daemon:
         grace_s = self._settings.sending.drain_grace_s
         leaving = asyncio.ensure_future(self._overflow.leave(grace_s))
         given_back = await intake.give_back()
+        intake.finish_suspects()
         try:
             await asyncio.wait_for(intake.idle(), grace_s)
         except TimeoutError:

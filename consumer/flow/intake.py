@@ -313,21 +313,34 @@ class Intake:
         self.pump()
 
     async def give_back(self) -> int:
-        """Give back to the broker all that was not started; return how many messages."""
-        jobs = list(self._held)
-        for call_off in self._held.values():
-            call_off()
-        self._held.clear()
-        jobs += self._queued.take_out(lambda _job: True)
+        """Give back to the broker all that was not started; return how many messages.
+
+        What came from suspect stays in hand: there a return tells of a worker's death, and the third one
+        parks the message as poison. It is one message, whose channel has no other.
+        """
+        jobs = self._take_unstarted(lambda job: job.source is not Source.SUSPECT)
         for job in jobs:
             await job.incoming.ticket.requeue()
         return len(jobs)
 
+    def finish_suspects(self) -> None:
+        """Start what is not given back, although nothing else is started any more; not under pressure."""
+        if self._world.publisher.pressed() is not None:
+            return
+        for job in self._take_unstarted(lambda job: job.source is Source.SUSPECT):
+            self._accounts.of(job.tenant).in_flight += job.cost
+            job.task = self._loop.create_task(self._run(job))
+            self._tasks.add(job.task)
+
+    def _take_unstarted(self, wanted: Callable[[Job], bool]) -> list[Job]:
+        held = [job for job in self._held if wanted(job)]
+        for job in held:
+            self._held.pop(job)()
+        return held + self._queued.take_out(wanted)
+
     def forget_dead(self) -> None:
         """Drop what came by channels that died: the broker gives it out again."""
-        for job in [job for job in self._held if job.lost()]:
-            self._held.pop(job)()
-        self._queued.take_out(Job.lost)
+        self._take_unstarted(Job.lost)
 
     async def idle(self) -> None:
         """Return once no job runs."""

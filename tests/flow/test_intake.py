@@ -15,8 +15,8 @@ from consumer.core.fairness import MAX_CONSECUTIVE
 from consumer.core.shares import Scheduler
 from consumer.flow.intake import Intake, Job, Slots, Source
 from consumer.ports import Incoming
-from tests.fakes import FakeTicket, run_virtually, settled
-from tests.flow.worker import Worker, delivery_message, event, event_message
+from tests.fakes import START, FakeTicket, run_virtually, settled
+from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
 
 
 class Desk:
@@ -195,6 +195,65 @@ async def test_what_is_unstarted_is_given_back_once() -> None:
     assert desk.intake.unstarted() == 0
     await desk.run_all()
     assert len(desk.started) == 1
+
+
+async def test_suspects_are_not_given_back_unstarted() -> None:
+    """FAULTS 70: a return is evidence of a death: under long pressure it stays in hand for later."""
+    desk = Desk()
+    desk.worker.publisher.reason = "blocked"
+    suspect, other = desk.offer(Source.SUSPECT), desk.offer()
+
+    for _ in range(3):
+        await desk.intake.give_back()
+    desk.worker.publisher.reason = None
+    await desk.run_all()
+    desk.intake.pump()
+    await desk.intake.idle()
+
+    assert (suspect.settles, other.settles) == ([], ["requeue"])
+    assert [job.source for job in desk.started] == [Source.SUSPECT]
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_stop_brings_suspects_to_their_end(held: bool) -> None:
+    """FAULTS 58, 70: at a clean stop it is settled, held or waiting; what stands beside it is given back."""
+    worker = Worker(concurrency=1)
+    shop = await worker.subscribe("shop")
+    owed = DeliveryMessage(
+        event=event(), targets=(shop.id,), not_before=START + 0.8 * held, wait_s=0.8 * held
+    )
+    worker.sender.latency_s[shop.url] = 0.5
+    first = worker.offer(event_message(message_id="first"))
+    if held:
+        await worker.intake.idle()
+    suspect = worker.offer(delivery_message(owed, queue=NAMES.suspect), Source.SUSPECT)
+    behind = worker.offer(event_message(message_id="behind")) if not held else None
+    await settled()
+    assert worker.intake.unstarted() == 2 - held
+
+    worker.intake.pause()
+    await worker.intake.give_back()
+    worker.intake.finish_suspects()
+    await worker.intake.idle()
+
+    assert (first.settles, suspect.settles) == (["ack"], ["ack"])
+    assert behind is None or behind.settles == ["requeue"]
+    assert worker.sent("shop") + len(worker.waiting()) == 2
+    assert worker.intake.held() == {}
+    assert worker.bugs() == []
+
+
+async def test_a_stop_under_pressure_starts_no_suspect() -> None:
+    """FAULTS 63: no attempt begins whose failure could not be stored."""
+    desk = Desk()
+    desk.worker.publisher.reason = "blocked"
+    suspect = desk.offer(Source.SUSPECT)
+    desk.intake.pause()
+
+    desk.intake.finish_suspects()
+    await desk.run_all()
+
+    assert (desk.started, suspect.settles) == ([], [])
 
 
 async def test_a_held_job_comes_at_its_time() -> None:
