@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -84,19 +84,14 @@ async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> As
     Raises:
         BrokerUnavailable: the broker is not there, or did not take one, which then waits on.
     """
-    writing = Confirms(await _opened(connection, confirms=True))
-    try:
-        async with aclosing(_passes(connection, ways, wanted)) as passes:
-            async for taken in passes:
-                if isinstance(taken, Passed):
-                    yield taken
-                    continue
-                key = ways.names.direct_key(taken.due_queue)
-                await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
-                await taken.settle(writing, ways)
-                yield Waiting(taken.meant)
-    finally:
-        await _close(writing.channel)
+
+    async def send(taken: _Taken, writing: Confirms) -> None:
+        key = ways.names.direct_key(taken.due_queue)
+        await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
+
+    async with aclosing(_taken_out(connection, ways, wanted, send)) as taken_out:
+        async for each in taken_out:
+            yield each
 
 
 async def cancel(
@@ -108,19 +103,14 @@ async def cancel(
         BrokerUnavailable: the broker is not there; one may be archived and wait on.
         OSError: the disk did not take one, which waits on.
     """
-    writing = Confirms(await _opened(connection, confirms=True))
-    try:
-        async with aclosing(_passes(connection, ways, wanted)) as passes:
-            async for taken in passes:
-                if isinstance(taken, Passed):
-                    yield taken
-                    continue
-                for target in taken.meant.targets:
-                    await archive.append(as_record(taken.meant, target))
-                await taken.settle(writing, ways)
-                yield Waiting(taken.meant)
-    finally:
-        await _close(writing.channel)
+
+    async def keep(taken: _Taken, _writing: Confirms) -> None:
+        for target in taken.meant.targets:
+            await archive.append(as_record(taken.meant, target))
+
+    async with aclosing(_taken_out(connection, ways, wanted, keep)) as taken_out:
+        async for each in taken_out:
+            yield each
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +135,27 @@ class _Taken:
             raise BrokerUnavailable(
                 f"{self.meant.event.id} was handled but may still wait: {error or type(error).__name__}"
             ) from None
+
+
+async def _taken_out(
+    connection: AbstractConnection,
+    ways: Ways,
+    wanted: Wanted,
+    first: Callable[[_Taken, Confirms], Awaitable[None]],
+) -> AsyncGenerator[Waiting | Passed, None]:
+    """Do *first* with each that is meant, then take it off its rung, and yield it."""
+    writing = Confirms(await _opened(connection, confirms=True))
+    try:
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                await first(taken, writing)
+                await taken.settle(writing, ways)
+                yield Waiting(taken.meant)
+    finally:
+        await _close(writing.channel)
 
 
 async def _passes(
