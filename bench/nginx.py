@@ -32,6 +32,10 @@ http {{
     listen 127.0.0.1:{port} backlog=4096;
     access_log {folder}/nginx.log proof buffer=256k flush=1s;
     location / {{ return 204; }}
+    location /ill/ {{
+      if (-f {folder}/ill) {{ return 503; }}
+      return 204;
+    }}
   }}
   {tls}
   server {{
@@ -104,6 +108,10 @@ class Nginx:
     def url(self, name: str) -> str:
         """Return a URL that is answered with 204."""
         return f"http://127.0.0.1:{self.port}/{name}"
+
+    def ill(self, *, ill: bool) -> None:
+        """Answer 503 from now on where the name begins with ``ill/``, or 204 again."""
+        (self.folder / "ill").touch() if ill else (self.folder / "ill").unlink()
 
     def served(self) -> int:
         """Return how many requests it has answered, its own status page left out."""

@@ -1,6 +1,7 @@
 """5,000 retries of one tenant come due at once; a quiet tenant keeps publishing.
 
-The worker is stopped (SIGSTOP) while they fall due, so that all of them wait when it goes on, warm.
+The worker is stopped (SIGSTOP) while they fall due, so that all of them wait when it goes on, warm. The two
+tenants have receivers of their own: the quiet one's is not to be busy with the other's requests.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bench.broker import Broker
 from bench.daemon import NO_BREAKER, Daemon, retry, subscription
 from bench.fairness.field import Trickle, events_of, quantile
 from bench.load import publish, ready_counts
+from bench.nginx import Nginx
+from bench.processes import wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
@@ -25,6 +29,7 @@ ALONE_EVENTS = 300
 STORM_EVENTS = 250
 RUNG_S = 20.0
 WAIT_S = 27.0  #: of the retries: the rung below takes them all, even those stored some seconds late
+ARRIVE_S = 60.0  #: first attempts, and retries, have to be made within this
 STOPPED_S = 50.0  #: less than two heartbeats
 SETTINGS = {"LEVERET_SENDING__CONCURRENCY": "256", "LEVERET_AMQP__HEARTBEAT_S": "60"}
 WINDOWS = 4 * 256  #: messages of the due queues that the worker has in hand, and its socket
@@ -72,53 +77,68 @@ async def fallen_due(broker: Broker, count: int) -> int:
         await asyncio.sleep(0.2)
 
 
-async def storm(bench: Bench, broker: Broker, sink: Sink, daemon: Daemon, number: int) -> list[float]:
-    """Let the retries fall due while the worker stands still; return the quiet tenant's waits after that."""
-    count = bench.count(RETRIES, 100)
-    before = await sink.answered()
-    await publish(broker.url, events_of("storm", count, f"storm{number}"))
-    if not await sink.until_answered(before + count, 60):
-        raise TimeoutError("the first attempts were not made")
-    await stored(broker, count)
-    assert daemon.process is not None
-    os.kill(daemon.process.pid, signal.SIGSTOP)
-    try:
-        ready = await fallen_due(broker, count)
-    finally:
-        os.kill(daemon.process.pid, signal.SIGCONT)
-    waits = await quiet(broker, sink, bench.count(STORM_EVENTS, 20), f"beside{number}")
-    done = await sink.until_answered(before + 2 * count + len(waits), 60)
-    bench.say(f"storm {number}: {ready} due, p95 {quantile(waits, 0.95):.1f} ms, all retried: {done}")
-    return waits
+@dataclass(frozen=True, slots=True)
+class Storms:
+    """Lets retries fall due while the worker stands still, and watches the quiet tenant after that."""
+
+    bench: Bench
+    broker: Broker
+    nginx: Nginx
+    sink: Sink
+    daemon: Daemon
+
+    async def one(self, number: int) -> list[float]:
+        """Return the waits of the quiet tenant in milliseconds."""
+        count = self.bench.count(RETRIES, 100)
+        served = self.nginx.served()
+        self.nginx.ill(ill=True)
+        await publish(self.broker.url, events_of("storm", count, f"storm{number}"))
+        await self.until_served(served + count)
+        self.nginx.ill(ill=False)
+        await stored(self.broker, count)
+        assert self.daemon.process is not None
+        os.kill(self.daemon.process.pid, signal.SIGSTOP)
+        try:
+            ready = await fallen_due(self.broker, count)
+        finally:
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+        waits = await quiet(self.broker, self.sink, self.bench.count(STORM_EVENTS, 20), f"beside{number}")
+        await self.until_served(served + 2 * count)
+        self.bench.say(f"storm {number}: {ready} due, p95 {quantile(waits, 0.95):.1f} ms")
+        return waits
+
+    async def until_served(self, count: int) -> None:
+        """Return once the storm's endpoint answered so many requests.
+
+        Raises:
+            TimeoutError: it did not.
+        """
+        if not await wait_until(lambda: self.nginx.served() >= count, ARRIVE_S):
+            raise TimeoutError(f"{self.nginx.served()} of {count} requests were made within {ARRIVE_S:g} s")
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Measure the quiet tenant alone, then in storms."""
-    targets = {"storm": "/retry-after/storm?s=0&status=503&times=1", "quiet": "/ok/quiet"}
     async with (
         Broker(bench) as broker,
-        Sink(bench.folder, targets) as sink,
+        Nginx(bench.folder) as nginx,
+        Sink(bench.folder, {"quiet": "/ok/quiet"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
     ):
-        await daemon.subscribe(
-            [
-                subscription(
-                    "storm",
-                    sink.url("storm"),
-                    concurrency=256,
-                    retry=retry(base_s=WAIT_S, jitter=0),
-                    breaker=NO_BREAKER,
-                )
-                | {"tenant": "storm"},
-                subscription("quiet", sink.url("quiet")) | {"tenant": "quiet"},
-            ]
+        noisy = subscription(
+            "storm",
+            nginx.url("ill/storm"),
+            concurrency=256,
+            retry=retry(base_s=WAIT_S, jitter=0),
+            breaker=NO_BREAKER,
         )
+        other = subscription("quiet", sink.url("quiet"))
+        await daemon.subscribe([noisy | {"tenant": "storm"}, other | {"tenant": "quiet"}])
         await daemon.start()
         await quiet(broker, sink, bench.count(100, 20), "warm")
         alone = await quiet(broker, sink, bench.count(ALONE_EVENTS, 20), "alone")
-        beside: list[float] = []
-        for number in range(bench.count(ROUNDS)):
-            beside += await storm(bench, broker, sink, daemon, number)
+        storms = Storms(bench, broker, nginx, sink, daemon)
+        beside = [wait for number in range(bench.count(ROUNDS)) for wait in await storms.one(number)]
     base, p95 = quantile(alone, 0.95), quantile(beside, 0.95)
     bound = max(FACTOR * base, base + MARGIN_MS)
     bench.note("storm_alone_p95_ms", round(base, 1))

@@ -22,6 +22,7 @@ PARTS = (0.45, 0.15)  #: of fresh and spilled events; the others of a worker hav
 LOOK_S = 0.5
 MOVE_S = 0.05
 KEPT_RATIO = 1 / 16  #: of a window stays in hand when jobs are moved
+ENDED_PER_MOVE = 2
 LEAST_MOVED = 4
 IDLE_S = 3.0
 
@@ -250,12 +251,13 @@ class Cluster:
                 del self._bound[tenant]
 
     def _move(self, now: float) -> None:
-        """Move newest jobs of bound tenants out of the windows, as many as ended."""
+        """Move newest jobs of bound tenants out of the windows, one for every second that ended."""
         keep = max(1, int(self._shape.window * KEPT_RATIO))
         for worker, fair in enumerate(self._fair):
-            most, fair.ends = max(LEAST_MOVED, fair.ends), 0
+            most, fair.ends = max(LEAST_MOVED, fair.ends // ENDED_PER_MOVE), 0
             for tenant in self._bound:
                 for work in fair.queued.take_last(LANE, tenant, keep, most):
+                    most -= 1
                     left, work.queue = work.queue, self._spill_of(tenant)
                     self._put(work, now)
                     self._acked(left, worker, now)

@@ -18,7 +18,7 @@ OTHERS_S: Final = 60.0
 """A tenant without work for this long is idle: nothing is kept for it."""
 LATE_S: Final = 0.01
 """The loop is late from here on: an event passes through it five times or so before it is sent."""
-SHRINK: Final = 0.75  #: what is lent, at each look at which the loop is late
+SHRINK: Final = 0.75  #: what is lent, at each look at which the loop is late, for each LATE_S of it
 GROW_RATIO: Final = 1 / 64  #: of the capacity, lent more at each look at which it is not
 
 
@@ -52,7 +52,7 @@ class Lender:
             self._lent = float(self._most)
             return caps.capacity
         if late_s > LATE_S:
-            self._lent = max(float(min(caps.floor, self._most)), self._lent * SHRINK)
+            self._lent = max(float(min(caps.floor, self._most)), self._lent * SHRINK ** (late_s / LATE_S))
         else:
             self._lent = min(float(self._most), self._lent + caps.capacity * GROW_RATIO)
         return int(self._lent)

@@ -24,6 +24,7 @@ from consumer.ports import Publication, Routes
 LOOK_S = 0.5
 MOVE_S = 0.05
 KEPT_IN_LINE = 1 / 16  #: of a lane's window stays in hand, so that deliveries never run dry
+ENDED_PER_MOVE = 2  #: jobs that end for each one that is moved
 LEAST_MOVED = 4  #: jobs moved at a time even when no delivery ends
 IDLE_S = 3.0  #: a spill queue has to be empty for this long before its bindings go
 RECHECK_S = 1.0
@@ -76,6 +77,7 @@ class Spill:
         self._ask_at = 0.0
         self._over: Mapping[str, str] = {}  #: tenants over a limit of theirs at the last look, and which
         self._spilled: dict[str, Spilled] = {}
+        self._moved: dict[str, int] = {}  #: fresh jobs that were moved since the last look, by tenant
         self._ended = 0
 
     def spilled(self) -> dict[str, str]:
@@ -132,7 +134,9 @@ class Spill:
         lane, spill = intake.started(Source.LANE), intake.started(Source.SPILL)
         by_lane, by_spill = _since(self._by_lane, lane), _since(self._by_spill, spill)
         self._by_lane, self._by_spill = lane, spill
-        return Came(_sum(by_lane, intake.waiting_fresh()), intake.lane_of), _sum(by_lane, by_spill)
+        moved, self._moved = self._moved, {}
+        came = Came(_sum(moved, _sum(by_lane, intake.waiting_fresh())), intake.lane_of)
+        return came, _sum(by_lane, by_spill)
 
     async def _ask(self, came: Came) -> None:
         """Ask, now and then, how much stands in the lanes that somebody fills, left, or has a limit in."""
@@ -183,17 +187,19 @@ class Spill:
         return self._world.names.spill(spill_index(tenant, self._world.bounds.spill_queues))
 
     def _move(self) -> None:
-        """Move newest jobs of re-routed tenants, as many as deliveries ended: a quarter of the work.
+        """Move newest jobs of re-routed tenants, in all one for every second job that ended.
 
-        A publish costs about a third of a delivery.
+        A publish that is confirmed costs up to two thirds of a delivery, so that takes a quarter of the work.
         """
         intake = self._intake
         ended, self._ended = intake.ended - self._ended, intake.ended
         if not self._spilled or self._world.publisher.pressed() is not None:
             return
-        most = max(LEAST_MOVED, ended)
+        most = max(LEAST_MOVED, ended // ENDED_PER_MOVE)
         for tenant, spilled in self._spilled.items():
             jobs = intake.take_newest(tenant, self._kept, most)
+            self._moved[tenant] = self._moved.get(tenant, 0) + len(jobs)
+            most -= len(jobs)
             for job in jobs:
                 intake.aside(self._move_one(job, spilled.queue))
 
