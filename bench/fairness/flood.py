@@ -24,8 +24,8 @@ from bench.sink import Sink
 
 FLOOD = 100_000
 EVERY_S = 0.2
-AFTER_S = 10.0  #: the quiet tenant goes on for so long after a flood
-WAITING = 0.4  #: of a flood that goes on waits before the worker starts, the rest is published meanwhile
+AFTER_S = 20.0  #: the quiet tenant goes on for so long after a flood
+WAITING, MORE = 0.4, 0.9  #: times a flood: what waits of one that goes on, and what is published meanwhile
 COUNTED_FROM_S = 10.0  #: what the quiet tenant publishes before that is not counted
 SETTLED_S = 1.0
 RETURN_S = 60.0  #: the bindings have to be gone by then
@@ -43,6 +43,14 @@ GOALS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Inflow:
+    """What comes of a flood."""
+
+    waiting: Sequence[EventSpec]  #: in the lane before the worker starts
+    more: Sequence[EventSpec] = ()  #: published, as fast as that goes, from its start on
+
+
 @dataclass(slots=True)
 class Floods:
     """Runs floods, and keeps what the quiet tenant went through."""
@@ -54,29 +62,31 @@ class Floods:
 
     async def leg(self, track: Track, quiet: str) -> tuple[float, list[Wait]]:
         """Drain one flood; return its requests a second and the waits of the quiet tenant."""
-        rate, waits, _ = await self._drain(track, quiet, len(self.flood), AFTER_S)
+        rate, waits, _ = await self._drain(track, quiet, Inflow(self.flood), AFTER_S)
         return rate, waits
 
     async def going_on(self, track: Track, quiet: str) -> list[Wait]:
         """Drain a flood that goes on; return the waits until its last event was delivered."""
-        _, waits, lasted_s = await self._drain(track, quiet, int(WAITING * len(self.flood)), 0.0)
+        waiting, more = int(WAITING * len(self.flood)), int(MORE * len(self.flood))
+        inflow = Inflow(self.flood[:waiting], events_of("flood", more, "more"))
+        _, waits, lasted_s = await self._drain(track, quiet, inflow, 0.0)
         self.bench.note("flood_goes_on_s", [round(settled_at(waits), 1), round(lasted_s, 1)])
         return waits
 
     async def _drain(
-        self, track: Track, quiet: str, waiting: int, after_s: float
+        self, track: Track, quiet: str, inflow: Inflow, after_s: float
     ) -> tuple[float, list[Wait], float]:
         self.number += 1
-        await track.load(self.flood[:waiting])
+        await track.load(inflow.waiting)
         mark = track.nginx.mark()
         await track.daemon.start()
         own = events_of(quiet, int(LEG_S / EVERY_S), f"leg{self.number}", size=200)
         trickle = Trickle(track.broker.url, own, EVERY_S)
         running = asyncio.ensure_future(trickle.run())
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            if waiting < len(self.flood):
-                pool.submit(publish_now, track.broker.url, self.flood[waiting:])
-            rate = await track.nginx.wait_for(mark, len(self.flood), LEG_S)
+            if inflow.more:
+                pool.submit(publish_now, track.broker.url, inflow.more)
+            rate = await track.nginx.wait_for(mark, len(inflow.waiting) + len(inflow.more), LEG_S)
         lasted_s = time.time() - trickle.began
         await asyncio.sleep(after_s)
         trickle.stop()

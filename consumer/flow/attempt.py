@@ -29,8 +29,8 @@ from consumer.core.retry import Situation, deadline, decide, describe
 from consumer.core.signing import sign
 from consumer.core.subscription import Subscription
 from consumer.flow.endpoints import Endpoint, Endpoints
-from consumer.flow.intake import Slots
 from consumer.flow.observe import Attempted
+from consumer.flow.slots import Slots
 from consumer.flow.world import World
 
 DELIVERED = Delivered()

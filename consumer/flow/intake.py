@@ -7,7 +7,6 @@ Nothing here awaits: :meth:`Intake.pump` runs whenever something arrived, ended 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +19,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness import Standing
 from consumer.core.shares import Scheduler
 from consumer.flow.rate import Rate
+from consumer.flow.slots import Slots
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -55,6 +55,7 @@ SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
 
 MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 MOST_ASIDE = 256  #: jobs that are moved at once
+MOST_IN_PASS = 16  #: jobs that start in one pass of the loop while tenants share it
 RATE_LOOK_S = 0.01  #: what waits for the worker's rate looks again after this, at least
 
 
@@ -76,40 +77,6 @@ class Job:
         return not self.incoming.ticket.alive()
 
 
-class Slots:
-    """The global bound on HTTP requests in flight. First come, first served."""
-
-    def __init__(self, capacity: int, on_free: Callable[[], None]) -> None:
-        self.free = capacity
-        self.capacity = capacity
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._on_free = on_free
-
-    async def acquire(self) -> None:
-        """Take a slot, waiting in line when none is free."""
-        if self.free > 0:
-            self.free -= 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()
-            raise
-
-    def release(self) -> None:
-        """Give a slot to the next in line, or back."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self.free += 1
-        self._on_free()
-
-
 class Intake:
     """Windows, the fair order between them, and the jobs that run."""
 
@@ -122,6 +89,8 @@ class Intake:
         self._pressed = world.publisher.pressed
         self._reserved = 0  #: slots that only tenants under their cap are given; see lend
         self._stuck = False  #: nobody may start one of those, as long as nothing changes
+        self._paced = False  #: no more than MOST_IN_PASS start at a time
+        self._in_pass = 0  #: jobs that were started in this pass of the loop
         self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts)
         self._share_of = {source: i for i, (_, sources, _) in enumerate(SHARES) for source in sources}
         self._waited = {s: world.observe.waited(name) for name, sources, _ in SHARES for s in sources}
@@ -168,6 +137,8 @@ class Intake:
                 return
             if self._rate is not None and not self._has_room(self._rate):
                 return
+            if self._paced and self._in_pass >= MOST_IN_PASS:
+                return
             scarce = free <= self._reserved
             job = None if scarce and self._stuck else queued.pop(scarce=scarce)
             if job is None:
@@ -179,8 +150,15 @@ class Intake:
             self._waited[job.source](self.now - job.at)
             job.counted = True
             self._starting += 1
+            if not self._in_pass:
+                self._loop.call_soon(self._next_pass)
+            self._in_pass += 1
             job.task = self._loop.create_task(self._run(job))
             self._tasks.add(job.task)
+
+    def _next_pass(self) -> None:
+        self._in_pass = 0
+        self.pump()
 
     def _has_room(self, rate: Rate) -> bool:
         """Say whether the worker's rate lets one more job start; if not, look again when it does."""
@@ -199,8 +177,13 @@ class Intake:
     # for those that watch over it
 
     def lend(self, most: int) -> None:
-        """Let one tenant have *most* deliveries in flight where nobody else waits; the rest is for others."""
+        """Let one tenant have *most* deliveries in flight where nobody else waits; the rest is for others.
+
+        Where that is not all, others are there: then only some jobs start in one pass of the loop, so that
+        passes stay short. Who comes next waits for some of them, however much stands before it.
+        """
         reserved = self.slots.capacity - most
+        self._paced = reserved > 0
         if reserved != self._reserved:
             self._accounts.borrow, self._reserved, self._stuck = most, reserved, False
             self.pump()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.fairness import MAX_CONSECUTIVE
 from consumer.core.shares import Scheduler
-from consumer.flow.intake import Intake, Job, Slots, Source
+from consumer.flow.intake import MOST_IN_PASS, Intake, Job, Source
+from consumer.flow.slots import Slots
 from consumer.ports import Incoming
 from tests.fakes import START, FakeTicket, run_virtually, settled
 from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
@@ -522,3 +523,31 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
     ends["quiet"].set()
     await intake.idle()
     assert len(started) == 22
+
+
+async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
+    """FAULTS 71: an event that comes waits for one short pass, not for all that could start before it."""
+    desk = Desk(concurrency=100)
+    desk.intake.lend(90)
+    for _ in range(50):
+        desk.offer(tenant="noisy")
+    assert desk.intake.running() == MOST_IN_PASS
+    desk.offer(tenant="quiet")
+
+    await asyncio.sleep(0)
+    assert desk.intake.running() == 2 * MOST_IN_PASS
+    await asyncio.sleep(0)
+    assert "quiet" in desk.tenants()[: 2 * MOST_IN_PASS]
+
+    assert len(await desk.run_all()) == 51
+
+
+async def test_a_tenant_alone_starts_all_at_once() -> None:
+    """Nobody waits for the end of a pass."""
+    desk = Desk(concurrency=100)
+    desk.intake.lend(100)
+    for _ in range(50):
+        desk.offer()
+
+    assert desk.intake.running() == 50
+    await desk.run_all()
