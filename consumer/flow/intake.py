@@ -18,6 +18,7 @@ from consumer.core.accounts import Accounts, Caps
 from consumer.core.delivery import is_moved
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness import Standing
+from consumer.core.model import RawMessage
 from consumer.core.shares import Scheduler
 from consumer.flow.rate import Rate
 from consumer.flow.ways import Ways
@@ -148,7 +149,7 @@ class Intake:
         if moved:
             tenant = tenant if isinstance(tenant, str) else ""
         elif not isinstance(tenant, str) or self._lanes.get(tenant) != message.queue:
-            tenant = self._meet(source, tenant, message.queue)
+            tenant = self._meet(source, tenant, message)
         if source is Source.LANE:
             self.ways.fresh += 1
         job = Job(source, incoming, tenant, self.now)
@@ -372,11 +373,11 @@ class Intake:
         except Exception as error:  # a bug: the message stays unsettled and comes again
             self._world.observe.task_failed("move", error)
 
-    def _meet(self, source: Source, word: object, queue: str) -> str:
+    def _meet(self, source: Source, word: object, message: RawMessage) -> str:
         if source is Source.LANE:
-            return self.ways.by_lane(word, queue)
-        if source is Source.SPILL:
-            return self.ways.by_binding(word, queue)
+            return self.ways.by_lane(word, message.queue)
+        if source is Source.SPILL and message.exchange:  # the default exchange needs no binding of ours
+            return self.ways.by_binding(word, message.queue)
         return self.ways.otherwise(word)
 
     def _waiting(self, source: Source) -> dict[str, int]:

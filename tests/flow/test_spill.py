@@ -359,6 +359,19 @@ async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
         await desk.worker.intake.give_back()
 
 
+async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
+    """FAULTS 18: by the default exchange anybody names tenants there: none is taken to be led around."""
+    desk = Flood()
+    async with desk.running():
+        for number in range(200):
+            sent = event_message(tenant=f"t{number}", queue=SPILL, exchange="", message_id=f"m-{number}")
+            desk.worker.offer(sent, Source.SPILL)
+        await desk.worker.clock.advance(1)
+
+        assert desk.spill.spilled() == {}
+        assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
+
+
 async def flood_for(desk: Flood, seconds: int) -> None:
     """Let the flood's lane bring 60 events a second."""
     for step in range(2 * seconds):
