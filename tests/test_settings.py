@@ -444,6 +444,7 @@ def test_a_tier_gives_its_weight() -> None:
     assert [fairness.weight_of(tenant) for tenant in ("acme", "shop", "other")] == [4.0, 0.5, 1.0]
     [fault] = faults({"LEVERET_FAIRNESS__TENANTS": '{"acme":"silver"}'})
     assert fault.endswith("tenants.acme: there is no tier 'silver'; add it to tiers or write a weight")
+    assert any("0.001" in fault for fault in faults({"LEVERET_FAIRNESS__TIERS": '{"gold":1e-300}'}))
 
 
 def test_egress_is_what_it_says() -> None:

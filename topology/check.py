@@ -294,11 +294,11 @@ def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Findin
                 Severity.WARNING,
                 f"queue {name}",
                 f"is not in the plan any more and holds {record.get('messages', 'some')} messages",
-                _remedy(name),
+                emptying(name),
             )
 
 
-def _remedy(queue: str) -> str:
+def emptying(queue: str) -> str:
     """Say how a queue is emptied that the plan does not name any more."""
     if ".dedicated." in queue:
         return "name its tenant in [topology] retired until it is empty, then delete it"

@@ -6,11 +6,13 @@ names the queue and the argument. Nothing here tries again and again: what diffe
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity
 
+from topology.check import emptying
 from topology.errors import (
     ExchangeMissing,
     NotPermitted,
@@ -18,6 +20,7 @@ from topology.errors import (
     TopologyConflict,
     TopologyError,
 )
+from topology.names import Names
 from topology.plan import Difference, Plan, QueuePlan
 from topology.wire import Channels, binding_step, exchange_step, queue_step, run_step, unbinding_step
 
@@ -40,7 +43,8 @@ async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]
         connection: An open connection of a user with configure, write and read rights on our names.
 
     Returns:
-        One warning for each argument that follows settings and is used as found.
+        One warning for each argument that follows settings and is used as found, and for each family of
+        queues of which there were more.
 
     Raises:
         TopologyConflict: a queue or exchange differs in what cannot be used as found.
@@ -59,12 +63,30 @@ async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]
             await run_step(channels, binding_step(binding), str(binding))
         for binding in plan.unbound:
             await run_step(channels, unbinding_step(binding), f"no {binding}")
+        left = [warning for name in _next_ones(plan) for warning in await _left_over(channels, name)]
     finally:
         await channels.close()
-    return tuple(
-        f"queue {found.name}: {found}; used as it is (drain, delete and apply to change it)"
-        for found in adopted
-    )
+    used = (f"queue {f.name}: {f}; used as it is (drain, delete and apply to change it)" for f in adopted)
+    return (*used, *left)
+
+
+def _next_ones(plan: Plan) -> list[str]:
+    """Return the queue after the last lane, due and spill queue: it stands there where there were more."""
+    names, planned = Names(plan.prefix), {queue.name for queue in plan.queues}
+    families = (names.lane, names.due_queue, names.spill)
+    return [next(name for name in map(of, count()) if name not in planned) for of in families]
+
+
+async def _left_over(channels: Channels, name: str) -> list[str]:
+    """Warn of a queue of an earlier plan: what its bindings still bring, nobody takes."""
+    wire = await channels.wire()
+    try:
+        found = await wire.queue_declare(name, passive=True)
+    except ChannelNotFoundEntity:
+        return []
+    return [
+        f"queue {name} is not in the plan any more and holds {found.message_count} messages; {emptying(name)}"
+    ]
 
 
 async def _require(channels: Channels, name: str) -> None:

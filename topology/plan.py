@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from topology.ladder import to_ms
+from topology.matching import tenant_arguments
 from topology.names import PARKED_PATTERN, RAW_KEY, REFUSED_PATTERN, SUSPECT_KEY, Names
 from topology.spec import QUEUE_COUNT_MAX, QueueType, SourceSpec, TopologySpec
 
@@ -264,7 +266,7 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
             for rung_s in spec.rungs_s
         ),
         *(_lane_binding(spec, index) for index in range(spec.lanes)),
-        *(_tenant_binding(spec, tenant, names.dedicated(tenant)) for tenant in spec.dedicated),
+        *_own_bindings(spec, spec.dedicated),
         BindingPlan(names.events, names.route, "exchange", "#"),
         *(_source_binding(names, source) for source in spec.sources),
     )
@@ -275,10 +277,18 @@ def _lane_binding(spec: TopologySpec, index: int) -> BindingPlan:
     return BindingPlan(names.lanes, names.lane(index), "queue", "1" if spec.consistent_hash else "")
 
 
-def _tenant_binding(spec: TopologySpec, tenant: str, queue: str) -> BindingPlan:
+def _tenant_bindings(spec: TopologySpec, tenant: str, queue: str) -> tuple[BindingPlan, ...]:
     """Lead a tenant around the lanes, by the header that names it."""
-    wanted = {spec.hash_header: tenant, "x-match": "all"}
-    return BindingPlan(spec.names.route, queue, "queue", "", tuple(sorted(wanted.items())))
+    return tuple(
+        BindingPlan(spec.names.route, queue, "queue", "", tuple(sorted(wanted.items())))
+        for wanted in tenant_arguments(spec.hash_header, tenant)
+    )
+
+
+def _own_bindings(spec: TopologySpec, tenants: Iterable[str]) -> tuple[BindingPlan, ...]:
+    """Lead each of *tenants* into a lane of its own."""
+    found = (_tenant_bindings(spec, tenant, spec.names.dedicated(tenant)) for tenant in tenants)
+    return tuple(chain.from_iterable(found))
 
 
 def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
@@ -287,8 +297,8 @@ def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     spills = [names.spill(index) for index in range(spec.spill_queues)]
     return (
         *(_lane_binding(spec, index) for index in range(spec.lanes, spec.lanes_before)),
-        *(_tenant_binding(spec, tenant, names.dedicated(tenant)) for tenant in spec.retired),
-        *(_tenant_binding(spec, tenant, queue) for tenant in spec.dedicated for queue in spills),
+        *_own_bindings(spec, spec.retired),
+        *chain.from_iterable(_tenant_bindings(spec, t, queue) for t in spec.dedicated for queue in spills),
     )
 
 

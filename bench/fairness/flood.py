@@ -143,7 +143,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             return (await floods.leg(without, same))[0]
 
         ratio = await race(bench, "flood", ours, theirs, bench.count(1))
-    cost = Measured(name="flood_cost_ratio", value=round(ratio, 3), n=len(flood))
+        led = any(daemon.lines("tenant.spilled")) and not any(plain.lines("tenant.spilled"))
+    cost = Measured(name="flood_cost_ratio", value=round(ratio, 3), n=len(flood), valid=led)
     return [other_lane(beside), *same_lane(bench, mine), goes_on(beneath), cost]
 
 

@@ -131,6 +131,17 @@ def decode_event(message: RawMessage, rules: DecodeRules, now: float) -> Event |
     return event
 
 
+def turn_of(rules: DecodeRules, value: object) -> str:
+    """Return the tenant whose turn a message takes, by the value of its tenant header.
+
+    Empty for what is no tenant id: it will be parked, and gets no turn, lane or binding of its own.
+    """
+    if _is_absent(value):
+        return rules.default_tenant or ""
+    text = fields.tenant_text(value)
+    return text if text is not None and rules.tenant_pattern.fullmatch(text) else ""
+
+
 def _event(came: _Came, said: _Said) -> Event:
     """Put the event together; its id stays empty where it has none yet."""
     event_type = fields.normalise_type(said.type)

@@ -27,6 +27,8 @@ LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
 #: Rounds without service after which a tenant over its cap is served like any other.
 FULLY_AGED: Final = LOWEST_PRIORITY - HIGHEST_PRIORITY
+#: Rounds for which virtual time may stand still: while tenants come that did not wait before.
+STANDSTILL: Final = 2
 
 
 def priority_after(rounds: int) -> int:
@@ -94,6 +96,7 @@ class FairQueue(Generic[C]):
         self._weights = 0.0  # of the lines in the heap
         self._order = 0  # breaks ties: who was served longest ago comes first
         self._now = 0.0  # virtual time
+        self._still = 0  # jobs that were served while it stood still
         self._last: _Line[C] | None = None
         self._in_a_row = 0
         self._forget_at = REMEMBERED
@@ -232,6 +235,7 @@ class FairQueue(Generic[C]):
         """Nobody waits any more, and nobody owes anything: the last one, *line*, was served alone."""
         self._weights = 0.0
         self._now = max(self._now, line.tag)
+        self._still = 0
 
     def _pop_sought(self, *, scarce: bool) -> C | None:
         """Take the next job by all the rules."""
@@ -248,6 +252,15 @@ class FairQueue(Generic[C]):
                 self._rest(line)
         return job
 
+    def _go_on(self) -> None:
+        """Let virtual time go on to whoever waits next.
+
+        Everybody new may begin at the present time, before those who were just served. While ever new tenants
+        come it would stand still, and who has waited would wait for all of them.
+        """
+        waiting = (line.tag for _, _, line in self._heap if line.tag > self._now)
+        self._now, self._still = min(waiting, default=self._now + 1.0), 0
+
     def _serve(self, line: _Line[C]) -> C:
         if line is self._last:
             self._in_a_row += 1
@@ -258,8 +271,12 @@ class FairQueue(Generic[C]):
         line.started += 1
         job.cost = cost
         line.account.in_flight += cost
-        if line.tag > self._now:  # noqa: PLR1730 - as above
-            self._now = line.tag
+        if line.tag > self._now:
+            self._now, self._still = line.tag, 0
+        else:
+            self._still += 1
+            if self._still > STANDSTILL * (len(self._heap) + 1):
+                self._go_on()
         line.since = self._now
         line.tag += cost * line.step
         return job

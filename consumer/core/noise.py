@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from zlib import crc32
 
-LEADS_RATIO: Final = 0.5
-"""Of what comes by a lane; a tenant that is more of it fills the lane."""
+LEADS_RATIO: Final = 1 / 3
+"""Of what comes by a lane; a tenant that is more of it fills the lane. Two may: half would let both go."""
 RATE_OVER_S: Final = 5.0  #: what a rate is the moving mean of
 LEAST_PER_S: Final = 0.001  #: a rate below is none
 

@@ -17,9 +17,11 @@ from consumer.core.accounts import Accounts, Caps
 from consumer.core.delivery import is_moved
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness import Standing
+from consumer.core.model import RawMessage
 from consumer.core.shares import Scheduler
 from consumer.flow.rate import Rate
 from consumer.flow.slots import Slots
+from consumer.flow.ways import Ways
 from consumer.flow.world import World
 from consumer.ports import Incoming
 
@@ -53,7 +55,6 @@ SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
 )
 
 
-MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 MOST_ASIDE = 256  #: jobs that are moved at once
 MOST_IN_PASS = 16  #: jobs that start in one pass of the loop while tenants share it
 RATE_LOOK_S = 0.01  #: what waits for the worker's rate looks again after this, at least
@@ -98,9 +99,9 @@ class Intake:
         self._rate_look: Callable[[], None] | None = None
         self.now = 0.0  #: monotonic seconds, as somebody last said
         self.ended = 0  #: jobs, since the start
+        self.ways = Ways(world.decode)  #: by which the events of each tenant come
         self._due_exchange = world.names.due
-        self._came_spilled: set[str] = set()
-        self._lanes: dict[str, str] = {}
+        self._lanes = self.ways.lanes
         self._starting = 0
         self._aside: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,14 +112,16 @@ class Intake:
 
     def offer(self, source: Source, incoming: Incoming) -> None:
         """Take one message from a window; called by the broker edge."""
+        message = incoming.message
         moved = source in OURS or (source is Source.SPILL and self._is_moved(incoming))
-        tenant = incoming.message.headers.get("leveret-tenant" if moved else self._tenant_header)
-        job = Job(source, incoming, tenant if isinstance(tenant, str) else "", self.now)
-        if source is Source.SPILL:
-            if not moved:
-                self._came_spilled.add(job.tenant)
-        elif source is Source.LANE and job.tenant not in self._lanes:
-            self._note_lane(job)
+        tenant = message.headers.get("leveret-tenant" if moved else self._tenant_header)
+        if moved:
+            tenant = tenant if isinstance(tenant, str) else ""
+        elif not isinstance(tenant, str) or self._lanes.get(tenant) != message.queue:
+            tenant = self._meet(source, tenant, message)
+        if source is Source.LANE:
+            self.ways.fresh += 1
+        job = Job(source, incoming, tenant, self.now)
         if self._queued.push(self._share_of[source], job):
             self._stuck = False
         self.pump()
@@ -205,8 +208,8 @@ class Intake:
         return self._accounts.held()
 
     def lane_of(self, tenant: str) -> str:
-        """Return a lane that fresh events of a tenant came from; an empty text for none."""
-        return self._lanes.get(tenant, "")
+        """Return the lane by which fresh events of a tenant came last; an empty text for none."""
+        return self.ways.lane_of(tenant)
 
     def waiting_fresh(self) -> dict[str, int]:
         """Return fresh jobs in hand by tenant."""
@@ -220,19 +223,16 @@ class Intake:
         """Return the tenants that have jobs in hand that were not started."""
         return {tenant for queue in self._queued.queues for tenant in queue.waiting_by_tenant()}
 
-    def came_spilled(self) -> set[str]:
-        """Return the tenants of which an event came by a binding since the last call."""
-        came, self._came_spilled = self._came_spilled, set()
-        return came
-
     def take_newest(self, tenant: str, keep: int, most: int) -> list[Job]:
         """Take up to *most* of a tenant's newest fresh jobs out of hand; *keep* stay."""
-        room = max(0, MOST_ASIDE - len(self._aside))
-        return self._queued.take_last(self._share_of[Source.LANE], tenant, keep, min(most, room))
+        share = self._share_of[Source.LANE]
+        return self._queued.take_last(share, tenant, keep, min(most, self.room_aside()))
 
     def take_old(self, before: float) -> list[Job]:
         """Take jobs out of hand that came before *before* and were not started, some of them at a time."""
-        room = MOST_ASIDE - len(self._aside)
+        room = self.room_aside()
+        if not room:
+            return []
 
         def is_old(job: Job) -> bool:
             nonlocal room
@@ -241,6 +241,10 @@ class Intake:
             return old
 
         return self._queued.take_out(is_old)
+
+    def room_aside(self) -> int:
+        """Return how many more jobs may be moved at once."""
+        return max(0, MOST_ASIDE - len(self._aside))
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* on a job that was taken out; the drain waits for it."""
@@ -280,11 +284,7 @@ class Intake:
 
     def standings(self) -> dict[str, Standing]:
         """Where every tenant stands that waits for its turn, over all shares."""
-        found: dict[str, Standing] = {}
-        for tenant, standing in self._queued.standings().items():
-            name = tenant or self._world.decode.default_tenant or ""
-            found[name] = standing.beside(found[name]) if name in found else standing
-        return found
+        return self._queued.standings()
 
     def pause(self) -> None:
         """Start nothing more."""
@@ -356,10 +356,12 @@ class Intake:
         except Exception as error:  # a bug: the message stays unsettled and comes again
             self._world.observe.task_failed("move", error)
 
-    def _note_lane(self, job: Job) -> None:
-        if len(self._lanes) >= MOST_LANES_KNOWN:
-            self._lanes.clear()
-        self._lanes[job.tenant] = job.incoming.message.queue
+    def _meet(self, source: Source, word: object, message: RawMessage) -> str:
+        if source is Source.LANE:
+            return self.ways.by_lane(word, message.queue)
+        if source is Source.SPILL and message.exchange:  # the default exchange needs no binding of ours
+            return self.ways.by_binding(word, message.queue)
+        return self.ways.otherwise(word)
 
     def _waiting(self, source: Source) -> dict[str, int]:
         return self._queued.queues[self._share_of[source]].waiting_by_tenant()

@@ -10,7 +10,7 @@ import asyncio
 from consumer.core.accounts import Caps
 from consumer.core.evenness import Minute
 from consumer.core.lending import Lender
-from consumer.flow.intake import Intake, Source
+from consumer.flow.intake import Intake
 from consumer.flow.world import World
 
 TICK_S = 0.05  #: how often the loop's lateness is looked at
@@ -38,9 +38,9 @@ class Sharing:
         self._lender = Lender(Caps(capacity=bounds.concurrency, share=bounds.tenant_share))
         self._minute = Minute()
         self._done: dict[str, float] = {}
-        self._started: dict[str, int] = {}
+        self._fresh = self._nameless = 0  #: events so far, when they were counted last
         self._counted_at = 0.0
-        self._nameless = False
+        self._said = False
         world.observe.crowds.dedicated(len(bounds.dedicated))
 
     async def run(self) -> None:
@@ -75,13 +75,12 @@ class Sharing:
 
     def _count_nameless(self) -> None:
         """Say once that most fresh events of a minute named no tenant, and again after a minute without."""
-        started = self._intake.started(Source.LANE)
-        came = {t: max(0, count - self._started.get(t, 0)) for t, count in started.items()}
-        self._started = started
-        total = sum(came.values())
-        if not self._by_tenant or total < NAMELESS_LEAST:
+        ways = self._intake.ways
+        fresh, nameless = ways.fresh - self._fresh, ways.nameless - self._nameless
+        self._fresh, self._nameless = ways.fresh, ways.nameless
+        if not self._by_tenant or fresh < NAMELESS_LEAST:
             return
-        ratio = came.get("", 0) / total
-        if ratio > NAMELESS_RATIO and not self._nameless:
+        ratio = nameless / fresh
+        if ratio > NAMELESS_RATIO and not self._said:
             self._world.observe.crowds.nameless(ratio, self._world.decode.tenant_header)
-        self._nameless = ratio > NAMELESS_RATIO
+        self._said = ratio > NAMELESS_RATIO

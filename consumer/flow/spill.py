@@ -37,8 +37,9 @@ class Spilled:
     """A tenant whose events take the way around the lanes."""
 
     queue: str
-    bound: bool  #: False without the right to bind: then only what is in hand is moved
+    bound: bool  #: False where that cannot be bound: then only what is in hand is moved
     quiet_since: float | None = None  #: monotonic seconds since which nothing of it was seen
+    left_lane: bool = False  #: its lane was seen not behind since it was bound
 
 
 class Spill:
@@ -67,8 +68,10 @@ class Spill:
                 after_s=bounds.noisy_after_s,
             )
         )
+        self._more_old = False  #: more stands in hand for too long than was moved at once
         self._kept = max(1, int(bounds.lane_window * KEPT_IN_LINE))
-        self._never = frozenset({"", world.decode.default_tenant or "", *bounds.dedicated})
+        self._default = world.decode.default_tenant  #: its events may have no header that could be bound
+        self._never = frozenset({"", *bounds.dedicated})
         self._limit_of = bounds.limit_of
         self._rates = Rates()
         self._by_lane: Mapping[str, int] = {}  #: events started so far, at the last look
@@ -86,20 +89,19 @@ class Spill:
 
     async def run(self) -> None:
         """Watch for ever."""
-        if not self._world.bounds.spill_queues:
-            await asyncio.Event().wait()
-        clock = self._world.clock
+        clock, leads = self._world.clock, bool(self._world.bounds.spill_queues)
         looked = checked = self._intake.now = clock.monotonic()
         while True:
             await asyncio.sleep(MOVE_S)
             self._intake.now = now = clock.monotonic()
             try:
-                if now - looked >= LOOK_S:
+                if leads and now - looked >= LOOK_S:
                     await self._look(now - looked)
                     looked = now
                 self._move()
+                if now - checked >= RECHECK_S or self._more_old:
+                    self._more_old = self._move_old(now)
                 if now - checked >= RECHECK_S:
-                    self._move_old(now)
                     await self._release(now)
                     checked = now
             except BrokerUnavailable as error:
@@ -112,12 +114,14 @@ class Spill:
     async def _look(self, passed_s: float) -> None:
         """Re-route who has become noisy; take over what another worker bound."""
         intake = self._intake
-        for tenant in intake.came_spilled():
-            await self._adopt(tenant)
+        for tenant, queue in intake.ways.came_bound().items():
+            await self._adopt(tenant, queue)
         came, brought = self._came()
         if self._tenants_known() < 2:
+            self._ready, self._over = {}, {}  # what was seen before keeps nobody away from its lane
             return
         await self._ask(came)
+        await self._bind_again(came)
         self._over = self._over_limits(came, brought, passed_s)
         look = Look(
             held=intake.held(),
@@ -168,23 +172,39 @@ class Spill:
 
     async def _reroute(self, tenant: str, reason: str) -> None:
         queue = self._queue_of(tenant)
-        bound = await self._routes.bind(tenant, queue)
+        bound = tenant != self._default and await self._routes.bind(tenant, queue)
         self._spilled[tenant] = Spilled(queue, bound)
         self._world.observe.crowds.spilled(tenant, queue, reason, bound=bound)
 
-    async def _adopt(self, tenant: str) -> None:
-        """Take over a binding that shows itself; beside a lane of its own it would copy each event."""
-        if not tenant or tenant in self._spilled:
-            return
-        queue = self._queue_of(tenant)
-        if tenant in self._never:
+    async def _bind_again(self, came: Came) -> None:
+        """Bind anew who fills its lane again: a worker to which it seemed quiet took the binding away."""
+        leaders = came.leaders(LEAST_CAME)
+        for tenant, spilled in self._spilled.items():
+            lane = came.lane_of(tenant)
+            if lane in self._ready and not self._is_behind(lane):
+                spilled.left_lane = True
+            elif lane in self._ready and spilled.left_lane and spilled.bound and tenant in leaders:
+                spilled.left_lane = False
+                await self._routes.bind(tenant, spilled.queue)
+
+    async def _adopt(self, tenant: str, queue: str) -> None:
+        """Take over a binding that shows itself by an event in *queue*.
+
+        One beside a lane of the tenant's own, or to another queue than it has by the settings, copies each
+        event sooner or later: it goes at once.
+        """
+        if tenant in self._never or tenant == self._default or queue != self._queue_of(tenant):
             await self._routes.unbind(tenant, queue)
+            return
+        if tenant in self._spilled:
             return
         self._spilled[tenant] = Spilled(queue, bound=True)
         self._world.observe.crowds.adopted(tenant, queue)
 
     def _queue_of(self, tenant: str) -> str:
-        return self._world.names.spill(spill_index(tenant, self._world.bounds.spill_queues))
+        """Return where the events of a tenant wait; without spill queues they go by a due queue."""
+        names, queues = self._world.names, self._world.bounds.spill_queues
+        return names.spill(spill_index(tenant, queues)) if queues else names.due_queue(0)
 
     def _move(self) -> None:
         """Move newest jobs of re-routed tenants, in all one for every second job that ended.
@@ -203,14 +223,20 @@ class Spill:
             for job in jobs:
                 intake.aside(self._move_one(job, spilled.queue))
 
-    def _move_old(self, now: float) -> None:
-        """Nothing that was not started stays in hand over its time: it goes to the end of a queue."""
+    def _move_old(self, now: float) -> bool:
+        """Nothing that was not started stays in hand over its time: it goes to the end of a queue.
+
+        Returns:
+            Whether there may be more, which could not be moved now.
+        """
         if self._world.publisher.pressed() is not None:
-            return
-        for job in self._intake.take_old(now - self._world.bounds.in_hand_s):
+            return False
+        old = self._intake.take_old(now - self._world.bounds.in_hand_s)
+        for job in old:
             raw = job.incoming.message
             ours = job.source in OURS
             self._intake.aside(self._move_one(job, raw.queue if ours else self._queue_of(job.tenant)))
+        return bool(old) or not self._intake.room_aside()
 
     async def _move_one(self, job: Job, queue: str) -> None:
         """Confirm, then ack."""

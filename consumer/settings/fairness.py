@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -10,7 +11,7 @@ from consumer.core.noise import TenantLimit
 from consumer.core.schema import Section
 from consumer.settings.sections import Tenant
 
-Weight = Annotated[float, Field(gt=0, le=1_000)]
+Weight = Annotated[float, Field(ge=0.001, le=1_000)]
 EventsPerS = Annotated[float | None, Field(gt=0, le=1_000_000)]
 Backlog = Annotated[int | None, Field(ge=1, le=2**31 - 1)]
 
@@ -54,6 +55,11 @@ class FairnessSettings(Section):
                 )
         return self
 
+    @cached_property
+    def _limit(self) -> TenantLimit:
+        """Of a tenant without limits of its own: asked for each tenant twice a second."""
+        return TenantLimit(events_per_s=self.events_per_s, backlog=self.backlog)
+
     def weight_of(self, tenant: str) -> float:
         """Return what a delivery of *tenant* weighs against those of others: 1 unless something is set."""
         tier = self.tenants.get(tenant, 1.0)
@@ -61,7 +67,9 @@ class FairnessSettings(Section):
 
     def limit_of(self, tenant: str) -> TenantLimit:
         """Return what *tenant* may bring before its events wait in a spill queue."""
-        own = self.limits.get(tenant, TenantLimitSettings())
+        own = self.limits.get(tenant)
+        if own is None:
+            return self._limit
         return TenantLimit(
             events_per_s=self.events_per_s if own.events_per_s is None else own.events_per_s,
             backlog=self.backlog if own.backlog is None else own.backlog,

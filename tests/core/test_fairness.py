@@ -490,3 +490,47 @@ def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
     served = [job.tenant for job in (scheduler.pop() for _ in range(20)) if job]
 
     assert Counter(served) == {"a": 10, "b": 10}
+
+
+def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
+    """FAULTS 71: a new tenant with each message: who has waited has its turn in four rounds, each time."""
+    line = Line()
+    line.push("b" * 50)
+    names = iter(range(100_000))
+
+    def come(count: int) -> None:
+        for _ in range(count):
+            line.queue.push(Work(f"new-{next(names)}"))
+
+    come(20)
+    gaps, since = [], 0
+    while line.queue.waiting("b"):
+        [served] = serve_names(line, 1)
+        come(served != "b")
+        since += 1
+        if served == "b":
+            gaps.append(since)
+            since = 0
+        assert since <= 4 * 21, "b starves"
+    assert len(gaps) == 50
+
+
+def test_what_is_remembered_is_bounded_while_new_tenants_keep_coming() -> None:
+    """A name for each event, without a pause: lines and accounts follow what waits."""
+    line = Line()
+    for number in range(20_000):
+        line.queue.push(Work(f"new-{number}"))
+        if number >= 50:
+            serve_names(line, 1)
+
+    assert len(line.queue._lines) < 1_000
+    assert len(line.accounts._known) < 1_000
+
+
+def serve_names(line: Line, count: int) -> list[str]:
+    """Serve *count* jobs to their end; return whose they were."""
+    jobs = [line.pop() for _ in range(count)]
+    for job in jobs:
+        assert job is not None
+        line.accounts.ended(job)
+    return [job.tenant for job in jobs if job is not None]

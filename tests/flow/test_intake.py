@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 
@@ -307,17 +308,32 @@ async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
     assert intake.slots.free == 1
 
 
-async def test_odd_tenant_headers_are_one_tenant() -> None:
-    """Tables, bytes and numbers as tenant header do not break the order."""
+NO_IDS: list[object] = [{}, [1], 1.5, True, "a b", "x" * 130_000, "a\ud800", "ünï", b"\xff"]
+
+
+async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
+    """FAULTS 16: a number or bytes name a tenant as text does; what names none has no turn of its own."""
     desk = Desk()
-    odd: list[object] = [{}, [1], b"x", 7, None]
-    for tenant in odd:
-        ticket = FakeTicket()
-        desk.intake.offer(Source.LANE, Incoming(event_message(headers={"tenant": tenant}), ticket))
+    for tenant in ("7", 7, b"7", None, "", "default", *NO_IDS):
+        message = event_message(headers={} if tenant is None else {"tenant": tenant})
+        desk.intake.offer(Source.LANE, Incoming(message, FakeTicket()))
 
     await desk.run_all()
 
-    assert desk.tenants() == [""] * 5
+    found = Counter(desk.tenants())
+    assert found == {"7": 3, "default": 3, "": len(NO_IDS)}
+    assert desk.intake.ways.lanes == {"7": NAMES.lane(0), "default": NAMES.lane(0)}
+
+
+async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
+    """Issue 6, item 4: lanes come and go: what stood in the former one says nothing of the new one."""
+    desk = Desk()
+    for lane in (12, 3, 3):
+        message = event_message(queue=NAMES.lane(lane))
+        desk.intake.offer(Source.LANE, Incoming(message, FakeTicket()))
+
+    assert desk.intake.ways.lane_of("acme") == NAMES.lane(3)
+    await desk.run_all()
 
 
 Deeds = list[tuple[str, int]]

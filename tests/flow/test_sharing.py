@@ -156,3 +156,18 @@ async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int
         assert len(lines) == said
         if said:
             assert lines[0]["ratio"] == pytest.approx(1 - named / 100)
+
+
+async def test_what_comes_by_an_inbox_is_not_nameless() -> None:
+    """Issue, item 4: a source's message names its tenant elsewhere, and comes again by a lane with it."""
+    worker = await flooded()
+    worker.sender.latency_s.clear()
+    async with sharing(worker):
+        for number in range(1_000):
+            message = event_message(message_id=f"e-{number}")
+            worker.intake.offer(Source.INBOX, Incoming(replace(message, headers={}), FakeTicket()))
+            if number % 10:  # the last ones are still on their way
+                worker.intake.offer(Source.LANE, Incoming(message, FakeTicket()))
+        await worker.clock.advance(65)
+
+        assert worker.log.events("events.nameless") == []

@@ -311,6 +311,127 @@ async def test_back_pressure_moves_nothing() -> None:
         await desk.worker.intake.give_back()
 
 
+@pytest.mark.parametrize("tenant", ["x" * 130_000, "a b\n", 7.5])
+async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
+    """FAULTS 16: a name as long as a frame would close the connection; it is parked, the rule goes on."""
+    desk = Flood()
+    async with desk.running():
+        for step in range(30):
+            for number in range(30):
+                headers = {"tenant": tenant}
+                desk.worker.offer(event_message(headers=headers, message_id=f"{step}-{number}"))
+            await desk.worker.clock.advance(0.5)
+
+        assert desk.routes.bindings == set()
+        assert desk.spill.spilled() == {}
+        assert len(desk.worker.parked()) == 900
+
+
+async def test_a_binding_to_another_spill_queue_goes_at_once() -> None:
+    """Issue 6: it is of other settings (spill_queues): beside the right one it would copy each event."""
+    desk = Flood()
+    other = NAMES.spill(spill_index("acme", 4) + 1)
+    desk.routes.bindings.add(("acme", other))
+    async with desk.running():
+        desk.worker.offer(event_message(queue=other), Source.SPILL)
+        await desk.worker.clock.advance(1)
+
+        assert desk.routes.bindings == set()
+        assert desk.spill.spilled() == {}
+
+
+async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
+    """Issue 6: two workers: to one the tenant seemed quiet; the other still leads it when it floods again."""
+    desk = Flood()
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
+        await flood_for(desk, 12)
+        assert desk.routes.bindings == {("acme", SPILL)}
+        desk.routes.stands |= {NAMES.lane(0): 0, SPILL: 1}
+        await flood_for(desk, 3)
+        desk.routes.bindings.clear()
+        desk.routes.stands[NAMES.lane(0)] = 1_000
+
+        await flood_for(desk, 3)
+
+        assert desk.routes.bindings == {("acme", SPILL)}
+        assert desk.worker.count("tenant_spills_total") == 1
+        await desk.worker.intake.give_back()
+
+
+async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
+    """FAULTS 18: by the default exchange anybody names tenants there: none is taken to be led around."""
+    desk = Flood()
+    async with desk.running():
+        for number in range(200):
+            sent = event_message(tenant=f"t{number}", queue=SPILL, exchange="", message_id=f"m-{number}")
+            desk.worker.offer(sent, Source.SPILL)
+        await desk.worker.clock.advance(1)
+
+        assert desk.spill.spilled() == {}
+        assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
+
+
+async def flood_for(desk: Flood, seconds: int) -> None:
+    """Let the flood's lane bring 60 events a second."""
+    for step in range(2 * seconds):
+        for number in range(30):
+            desk.worker.offer(event_message(message_id=f"{seconds}-{step}-{number}"))
+        await desk.worker.clock.advance(0.5)
+
+
+async def test_whoever_is_left_alone_comes_back() -> None:
+    """A tenant over a limit of its own, and all others unsubscribe: nobody is in its way any more."""
+    desk = Flood(limit_of=limited)
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
+        await flood_for(desk, 12)
+        assert desk.routes.bindings == {("acme", SPILL)}
+
+        desk.tenants = 1
+        await desk.worker.clock.advance(8)
+
+        assert desk.routes.bindings == set()
+
+
+@pytest.mark.parametrize("spill_queues", [4, 0])
+async def test_a_whole_window_leaves_the_hand_in_time(spill_queues: int) -> None:
+    """Issue 6, item 2: however many; without spill queues events take a due queue, wrapped."""
+    desk = Flood(in_hand_s=10.0, spill_queues=spill_queues)
+    async with desk.running():
+        desk.worker.sender.latency_s["https://shop.example/"] = 200.0
+        desk.routes.stands.clear()
+        desk.flood(1_020)
+        await desk.worker.clock.advance(9)
+        assert desk.worker.intake.unstarted() == 1_000
+
+        await desk.worker.clock.advance(3)
+
+        assert desk.worker.intake.unstarted() == 0
+        key = SPILL_KEY if spill_queues else NAMES.direct_key(DUE)
+        moved = desk.worker.publisher.to(key)
+        assert len(moved) == 1_000
+        assert {unwrap_raw(p.raw()).message_id for p in moved} == {f"a-{n}" for n in range(20, 1_020)}
+
+
+async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
+    """FAULTS 71: no binding tells the default tenant's events; what is in hand is moved all the same."""
+    desk = Flood()
+    desk.worker.sender.latency_s["https://house.example/"] = 1.0
+    await desk.worker.subscribe("house", tenant="default", concurrency=100)
+    async with desk.running():
+        for number in range(400):
+            desk.worker.offer(event_message(headers={}, message_id=f"a-{number}"))
+        await desk.worker.clock.advance(13)
+
+        assert desk.routes.bindings == set()
+        queue = NAMES.spill(spill_index("default", 4))
+        assert desk.spill.spilled() == {"default": queue}
+        assert len(desk.worker.publisher.to(NAMES.direct_key(queue))) >= 20
+        assert desk.worker.log.events("tenant.spilled")[0]["bound"] is False
+        await desk.worker.intake.give_back()
+
+
 async def test_a_noisy_tenant_is_told_to_administrators() -> None:
     """Issue, item 4: the event tenant.noisy, once, by the worker that decided it, with the reason."""
     desk = Flood()
@@ -342,7 +463,7 @@ async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -
 
 
 async def test_a_lane_is_left_alone_that_several_fill() -> None:
-    """Nobody makes up more than half of it: leading one around would help nobody."""
+    """Nobody makes up more than a third of it: leading one around would help nobody."""
     desk = Flood()
     async with desk.running():
         for step in range(30):

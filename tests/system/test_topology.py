@@ -190,6 +190,41 @@ async def test_message_ids_are_spread_when_the_hash_is_on_them(vhost: str) -> No
     assert {queue for queue, _ in taken} == set(lanes)
 
 
+@pytest.mark.parametrize("header", ["tenant", "x-tenant"])
+async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, header: str) -> None:
+    """Issue 6: whatever the header is called, and whether a number is published as text or as a number."""
+    lanes = [NAMES.dedicated("42"), NAMES.lane(0), NAMES.lane(1)]
+    tenants = ("42", 42, "43", 43, None)
+    async with standing(vhost, replace(SMALL, hash_header=header, dedicated=("42",))) as live:
+        events = await live.channel.get_exchange(NAMES.events, ensure=False)
+        for tenant in tenants:
+            headers: FieldTable = {} if tenant is None else {header: tenant}
+            await events.publish(
+                aio_pika.Message(repr(tenant).encode(), headers=headers), "a", mandatory=True
+            )
+        taken = await live.take(lanes, len(tenants))
+
+    own = sorted(message.body for queue, message in taken if queue == lanes[0])
+    assert own == [b"'42'", b"42"]
+    assert len({message.body for _, message in taken}) == len(tenants)
+
+
+async def test_queues_that_there_were_more_of_are_told(vhost: str) -> None:
+    """Issue 6, item 4: fewer lanes, due or spill queues by mistake: what the others get nobody takes."""
+    async with standing(vhost, replace(SMALL, lanes=3, due_queues=4, spill_queues=2)) as live:
+        await live.publish(NAMES.due, NAMES.direct_key(NAMES.due_queue(2)))
+        warnings = await declare(build_plan(SMALL), live.connection)
+        mended = await declare(build_plan(replace(SMALL, lanes_before=3)), live.connection)
+
+    assert [line.partition(";")[0] for line in warnings] == [
+        f"queue {NAMES.lane(2)} is not in the plan any more and holds 0 messages",
+        f"queue {NAMES.due_queue(2)} is not in the plan any more and holds 1 messages",
+        f"queue {NAMES.spill(1)} is not in the plan any more and holds 0 messages",
+    ]
+    assert "lanes_before" in warnings[0]
+    assert mended == warnings[1:]
+
+
 async def test_a_binding_on_route_bypasses_the_lanes(vhost: str) -> None:
     """A noisy tenant's binding on route takes its events, and its only; unbinding gives them back."""
     noisy: FieldTable = {"x-match": "all", "tenant": "noisy"}

@@ -198,11 +198,19 @@ def test_a_dedicated_lane_is_a_binding_around_the_others() -> None:
     plan = build_plan(replace(SPEC, dedicated=("acme",), hash_header="x-tenant", spill_queues=2))
     route = "binding leveret.route -[(any)]-> queue"
 
-    assert f"{route} leveret.dedicated.acme x-match=all x-tenant=acme" in plan.lines()
+    assert f"{route} leveret.dedicated.acme x-match=all-with-x x-tenant=acme" in plan.lines()
     assert queue_arguments(plan, "leveret.dedicated.acme") == queue_arguments(plan, "leveret.lane.00")
     assert [str(binding) for binding in plan.unbound] == [
-        f"{route} leveret.spill.{n:02d} x-match=all x-tenant=acme" for n in range(2)
+        f"{route} leveret.spill.{n:02d} x-match=all-with-x x-tenant=acme" for n in range(2)
     ]
+
+
+def test_a_tenant_whose_name_is_a_number_has_two_bindings() -> None:
+    """A headers exchange compares types, and publishers write a number as text or as a number."""
+    plan = build_plan(replace(SPEC, dedicated=("42", "042", "-0"), spill_queues=0))
+    found = [binding for binding in plan.bindings if ".dedicated." in binding.destination]
+
+    assert [dict(binding.arguments)["tenant"] for binding in found] == ["42", 42, "042", "-0"]
 
 
 def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:

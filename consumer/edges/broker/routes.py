@@ -11,10 +11,10 @@ from typing import TypeVar
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused
-from pamqp.common import FieldValue
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from topology.matching import tenant_arguments
 
 T = TypeVar("T")
 
@@ -42,7 +42,8 @@ class BrokerRoutes:
 
         async def step(channel: Channel) -> bool:
             try:
-                await channel.queue_bind(queue, self._exchange, "", arguments=self._arguments(tenant))
+                for wanted in tenant_arguments(self._header, tenant):
+                    await channel.queue_bind(queue, self._exchange, "", arguments=dict(wanted))
             except ChannelAccessRefused:
                 self._may_bind = False
             return self._may_bind
@@ -56,7 +57,8 @@ class BrokerRoutes:
 
         async def step(channel: Channel) -> None:
             try:
-                await channel.queue_unbind(queue, self._exchange, "", arguments=self._arguments(tenant))
+                for wanted in tenant_arguments(self._header, tenant):
+                    await channel.queue_unbind(queue, self._exchange, "", arguments=dict(wanted))
             except ChannelAccessRefused:
                 self._may_bind = False
 
@@ -73,9 +75,6 @@ class BrokerRoutes:
             return found
 
         return await self._on_channel(step)
-
-    def _arguments(self, tenant: str) -> dict[str, FieldValue]:
-        return {"x-match": "all", self._header: tenant}
 
     async def _on_channel(self, step: Callable[[Channel], Awaitable[T]]) -> T:
         connection = self.connection
