@@ -194,7 +194,7 @@ def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -
         (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
         (
             ("https://a.example/", "--event", "#", "--policy", "defalt"),
-            "retry: retry.policy: 'defalt' is none of",
+            "retry.policy: 'defalt' is none of",
         ),
         (
             ("https://a.example/", "--event", "#", "--timeout-s", "31"),
