@@ -16,8 +16,10 @@ import yaml
 
 from bench.load import secret_of
 from bench.processes import fetch, free_port, python_env, spawn, stop, wait_exit
+from consumer.edges.private_broker.files import port_is_free
 
 READY_S = 60.0  #: it must be consuming within this time
+STARTS = 3  #: another program may take a drawn port before it listens
 
 
 class Daemon:
@@ -29,15 +31,15 @@ class Daemon:
         self.home = folder / f"{name}-home"
         self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
-        self.listen = f"127.0.0.1:{free_port()}"
+        self.listen = ""
         self.env = python_env() | {
             "LEVERET_HOME": str(self.home),
             "LEVERET_AMQP_URL": amqp_url,
-            "LEVERET_LISTEN": self.listen,
             "LEVERET_EGRESS__ALLOW": '["127.0.0.0/8"]',
             "LEVERET_LOG__FORMAT": "json",
             **(settings or {}),
         }
+        self._draw_listen()
         self.process: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Daemon:
@@ -47,11 +49,18 @@ class Daemon:
         await stop(self.process, 25)
 
     async def start(self, failpoint: str = "") -> None:
-        """Start it and return when ``/readyz`` is green, or it died at the failpoint before that."""
+        """Start it and return when ``/readyz`` is green, or it died at the failpoint before that.
+
+        Where another program took its port before it could listen, it is started once more, at another one.
+        """
         self.spawn(failpoint)
-        deadline = time.monotonic() + READY_S
+        deadline, left = time.monotonic() + READY_S, STARTS - 1
         while not await asyncio.to_thread(self.ready):
             if self.process is not None and self.process.poll() is not None:
+                if left and not self._port_is_free():
+                    left -= 1
+                    self.spawn(failpoint)
+                    continue
                 if failpoint:
                     return
                 raise RuntimeError(f"the daemon ended with {self.process.returncode}: {self.tail()}")
@@ -60,10 +69,19 @@ class Daemon:
             await asyncio.sleep(0.02)
 
     def spawn(self, failpoint: str = "") -> None:
-        """Start the process and return at once."""
+        """Start the process and return at once; it moves where another program took its port meanwhile."""
+        if not self._port_is_free():
+            self._draw_listen()
         extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
         argv = [sys.executable, "-m", "consumer", "run"]
         self.process = spawn(argv, log=self.log, env=self.env | extra)
+
+    def _draw_listen(self) -> None:
+        self.listen = f"127.0.0.1:{free_port()}"
+        self.env["LEVERET_LISTEN"] = self.listen
+
+    def _port_is_free(self) -> bool:
+        return port_is_free(int(self.listen.rpartition(":")[2]))
 
     def ready(self) -> bool:
         """Say whether ``/readyz`` answers 200."""

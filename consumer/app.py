@@ -35,6 +35,7 @@ from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
 from consumer.flow.backlog import Backlog
 from consumer.flow.deliver import Deliverer
+from consumer.flow.drain import Drain
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
@@ -53,7 +54,6 @@ from metrics.series import Series
 from topology.plan import build_plan, sized_queues
 
 GAUGES_EVERY_S = 1.0
-STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,11 @@ class Daemon:
         callbacks = Callbacks(
             deliver=self._take,
             reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
+            pressed=self._pressed,
             control=self._control,
             listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
         )
         edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
-        edge.publisher.on_pressure = self._pressed
         if self._failpoint is not None:
             edge.publisher.failpoint = self._failpoint.reach
         return edge
@@ -329,6 +329,8 @@ class Daemon:
             given = await self._deliverer.intake.give_back()
             self.observe.warned("window.given_back", messages=given)
             await publisher.relieved()
+            if self._stop.is_set():
+                return
             await self._edge.resume_consuming()
 
     def _watch_signals(self) -> None:
@@ -344,33 +346,17 @@ class Daemon:
         self._stop.set()
 
     async def _drain(self) -> None:
-        """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
-        self._draining, intake = True, self._deliverer.intake
-        intake.pause()
-        self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
-        await self._edge.stop_consuming()
-        grace_s = self._settings.sending.drain_grace_s
-        leaving = asyncio.ensure_future(self._overflow.leave(grace_s))
-        given_back = await intake.give_back()
-        intake.finish_suspects()
-        try:
-            await asyncio.wait_for(intake.idle(), grace_s)
-        except TimeoutError:
-            self.observe.warned("drain.cut", requests=self._deliverer.cut())
-            await self._store_cut()
-        given_back += await intake.give_back() + await leaving
-        await self._edge.flush()
-        await self._ops.flush()
-        await self._agreement.leave()
-        self.observe.said("drain.ended", given_back=given_back)
-
-    async def _store_cut(self) -> None:
-        """Wait until what was cut is stored; without a broker that never comes, and all comes again."""
-        intake = self._deliverer.intake
-        try:
-            await asyncio.wait_for(intake.idle(), STORE_CUT_S)
-        except TimeoutError:
-            self.observe.warned("drain.abandoned", unsettled=intake.running())
+        self._draining = True
+        await Drain(
+            deliverer=self._deliverer,
+            overflow=self._overflow,
+            ops=self._ops,
+            agreement=self._agreement,
+            observe=self.observe,
+            stop_consuming=self._edge.stop_consuming,
+            flush=self._edge.flush,
+            grace_s=self._settings.sending.drain_grace_s,
+        ).run()
 
     def _exit_code(self, serving: list[asyncio.Task[None]]) -> int:
         code = 0

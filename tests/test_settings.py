@@ -236,7 +236,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "SOURCES",
             '[{"name": "a", "exchange": "x", "tenant": "header"}]',
-            "sources[0] (env LEVERET_SOURCES): sources: tenant: 'header' is no rule; "
+            "sources[0] (env LEVERET_SOURCES): tenant: 'header' is no rule; "
             'write "header:NAME", "routing_key:N", "body:/json/pointer" or "const:TEXT"',
         ),
     ],
@@ -498,7 +498,7 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:99999", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:0", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://[::::]:15672", "must be http://HOST:PORT"),
-        ("SENDING__CONNECT_TIMEOUT_S", "3", "dns_timeout_s must not be larger than connect_timeout_s"),
+        ("SENDING__DNS_TIMEOUT_S", "6", "dns_timeout_s must not be larger than connect_timeout_s"),
         ("SENDING__CONNECTIONS_PER_HOST", "8", "must not be smaller than endpoint_concurrency"),
         ("SENDING__CONNECTIONS_PER_HOST", "0", "connections_per_host"),
     ],
@@ -508,6 +508,29 @@ def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, tol
     [fault] = faults({f"LEVERET_{variable}": value})
 
     assert told in fault
+
+
+@pytest.mark.parametrize(
+    ("connect_s", "dns_s", "bounds"),
+    [
+        (None, None, (5.0, 4.0)),
+        ("2.5", None, (2.5, 2.0)),
+        ("30", None, (30.0, 4.0)),
+        ("0.5", None, (0.5, 0.4)),
+        ("3", "2", (3.0, 2.0)),
+        ("30", "30", (30.0, 30.0)),
+    ],
+)
+def test_the_bound_on_a_look_up_follows_that_on_connecting(
+    connect_s: str | None, dns_s: str | None, bounds: tuple[float, float]
+) -> None:
+    """FAULTS 42: where nothing is said of the look-up it follows the time to connect, and stays shorter."""
+    given = {"CONNECT_TIMEOUT_S": connect_s, "DNS_TIMEOUT_S": dns_s}
+    environ = {f"LEVERET_SENDING__{name}": value for name, value in given.items() if value is not None}
+
+    options = open_sender(load_settings(environ)).options
+
+    assert (options.connect_timeout_s, options.resolve_timeout_s) == bounds
 
 
 def test_how_connections_are_bounded_reaches_the_sender() -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from bench.broker import Broker
-from bench.daemon import Daemon, subscription
+from bench.daemon import subscription
 from bench.load import EventSpec, make_events
-from bench.outage.steady import NEVER_MS, all_latencies_ms, publish_steadily, quantile
+from bench.outage.healthy import HEALTHY, standing
+from bench.outage.steady import NEVER_MS, quantile
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Sink
 
 PAIRS = 5
 LEG_S = 20.0
 SICK_PER_S = 100
-HEALTHY = [f"well{n}" for n in range(9)]
 HEALTHY_PER_S = 10
 
 GOALS = (Goal(name="others_p99_ms", text="≤ 50", unit="ms", n=5),)
@@ -35,29 +33,20 @@ def leg_events(leg: str, seconds: float) -> list[EventSpec]:
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Alternate legs; the sick endpoint fails in one of each pair. What waits is cancelled in between."""
-    targets = {name: f"/ok/{name}" for name in (*HEALTHY, "steady")}
-    targets |= {f"sick{n}": f"/status/503/sick{n}" for n in range(PAIRS)}
+    tenths = {"steady": "/ok/steady", **{f"sick{n}": f"/status/503/sick{n}" for n in range(PAIRS)}}
     p99: dict[str, list[float]] = {"with": [], "without": []}
     missing = 0
-    async with (
-        Broker(bench) as broker,
-        Sink(bench.folder, targets) as sink,
-        Daemon(bench.folder, broker.url) as daemon,
-    ):
-        healthy = [subscription(name, sink.url(name), events=[f"leg.{name}"]) for name in HEALTHY]
-        await daemon.subscribe(healthy)
-        await daemon.start()
+    async with standing(bench, tenths) as stand:
         for pair in range(bench.count(PAIRS)):
             for side, tenth in (("without", "steady"), ("with", f"sick{pair}")):
                 more = {"breaker": {"cooldown_s": 10}, "events": ["leg.sick"]}
-                await daemon.subscribe([*healthy, subscription(tenth, sink.url(tenth), **more)])
+                another = subscription(tenth, stand.sink.url(tenth), **more)
+                await stand.daemon.subscribe([*stand.subscriptions, another])
                 events = leg_events(f"{side}{pair}", max(5.0, LEG_S * bench.scale))
-                handed = await publish_steadily(broker.url, events, SICK_PER_S + 9 * HEALTHY_PER_S)
                 wanted = sum(not event.type.endswith("sick") for event in events)
-                found = await all_latencies_ms(sink, handed, HEALTHY, wanted)
+                found = await stand.leg(events, SICK_PER_S + 9 * HEALTHY_PER_S, wanted)
                 p99[side].append(quantile(found, 0.99) if len(found) == wanted else NEVER_MS)
                 missing += wanted - len(found)
-                await daemon.cli("waiting", "cancel", "--tenant", "t00", "--yes")
     bench.note("others_p99_ms_without_and_with", [p99["without"], p99["with"]])
     bench.note("others_missing", missing)
     differences = [b - a for a, b in zip(p99["without"], p99["with"], strict=True)]

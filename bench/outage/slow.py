@@ -5,18 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from bench.broker import Broker
-from bench.daemon import Daemon, subscription
+from bench.daemon import subscription
 from bench.load import EventSpec, make_events
-from bench.outage.steady import NEVER_MS, all_latencies_ms, publish_steadily, quantile
+from bench.outage.healthy import HEALTHY, standing
+from bench.outage.steady import NEVER_MS, quantile
 from bench.prove import Bench, Goal, Measured, Proof
-from bench.sink import Sink
 
 LEG_S = 20.0
 BLOCKS = 3
 PER_S = 200
 SLOW_S = 20
-HEALTHY = [f"well{n}" for n in range(9)]
 
 GOALS = (Goal(name="slow_others_p95_ms", text="≤ 30", unit="ms", n=3 * 4_000),)
 
@@ -33,30 +31,21 @@ def leg_events(leg: str, seconds: float) -> list[EventSpec]:
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Alternate legs with and without the slow endpoint; what waits for it is cancelled after each."""
-    targets = {name: f"/ok/{name}" for name in HEALTHY}
-    targets |= {f"slow{n}": f"/slow/slow{n}?s={SLOW_S}" for n in range(BLOCKS)}
+    slow_ones = {f"slow{n}": f"/slow/slow{n}?s={SLOW_S}" for n in range(BLOCKS)}
     p95: dict[str, list[float]] = {"with": [], "alone": []}
     looked_at = missing = 0
-    async with (
-        Broker(bench) as broker,
-        Sink(bench.folder, targets) as sink,
-        Daemon(bench.folder, broker.url) as daemon,
-    ):
-        healthy = [subscription(name, sink.url(name), events=[f"leg.{name}"]) for name in HEALTHY]
-        await daemon.subscribe(healthy)
-        await daemon.start()
+    async with standing(bench, slow_ones) as stand:
+        healthy = stand.subscriptions
         for block in range(bench.count(BLOCKS)):
             for side in ("alone", "with"):
-                slow = subscription(f"slow{block}", sink.url(f"slow{block}"), timeout_s=30)
-                await daemon.subscribe(healthy if side == "alone" else [*healthy, slow])
+                slow = subscription(f"slow{block}", stand.sink.url(f"slow{block}"), timeout_s=30)
+                await stand.daemon.subscribe(healthy if side == "alone" else [*healthy, slow])
                 events = leg_events(f"{side}{block}", max(3.0, LEG_S * bench.scale))
-                handed = await publish_steadily(broker.url, events, PER_S)
-                found = await all_latencies_ms(sink, handed, HEALTHY, len(events))
+                found = await stand.leg(events, PER_S, len(events))
                 complete = len(found) == len(events)
                 p95[side].append(quantile(found, 0.95) if complete else NEVER_MS)
                 looked_at += len(found) if side == "with" else 0
                 missing += len(events) - len(found)
-                await daemon.cli("waiting", "cancel", "--tenant", "t00", "--yes")
     bench.note("slow_others_missing", missing)
     bench.note("slow_others_p95_ms_alone_and_with", [p95["alone"], p95["with"]])
     alone, value = (round(statistics.median(p95[side]), 1) for side in ("alone", "with"))

@@ -55,6 +55,16 @@ def fail(text: str) -> NoReturn:
     raise typer.Exit(1)
 
 
+def demand_terminal(what: str = "") -> None:
+    """Go on where there is somebody to ask before something is taken away.
+
+    Raises:
+        BadParameter: there is nobody; *what* would be done stands in front of the remedy.
+    """
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"{what}there is no terminal to ask on; take --yes")
+
+
 def warn(text: str) -> None:
     """Print each line of *text* on stderr as a warning."""
     for line in text.splitlines():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from aio_pika.abc import AbstractConnection
 from consumer.cli.complete import subscription_ids, tenant_names
 from consumer.cli.link import find_broker
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
+from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.waiting import Wanted, as_dict
 from consumer.edges.broker.connect import close_quietly, connect
@@ -77,9 +77,7 @@ def kick_(
     """Send what waits at once. An open breaker, a pause and a Retry-After still hold it."""
     wanted = _chosen(tenant, subscription, event, everything=everything)
     rows, broken = _run(kick, wanted, sys.maxsize)
-    print_rows(BRIEF, rows, as_json=as_json, empty="nothing was kicked")
-    if broken is not None:
-        fail(broken)
+    _print(rows, broken, as_json=as_json, empty="nothing was kicked")
 
 
 @app.command(
@@ -104,9 +102,7 @@ def cancel_(
         typer.echo("nothing was cancelled", err=True)
         raise typer.Exit(1)
     rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
-    print_rows(BRIEF, rows, as_json=as_json, empty="nothing was cancelled")
-    if broken is not None:
-        fail(broken)
+    _print(rows, broken, as_json=as_json, empty="nothing was cancelled")
 
 
 def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:
@@ -127,12 +123,18 @@ def _agreed(wanted: Wanted) -> bool:
     Raises:
         BadParameter: there is nobody to ask.
     """
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask on; take --yes")
+    demand_terminal()
     rows, broken = _run(browse, wanted, sys.maxsize)
     if broken is not None:
         fail(broken)
     return bool(rows) and typer.confirm(f"Cancel {len(rows)} waiting deliveries?", err=True)
+
+
+def _print(rows: Sequence[Mapping[str, object]], broken: str | None, *, as_json: bool, empty: str) -> None:
+    """Print what was done, also when it broke off."""
+    print_rows(BRIEF, rows, as_json=as_json, empty=empty)
+    if broken is not None:
+        fail(broken)
 
 
 def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, object]], str | None]:

@@ -163,25 +163,25 @@ def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
         ConfigError: a key is no failing status or class, or a value no rule; names the key.
     """
     parsed = {}
-    for key, value in parse_statuses(rules, "on_status").items():
+    for key, value in parse_statuses(rules).items():
         if value not in list(StatusRule):
-            raise ConfigError(f"on_status.{key}: {value!r} is not one of {', '.join(StatusRule)}")
+            raise ConfigError(f"{key}: {value!r} is not one of {', '.join(StatusRule)}")
         parsed[key] = StatusRule(value)
     return parsed
 
 
-def parse_statuses(values: Mapping[str, _T], field: str) -> dict[str, _T]:
+def parse_statuses(values: Mapping[str, _T]) -> dict[str, _T]:
     """Return *values* with checked keys: failing statuses, or classes of them in lower case.
 
     Raises:
-        ConfigError: a key is neither; names *field* and key.
+        ConfigError: a key is neither; names the key.
     """
     parsed = {}
     for key, value in values.items():
         name = str(key).lower()
         exact = name.isascii() and name.isdigit() and len(name) == 3 and 300 <= int(name) <= 599
         if not exact and name not in _CLASS_KEYS:
-            raise ConfigError(f"{field}: {key!r} is not a status from 300 to 599, nor 3xx, 4xx or 5xx")
+            raise ConfigError(f"{key!r} is not a status from 300 to 599, nor 3xx, 4xx or 5xx")
         parsed[name] = value
     return parsed
 

@@ -107,7 +107,7 @@ class RetryFields(WaitFields):
     @classmethod
     def _check_by_status(cls, value: dict[str, WaitFields] | None) -> dict[str, WaitFields] | None:
         if value is not None:
-            as_value_error(lambda given: parse_statuses(given, "retry.by_status"), value)
+            as_value_error(parse_statuses, value)
         return value
 
 

@@ -73,11 +73,11 @@ def parse_rule(fields: Mapping[str, str]) -> SourceRule:
     """
     unknown = sorted(fields.keys() - _FIELDS)
     if unknown:
-        raise ConfigError(f"sources: unknown field {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
+        raise ConfigError(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
     rules = {name: _parse(name, text) for name, text in fields.items()}
     data = rules.get("data")
     if data is not None and not isinstance(data, FromBody):
-        raise ConfigError('sources: data must be "body:/json/pointer"')
+        raise ConfigError('data: must be "body:/json/pointer"')
     return SourceRule(
         tenant=rules.get("tenant"),
         type=rules.get("type"),
@@ -93,14 +93,14 @@ def _parse(field: str, text: str) -> Extract:
         return Const(rest)
     if kind == "header" and rest:
         if rest.lower().startswith("leveret-"):
-            raise ConfigError(f"sources: {field}: headers named leveret-* are ignored on incoming events")
+            raise ConfigError(f"{field}: headers named leveret-* are ignored on incoming events")
         return FromHeader(rest)
     if kind == "body" and colon and _POINTER.fullmatch(rest):
         return FromBody(tuple(_unescape(token) for token in rest.split("/")[1:]))
     if kind == "routing_key" and (not colon or (rest.isascii() and rest.isdecimal() and len(rest) < 4)):
         return FromRoutingKey(int(rest) if colon else None)
     raise ConfigError(
-        f'sources: {field}: {text!r} is no rule; write "header:NAME", "routing_key:N", '
+        f'{field}: {text!r} is no rule; write "header:NAME", "routing_key:N", '
         '"body:/json/pointer" or "const:TEXT"'
     )
 

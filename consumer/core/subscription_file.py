@@ -221,8 +221,9 @@ def _check_against(
         try:
             if retry is not None:
                 RetryChoice.model_validate(retry).build(rules.policies, rules.retry)
-        except ConfigError as error:
-            document.complain((*path, "retry"), str(error))
+        except ConfigError as error:  # its text begins with the key, counted from the entry
+            key, _, fault = str(error).partition(": ")
+            document.complain((*path, *key.split(".")), fault)
 
 
 def _compose(text: str, source: str, document: _Document) -> object:

@@ -29,6 +29,7 @@ from consumer.core.retry import Situation, deadline, decide, describe
 from consumer.core.signing import sign
 from consumer.core.subscription import Subscription
 from consumer.flow.endpoints import Endpoint, Endpoints
+from consumer.flow.loop import running_loop
 from consumer.flow.observe import Attempted
 from consumer.flow.slots import Slots
 from consumer.flow.world import World
@@ -56,17 +57,14 @@ class Result(NamedTuple):
 class Attempts:
     """Every request of this worker."""
 
+    _loop = cached_property(running_loop)
+
     def __init__(self, world: World, endpoints: Endpoints, slots: Slots) -> None:
         self._world = world
         self._endpoints = endpoints
         self._slots = slots
         self._requests: set[asyncio.Task[Any]] = set()
         self._cutting = False
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """The loop, asked for once: asking costs a system call."""
-        return asyncio.get_running_loop()
 
     def in_flight(self) -> int:
         """Requests in flight."""

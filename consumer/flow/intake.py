@@ -19,6 +19,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness import Standing
 from consumer.core.model import RawMessage
 from consumer.core.shares import Scheduler
+from consumer.flow.loop import running_loop
 from consumer.flow.rate import Rate
 from consumer.flow.slots import Slots
 from consumer.flow.ways import Ways
@@ -81,6 +82,8 @@ class Job:
 class Intake:
     """Windows, the fair order between them, and the jobs that run."""
 
+    _loop = cached_property(running_loop)
+
     def __init__(self, world: World, handle: Callable[[Job], Awaitable[None]]) -> None:
         self._world = world
         self._handle = handle
@@ -125,11 +128,6 @@ class Intake:
         if self._queued.push(self._share_of[source], job):
             self._stuck = False
         self.pump()
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """The loop, asked for once: asking costs a system call, and there is a job for every message."""
-        return asyncio.get_running_loop()
 
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""

@@ -9,6 +9,8 @@ import asyncio
 from collections import deque
 from functools import cached_property
 
+from consumer.flow.loop import running_loop
+
 LINE_FACTOR = 4  #: a slot that was expected within ``quick_wait_s`` is waited for this many times longer
 SHORTEST_LINE_S = 0.1
 
@@ -20,6 +22,8 @@ class Line:
         slots: How many there are.
         in_flight: How many are taken.
     """
+
+    _loop = cached_property(running_loop)
 
     def __init__(self, slots: int, quick_wait_s: float) -> None:
         self.slots = slots
@@ -60,10 +64,6 @@ class Line:
                 turn.set_result(True)
                 return
         self.in_flight -= 1
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
 
     def _send_away(self) -> None:
         """Tell those who have stood in line for too long: one timer for the line, not one for each."""

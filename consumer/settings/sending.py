@@ -18,6 +18,9 @@ from consumer.settings.sections import KIB, Network, parse_network
 _NAME_SERVER = re.compile(
     r"\[([0-9A-Fa-f:.]+)\](?::([0-9]{1,5}))?|([0-9.]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)"
 )
+RESOLVE_RATIO, RESOLVE_MAX_S = 0.8, 4.0
+"""What of the time to connect a look-up may take where nothing is set; not all, so that it is told apart."""
+
 _PROXY = re.compile(r"(?:http|socks5)://(?:[^/?#]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+):([0-9]{1,5})/?")
 
 
@@ -76,8 +79,9 @@ class SendingSettings(Section):
     """Total deadline of one attempt, where its subscription says nothing. Source: SW-42."""
     connect_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 5.0
     """Part of the deadline that resolving and connecting may take."""
-    dns_timeout_s: Annotated[float, Field(ge=0.1, le=30)] = 4.0
-    """Part of the deadline that a name look-up may take, or reaching the egress proxy."""
+    dns_timeout_s: Annotated[float | None, Field(ge=0.1, le=30)] = None
+    """Part of *connect_timeout_s* that a name look-up may take, or reaching the egress proxy; absent: four
+    fifths of it, at most 4 s."""
     dns_ttl_min_s: Annotated[float, Field(ge=0, le=60)] = 1.0
     """Addresses are kept at least this long, whatever their TTL; so is a look-up that failed."""
     dns_ttl_max_s: Annotated[float, Field(ge=0, le=86_400)] = 300.0
@@ -123,11 +127,17 @@ class SendingSettings(Section):
     def _check_bounds(self) -> SendingSettings:
         if self.dns_ttl_min_s > self.dns_ttl_max_s:
             raise ValueError("dns_ttl_min_s must not be larger than dns_ttl_max_s")
-        if self.dns_timeout_s > self.connect_timeout_s:
+        if self.dns_timeout_s is not None and self.dns_timeout_s > self.connect_timeout_s:
             raise ValueError("dns_timeout_s must not be larger than connect_timeout_s, which it is a part of")
         if self.connections_per_host is not None and self.connections_per_host < self.endpoint_concurrency:
             raise ValueError("connections_per_host must not be smaller than endpoint_concurrency")
         return self
+
+    def resolve_timeout_s(self) -> float:
+        """Return the bound on a name look-up, or on reaching the proxy, in seconds."""
+        if self.dns_timeout_s is not None:
+            return self.dns_timeout_s
+        return min(RESOLVE_MAX_S, RESOLVE_RATIO * self.connect_timeout_s)
 
 
 class EgressSettings(Section):

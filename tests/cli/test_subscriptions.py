@@ -101,6 +101,31 @@ def test_an_empty_folder_is_no_reason_to_prune(run: Run, tmp_path: Path) -> None
     assert len(kept(run)) == 1
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[str, ...]) -> None:
+    """Rules, errors: an empty list removes everything only with --yes; where nothing is, nothing is asked."""
+    empty, prune = "subscriptions: []\n", ("subscriptions", "apply", "-", "--prune", *words)
+    assert run(*prune, stdin=empty).exit_code == 0
+    run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
+
+    refused = run(*prune, stdin=empty)
+    bare = [run(*prune, "--yes", stdin=stdin) for stdin in ("", "subscriptions:\n")]
+    shown = run(*prune, "--dry-run", stdin=empty)
+
+    assert refused.exit_code == 2
+    assert "the files name no subscription, and --prune would remove all 2" in flat(refused.stderr)
+    assert "take --yes" in flat(refused.stderr)
+    assert ["must begin with `subscriptions:` and a list" in error(one) for one in bare] == [True, True]
+    assert (shown.exit_code, len(kept(run))) == (0, 2)
+    assert run(*prune, "--yes", stdin=empty).exit_code == 0
+    assert kept(run) == []
+
+
+def flat(shown: str) -> str:
+    """Return what a box on stderr says, as one line."""
+    return " ".join(shown.replace("│", " ").split())
+
+
 def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
     """Issue 3, item 2: field by field, never a secret, and the store is as it was."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
@@ -194,7 +219,7 @@ def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -
         (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
         (
             ("https://a.example/", "--event", "#", "--policy", "defalt"),
-            "retry: retry.policy: 'defalt' is none of",
+            "retry.policy: 'defalt' is none of",
         ),
         (
             ("https://a.example/", "--event", "#", "--timeout-s", "31"),
@@ -476,3 +501,37 @@ def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path:
     for words in (("list",), ("show", "acme/shop"), ("test", "acme/shop")):
         assert error(run("subscriptions", *words)).startswith("acme/shop: retry.policy: 'night' is none of ")
     assert run("subscriptions", "remove", "acme/shop").exit_code == 0
+
+
+def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) -> None:
+    """Issue 3, item 2: each is shown, the one at fault with its fault and without waits; exit 1 names it."""
+    (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
+    run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}, TILL))
+    (tmp_path / "leveret.toml").write_text("")
+
+    listed = run("subscriptions", "list", "--json")
+    table = run("subscriptions", "list")
+    shown = run("subscriptions", "show", "acme/shop", "--json")
+
+    shop, till = rows(listed)
+    assert [shop[name] for name in ("name", "retry", "max_attempts", "timeout_s")] == ["shop", None, None, 15]
+    assert str(shop["fault"]).startswith("retry.policy: 'night' is none of ")
+    assert (till["name"], till["retry"], till["fault"]) == ("till", "default", None)
+    assert [row.split()[1] for row in table.stdout.splitlines()] == ["name", "shop", "till"]
+    assert [error(one) for one in (listed, table, shown)] == [f"acme/shop: {shop['fault']}"] * 3
+    assert rows(shown)[0]["delays_s"] is None
+    assert run("subscriptions", "list", "--tenant", "globex").exit_code == 0
+
+
+@pytest.mark.parametrize("scope", [("--all",), ("--tenant", "acme"), ("--subscription", "acme/shop")])
+def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
+    """Issue 5, item 6: whichever pause holds it, list and show say so; one that is not held does not."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP, {**TILL, "tenant": "globex"}))
+    assert [row["paused"] for row in rows(run("subscriptions", "list", "--json"))] == [False, False]
+
+    run("pause", *scope)
+
+    listed = rows(run("subscriptions", "list", "--json"))
+    assert [row["paused"] for row in listed] == [True, scope == ("--all",)]
+    assert rows(run("subscriptions", "show", "acme/shop", "--json"))[0]["paused"] is True
+    assert "paused" in run("subscriptions", "list").stdout.splitlines()[0].split()

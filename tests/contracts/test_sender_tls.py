@@ -156,6 +156,7 @@ async def test_closing_with_idle_tls_connections_is_quick(authority: Authority, 
         await asyncio.gather(*(sender.send(to(server)) for _ in range(5)))
         await asyncio.wait_for(sender.close(), SOON_S)
         await eventually(lambda: server.open == 0)
+        assert (server.connections, server.open) == (5, 0)
 
 
 def test_a_ca_file_that_cannot_be_read_is_a_config_error(tmp_path: Path, build: BuildSender) -> None:

@@ -193,10 +193,12 @@ async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
 
     with without_rights():
         await refused(store, r"leveret\.db: (cannot be (written|opened); check the rights|.*rights)")
+    assert [entry.timeout_s for entry in await store.entries()] == [None]
 
     sql_place.home.chmod(0o700)
     sql_place.file.chmod(0o600)
     await apply(store, shop(timeout_s=9))
+    assert [entry.timeout_s for entry in await store.entries()] == [9]
 
 
 async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
@@ -434,6 +436,10 @@ async def test_tables_that_have_gone_are_not_made_anew_by_who_knew_them(
     await on(sql_place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
     await unreadable(store, r"holds no store; restore it from a backup$")
+    connection = await asyncpg.connect(sql_place.url)
+    made = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    await connection.close()
+    assert made == []
 
 
 async def on(url: str, statement: str) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from prometheus_client import CollectorRegistry
 
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.connect import AmqpOptions
+from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Publication
 from metrics.series import Series
 from tests.fakes import RecordingLog
-from tests.topology.live import PATIENCE_S, SMALL, connected, standing
+from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
+from topology.plan import build_plan
 
 LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
+SUSPECT = SMALL.names.suspect
 
 
 async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_out_again(vhost: str) -> None:
@@ -25,6 +31,7 @@ async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_ou
         Observer(Series(CollectorRegistry()), RecordingLog()),
         lambda _source, incoming: taken.put_nowait(incoming),
         lambda: None,
+        lambda: True,
     )
     async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
         running = asyncio.create_task(reader.run(connection))
@@ -41,3 +48,104 @@ async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_ou
         await asyncio.gather(running, return_exceptions=True)
 
     assert first[LANES[0]].ticket.alive()
+
+
+async def standing_in(live: Live, queue: str) -> tuple[int, int]:
+    """Return how many messages of a queue are ready, and how many consumers it has."""
+    found = (await live.channel.declare_queue(queue, passive=True)).declaration_result
+    return found.message_count or 0, found.consumer_count or 0
+
+
+async def left_off(live: Live, queue: str) -> None:
+    """Return once nobody consumes a queue; who holds a message of it counts as a consumer still."""
+    while (await standing_in(live, queue))[1]:  # noqa: ASYNC110  the broker tells when asked
+        await asyncio.sleep(0.01)
+
+
+async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
+    """FAULTS 70: who leaves off and takes up at once consumes; none comes beside one that is in hand."""
+    taken: asyncio.Queue[Incoming] = asyncio.Queue()
+    wanted = asyncio.Event()
+    reader = WindowReader(
+        Window(source=Source.SUSPECT, queues=(SUSPECT,), prefetch=1),
+        Observer(Series(CollectorRegistry()), RecordingLog()),
+        lambda _source, incoming: taken.put_nowait(incoming),
+        lambda: None,
+        wanted.is_set,
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+        running = asyncio.create_task(reader.run(connection))
+        for body in (b"1", b"2", b"3"):
+            await live.publish("", SUSPECT, body)
+        assert await standing_in(live, SUSPECT) == (3, 0)
+
+        wanted.set()
+        await reader.follow()
+        first = await taken.get()
+        wanted.clear()
+        leaving = asyncio.create_task(reader.follow())
+        await asyncio.sleep(0)
+        wanted.set()
+        await asyncio.gather(leaving, reader.follow())
+        ready, _ = await standing_in(live, SUSPECT)
+        said = [reader.consuming]
+        await first.ticket.ack()
+        second = await taken.get()
+        await second.ticket.ack()
+        third = await taken.get()
+        wanted.clear()
+        await reader.follow()
+        await third.ticket.ack()
+        await left_off(live, SUSPECT)
+        await live.publish("", SUSPECT, b"4")
+        assert await standing_in(live, SUSPECT) == (1, 0)
+        said.append(reader.consuming)
+        await end([running])
+
+    assert [one.message.body for one in (first, second, third)] == [b"1", b"2", b"3"]
+    assert (ready, said) == (2, [True, False])
+    assert taken.empty()
+
+
+async def test_suspect_rests_while_nothing_is_started(vhost: str) -> None:
+    """FAULTS 63, 70: under back-pressure none is taken that a stop would give back; fresh events are."""
+    taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
+    windows = (
+        Window(source=Source.LANE, queues=LANES, prefetch=10),
+        Window(source=Source.SUSPECT, queues=(SUSPECT,), prefetch=1),
+    )
+    never_s = 10 * PATIENCE_S  # until the publishing channel is opened anew
+    amqp = AmqpOptions(urls=(vhost,), reconnect_first_s=never_s, reconnect_max_s=never_s)
+    said: list[str | None] = []
+    edge = BrokerEdge(
+        EdgeOptions(amqp=amqp, plan=build_plan(SMALL), windows=windows, control=None),
+        Callbacks(
+            deliver=lambda source, incoming: taken.put_nowait((source, incoming)),
+            reopened=lambda: None,
+            pressed=said.append,
+            control=lambda _body: None,
+            listening=lambda: None,
+        ),
+        Observer(Series(CollectorRegistry()), RecordingLog()),
+        lambda: 0.5,
+        "test",
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live:
+        running = asyncio.create_task(edge.run())
+        while edge.unready() is not None:  # noqa: ASYNC110  the edge tells its state by a call only
+            await asyncio.sleep(0.01)
+        assert (await standing_in(live, SUSPECT), said) == ((0, 1), [None])
+
+        with pytest.raises(BrokerUnavailable):
+            await edge.publisher.publish(Publication(exchange="none", routing_key="", body=b""))
+        await left_off(live, SUSPECT)
+        await live.publish("", SUSPECT)
+        await live.publish("", LANES[0])
+        source, _ = await taken.get()
+        resting = await standing_in(live, SUSPECT)
+        told = edge.unready()
+        await end([running])
+
+    assert (source, taken.empty(), resting) == (Source.LANE, True, (1, 0))
+    assert told is not None
+    assert "publishing channel" in told

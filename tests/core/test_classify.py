@@ -110,15 +110,13 @@ def test_reads_status_rules() -> None:
 @pytest.mark.parametrize("key", ["200", "2xx", "299", "600", "abc", "", "4x", "40", "4044", "٤٠٤"])
 def test_refuses_statuses_that_are_no_failures(key: str) -> None:
     """Outside contract: a rule on what cannot fail is an error that names it."""
-    with pytest.raises(ConfigError, match=f"on_status: '{key}'"):
+    with pytest.raises(ConfigError, match=f"^'{key}' is not a status"):
         parse_status_rules({key: "park"})
 
 
 def test_refuses_unknown_rules() -> None:
     """Outside contract: the error names the key and what is allowed."""
-    with pytest.raises(
-        ConfigError, match=r"on_status\.404: 'ignore' is not one of retry, park, disable, drop"
-    ):
+    with pytest.raises(ConfigError, match=r"^404: 'ignore' is not one of retry, park, disable, drop"):
         parse_status_rules({"404": "ignore"})
 
 

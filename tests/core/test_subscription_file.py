@@ -151,11 +151,24 @@ def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
     assert planned_delays_s(policy) == (1.0, 2.0, 4.0, 8.0)
 
 
-def test_a_status_that_cannot_fail_has_no_waits() -> None:
-    """S4-2: the error names the key."""
-    (line,) = faults(entry(retry={"by_status": {"200": {"base_s": 1}}}))
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"retry": {"by_status": {"200": {"base_s": 1}}}}, "retry.by_status: '200' is not a status from 300"),
+        ({"on_status": {"200": "park"}}, "on_status: '200' is not a status from 300 to 599"),
+        ({"retry": {"policy": "nope"}}, "retry.policy: 'nope' is none of adr, "),
+        ({"retry": {"policy": "standard-webhooks", "base_s": 2}}, "retry: base_s, multiplier and max_s do"),
+        (
+            {"retry": {"schedule_s": [1], "jitter_kind": "decorrelated"}},
+            "retry.jitter_kind: decorrelated waits follow no schedule",
+        ),
+    ],
+)
+def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], told: str) -> None:
+    """S4-2, S0-4, rules, errors: the key where it stands, not the table and then the key again."""
+    (line,) = faults(entry(**fields))
 
-    assert "retry.by_status: '200' is not a status from 300 to 599" in line
+    assert line.startswith(f"f:1: subscriptions[0].{told}")
 
 
 def test_rate_and_ratio_are_taken_over() -> None:
@@ -224,7 +237,7 @@ def test_all_faults_are_told_at_once_with_line_and_field() -> None:
         "f:14: subscriptions[1].concurrency:",
         "f:15: subscriptions[1].enabled:",
         "f:16: subscriptions[2].url:",
-        "f:18: subscriptions[2].retry:",
+        "f:18: subscriptions[2].retry.policy:",
         "f:19: subscriptions[3]:",
         "f:21: subscriptions[4].url:",
         "f:22: subscriptions[4].events:",

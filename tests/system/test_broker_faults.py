@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
+from bench.processes import fetch
 from consumer.edges.private_broker import PrivateBroker
 from tests.conftest import add_vhost, end, managed, remove_vhost
 from tests.receiver import Receiver
@@ -91,13 +92,14 @@ async def test_stop_app_and_start_app(
 ) -> None:
     """FAULTS 59, 67: ``stop_app`` under load, ``start_app``: reconnected, nothing lost, old tags never used.
 
-    What was in flight comes again with the same id; its ack on the dead channel is counted, not sent.
+    What was in flight comes again with the same id; its ack on the dead channel is counted, not sent. It is
+    in flight until the broker has gone, however long that takes.
     """
-    flaky, slow = "/flaky/app?share=0.3", "/slow/app?s=2"
+    flaky, slow = "/flaky/app?share=0.3", "/hold/app?n=11&status=200"
     async with running(tmp_path, node_url) as daemon:
         await daemon.apply(
             to(receiver, flaky, "app", retry=dict(MANY), breaker=dict(BREAKER_OFF)),
-            to(receiver, slow, "slow", timeout_s=10),
+            to(receiver, slow, "slow", timeout_s=30),
         )
         async with EventPublisher(node_url) as publisher:
             ids = await publisher.publish_many("app", 100)
@@ -107,6 +109,7 @@ async def test_stop_app_and_start_app(
         await ctl(node, "stop_app")
         await until(daemon.unready, "/readyz is red")
         await daemon.logged("broker.lost")
+        await asyncio.to_thread(fetch, receiver.url(slow))  # the eleventh: now all are answered
         await until(lambda: daemon.metric("leveret_stale_settles_total") >= 1, "an ack met a dead channel")
         await ctl(node, "start_app")
 

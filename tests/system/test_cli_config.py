@@ -148,6 +148,8 @@ def test_list_has_stable_fields_and_no_secret(run: Run, tmp_path: Path) -> None:
         "url": "https://hooks.acme.example/orders",
         "events": ["order.*", "invoice.paid"],
         "enabled": True,
+        "paused": False,
+        "fault": None,
         "locked": None,
         "disabled_reason": None,
         "disabled_at": None,

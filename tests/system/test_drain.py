@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from consumer.edges.private_broker import PrivateBroker
@@ -74,6 +77,16 @@ async def test_requests_cut_at_the_end_of_the_grace_arrive_later(
         await daemon.__aexit__()
 
 
+@contextmanager
+def taken(listen: str) -> Iterator[None]:
+    """Listen at a HOST:PORT, unless another program does already."""
+    host, _, port = listen.rpartition(":")
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(socket.create_server((host, int(port))))
+        yield
+
+
 async def test_a_second_signal_forces(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
     """FAULTS 58: the second SIGTERM ends it at once; the event comes again after a restart."""
     entry = to(receiver, "/hang", "forced")
@@ -90,7 +103,8 @@ async def test_a_second_signal_forces(vhost: str, tmp_path: Path, receiver: Rece
 
         assert await daemon.wait_exit(30) == 1  # of the 60 s that it may drain
         await daemon.apply(entry | {"url": receiver.url("/ok/after-force")})
-        await daemon.start()
+        with taken(daemon.listen):  # as it may be on a busy machine: it then listens elsewhere
+            await daemon.start()
         await all_delivered(receiver, "/ok/after-force", [event_id])
     finally:
         await daemon.__aexit__()

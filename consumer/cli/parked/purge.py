@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
+from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.cli.parked.shared import Reason, Tenant, Type, drain, look
 from consumer.core.durations import parse_duration
 from consumer.core.errors import BrokerUnavailable
@@ -85,8 +84,7 @@ def _agreed(settings: Settings, chosen: Filter) -> bool:
     Raises:
         BadParameter: there is nobody to ask.
     """
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask on; take --yes")
+    demand_terminal()
     count = 0
 
     def take(_: ParkedEntry) -> bool:

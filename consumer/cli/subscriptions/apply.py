@@ -16,16 +16,16 @@ import orjson
 import typer
 
 from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, show, warn
+from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, print_json, show, warn
 from consumer.cli.secrets import fresh_secret
-from consumer.cli.subscriptions.shared import change, described, identity
+from consumer.cli.subscriptions.shared import change, described, identity, read_entries
 from consumer.core.errors import ConfigError
 from consumer.core.plain import printable
 from consumer.core.subscription_diff import FieldChange, differences
 from consumer.core.subscription_file import Parsed, parse_files
 from consumer.core.subscription_schema import subscriptions_schema
 from consumer.core.subscription_set import Merge, StoredEntry, merge
-from consumer.settings import load_settings
+from consumer.settings import Settings, load_settings
 
 ENDINGS = (".yaml", ".yml", ".json")
 """What a subscriptions file in a folder is known by."""
@@ -51,6 +51,9 @@ class Apply:
             "--enable", help="Enable again what was disabled by hand, after a 410 or a long failure."
         ),
     ] = False
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before --prune removes every subscription.")
+    ] = False
     as_json: AsJson = False
 
 
@@ -68,10 +71,17 @@ def register(app: typer.Typer) -> None:
 
 
 def apply(options: Apply) -> None:
-    """Bring files into the store; again it changes nothing. A generated secret is shown once, here."""
+    """Bring files into the store; again it changes nothing. A generated secret is shown once, here.
+
+    Asks before --prune removes every subscription, as it does where no file names one; without a terminal it
+    then needs --yes.
+    """
     with errors_in_one_line():
         settings = load_settings()
         parsed = parse_files(list(_read(options.files)), settings.subscription_rules())
+        if not _agreed(settings, parsed, options):
+            typer.echo("nothing was removed", err=True)
+            raise typer.Exit(1)
         merged = change(settings, lambda kept: _merged(kept, parsed, options), write=not options.dry_run)
     for warning in parsed.warnings:
         warn(warning)
@@ -87,6 +97,21 @@ def schema() -> None:
     with errors_in_one_line():
         document = subscriptions_schema(load_settings().subscription_rules().policies)
     typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+
+
+def _agreed(settings: Settings, parsed: Parsed, options: Apply) -> bool:
+    """Ask where no file names a subscription and each one that is kept would go.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+    """
+    if parsed.entries or not options.prune or options.dry_run or options.yes:
+        return True
+    count = len(read_entries(settings))
+    if not count:
+        return True
+    demand_terminal(f"the files name no subscription, and --prune would remove all {count}; ")
+    return typer.confirm(f"The files name no subscription. Remove all {count}?", err=True)
 
 
 def _merged(kept: Sequence[StoredEntry], parsed: Parsed, options: Apply) -> Merge:

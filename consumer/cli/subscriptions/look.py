@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import orjson
@@ -10,11 +11,22 @@ import typer
 
 from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, build, identity, read_entries
+from consumer.cli.subscriptions.shared import (
+    Name,
+    Tenant,
+    Which,
+    address,
+    identity,
+    read_entries,
+    read_with_pauses,
+)
 from consumer.core.access_text import describe_auth, describe_tls
+from consumer.core.errors import ConfigError
+from consumer.core.pauses import paused
 from consumer.core.plain import printable
 from consumer.core.retry import max_age_s, planned_delays_s
 from consumer.core.signing import Ed25519Key, format_public
+from consumer.core.subscription import Subscription
 from consumer.core.subscription_export import as_yaml, exported
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import StoredEntry
@@ -50,17 +62,28 @@ def register(app: typer.Typer) -> None:
     )(export)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One entry, and what is in force for it."""
+
+    entry: StoredEntry
+    built: Subscription  #: as if it named no retry policy where that one is at fault
+    paused: bool
+    fault: str | None  #: of its retry policy; the daemon takes no subscription while there is one
+
+
 def list_(tenant: Tenant = None, as_json: AsJson = False) -> None:
-    """Print every subscription; URLs without query, secrets never."""
+    """Print every subscription; URLs without query, secrets never. Exit 1 where one is at fault."""
     with errors_in_one_line():
         settings = load_settings()
+        entries, pauses = read_with_pauses(settings)
         rules = settings.subscription_rules()
-        entries = [entry for entry in read_entries(settings) if tenant in (None, entry.tenant)]
-        rows = [_row(entry, rules) for entry in entries]
-    columns = ("tenant", "name", "url", "events", "enabled", "retry", "id")
+        seen = [_see(entry, rules, pauses) for entry in entries if tenant in (None, entry.tenant)]
+    columns = ("tenant", "name", "url", "events", "enabled", "paused", "retry", "id")
     whose = "" if tenant is None else f" of tenant {printable(tenant)}"
     empty = f"no subscriptions{whose}; see leveret subscriptions apply FILE"
-    print_rows(columns, rows, as_json=as_json, empty=empty)
+    print_rows(columns, [_row(one) for one in seen], as_json=as_json, empty=empty)
+    _fail_of(seen)
 
 
 def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
@@ -68,12 +91,13 @@ def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
     wanted = address(which, tenant, name)
     with errors_in_one_line():
         settings = load_settings()
-        entry = find(read_entries(settings), wanted)
-        row = _details(entry, settings.subscription_rules())
+        entries, pauses = read_with_pauses(settings)
+        seen = _see(find(entries, wanted), settings.subscription_rules(), pauses)
     if as_json:
-        print_json(row)
+        print_json(_details(seen))
     else:
-        print_fields(row)
+        print_fields(_details(seen))
+    _fail_of([seen])
 
 
 def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: AsOneObject = False) -> None:
@@ -91,18 +115,37 @@ def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: As
         fail("\n".join(f"{full_name(one)}: its secrets are left out: {locked_text(one)}" for one in locked))
 
 
-def _row(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
-    built = build(entry, rules)
+def _see(entry: StoredEntry, rules: SubscriptionRules, pauses: Collection[tuple[str, str]]) -> _Seen:
+    fault = None
+    try:
+        built = entry.build(rules)
+    except ConfigError as error:
+        built, fault = entry.model_copy(update={"retry": None}).build(rules), str(error)
+    return _Seen(entry, built, paused(pauses, entry.tenant, entry.id), fault)
+
+
+def _fail_of(seen: Sequence[_Seen]) -> None:
+    """End with exit code 1 and a line for each entry that is at fault, if there is one."""
+    faults = [f"{full_name(one.entry)}: {one.fault}" for one in seen if one.fault is not None]
+    if faults:
+        fail("\n".join(faults))
+
+
+def _row(seen: _Seen) -> Mapping[str, object]:
+    entry, built = seen.entry, seen.built
+    retry = built.retry if seen.fault is None else None
     return {
         **identity(entry),
         "events": list(entry.events),
         "enabled": entry.enabled,
         "disabled_reason": entry.disabled_reason,
         "disabled_at": entry.disabled_at,
+        "paused": seen.paused,
         "locked": entry.locked,
+        "fault": seen.fault,
         "secrets": len(entry.secrets),
-        "retry": built.retry.name,
-        "max_attempts": built.retry.max_attempts,
+        "retry": None if retry is None else retry.name,
+        "max_attempts": None if retry is None else retry.max_attempts,
         "concurrency": built.concurrency,
         "timeout_s": built.timeout_s,
         "breaker_failures": built.breaker.failures,
@@ -111,22 +154,23 @@ def _row(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
     }
 
 
-def _details(entry: StoredEntry, rules: SubscriptionRules) -> Mapping[str, object]:
-    built = build(entry, rules)
+def _details(seen: _Seen) -> Mapping[str, object]:
+    entry, built = seen.entry, seen.built
+    retry = built.retry if seen.fault is None else None
     keys = [
         f"v1a {format_public(key)}" if isinstance(key, Ed25519Key) else "v1 (HMAC-SHA256)"
         for key in entry.signing_keys()
     ]
     return {
-        **_row(entry, rules),
+        **_row(seen),
         "signed_with": keys,
         "rate_per_s": built.rate_per_s,
         "burst": built.burst,
         "auth": describe_auth(entry.auth),
         "tls": describe_tls(entry.tls),
         "on_status": {status: rule.value for status, rule in entry.on_status.items()},
-        "delays_s": list(planned_delays_s(built.retry)),
-        "max_age_s": max_age_s(built.retry),
+        "delays_s": None if retry is None else list(planned_delays_s(retry)),
+        "max_age_s": None if retry is None else max_age_s(retry),
         "breaker_failure_ratio": built.breaker.failure_ratio,
         "breaker_window_s": built.breaker.window_s,
         "breaker_min_requests": built.breaker.min_requests,

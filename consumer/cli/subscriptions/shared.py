@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
@@ -57,6 +57,20 @@ def read_entries(settings: Settings) -> Sequence[StoredEntry]:
             await store.close()
 
     return sorted(asyncio.run(read()), key=full_name)
+
+
+def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
+    """Return what is kept, sorted by tenant and name, and the keys of what is paused."""
+
+    async def read() -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
+        store = open_store(settings)
+        try:
+            return await store.entries(), [pause.key for pause in await store.pauses()]
+        finally:
+            await store.close()
+
+    entries, pauses = asyncio.run(read())
+    return sorted(entries, key=full_name), pauses
 
 
 def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:

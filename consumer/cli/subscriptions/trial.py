@@ -23,10 +23,11 @@ from consumer.cli.subscriptions.shared import (
     build,
     described,
     identity,
-    read_entries,
+    read_with_pauses,
 )
 from consumer.core.errors import ConfigError
 from consumer.core.model import Outcome
+from consumer.core.pauses import paused
 from consumer.core.plain import printable
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import find, full_name, locked_text
@@ -50,7 +51,8 @@ def send(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
     wanted = address(which, tenant, name)
     with errors_in_one_line():
         settings = load_settings()
-        entry = find(read_entries(settings), wanted)
+        entries, pauses = read_with_pauses(settings)
+        entry = find(entries, wanted)
         if entry.locked is not None:
             raise ConfigError(f"{full_name(entry)}: {locked_text(entry)}")
         built = build(entry, settings.subscription_rules())
@@ -58,6 +60,8 @@ def send(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
         outcome = asyncio.run(_send(settings, trial))
     if not entry.enabled:
         warn(f"{entry.tenant}/{entry.label} is disabled: only this test was sent; see subscriptions enable")
+    if paused(pauses, entry.tenant, entry.id):
+        warn(f"{entry.tenant}/{entry.label} is paused: only this test was sent; see `leveret pause`")
     (_print_json if as_json else _print_text)(entry, trial, outcome)
     failed = advice(outcome, built.on_status)
     if failed is not None:

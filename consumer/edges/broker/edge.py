@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -55,6 +56,7 @@ class Callbacks:
 
     deliver: Callable[[Source, Incoming], None]
     reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
+    pressed: Callable[[str | None], None]  #: why no new attempt should start, or that one may
     control: Callable[[bytes], None]
     listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
@@ -81,18 +83,22 @@ class BrokerEdge:
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
         self.publisher.on_unroutable = self._ask_repair
+        self.publisher.on_pressure = self._pressed
         self._readers = [
             WindowReader(
                 window,
                 observe,
                 self._take_stray if window.source is Source.STRAY else callbacks.deliver,
                 self._window_broke,
+                partial(self.wants, window.source),
             )
             for window in options.windows
         ]
         self._instance = instance
         self._listens = count()
         self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
+        self._stopped = False
+        self._pressure = asyncio.Event()  #: set: it began or ended
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
@@ -117,21 +123,32 @@ class BrokerEdge:
 
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that what is in hand can be settled."""
-        await asyncio.gather(*(reader.stop() for reader in self._readers))
+        self._stopped = True
+        await self._follow()
 
     async def resume_consuming(self) -> None:
         """Consume again after :meth:`stop_consuming`."""
-        await asyncio.gather(*(r.resume() for r in self._readers if r.window.source not in self._left))
+        self._stopped = False
+        await self._follow()
 
     async def leave(self, sources: Collection[Source]) -> None:
         """Leave what is in the queues of these sources there, until :meth:`take_up`."""
         self._left = frozenset(sources)
-        await asyncio.gather(*(r.stop() for r in self._readers if r.window.source in self._left))
+        await self._follow()
 
     async def take_up(self) -> None:
         """Consume again from what was left alone."""
-        left, self._left = self._left, frozenset()
-        await asyncio.gather(*(r.resume() for r in self._readers if r.window.source in left))
+        self._left = frozenset()
+        await self._follow()
+
+    def wants(self, source: Source) -> bool:
+        """Say whether it is to be consumed now.
+
+        Not suspect while nothing is started: what is unstarted at a stop is given back, and there a return
+        tells of a worker's death (FAULTS 70).
+        """
+        rests = source is Source.SUSPECT and self.publisher.pressed() is not None
+        return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
         """Return once every ack is with the broker."""
@@ -145,11 +162,20 @@ class BrokerEdge:
         """Say what is missing before events are delivered, or None."""
         if not self._declared:
             return "the topology is not declared yet"
-        meant = (r for r in self._readers if r.window.source not in self._left)
-        quiet = [r.window.source.value for r in meant if not r.consuming]
+        quiet = [r.window.source.value for r in self._readers if self._misses(r)]
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
         return self.publisher.pressed()
+
+    def _misses(self, reader: WindowReader) -> bool:
+        return not reader.consuming and (self._stopped or self.wants(reader.window.source))
+
+    async def _follow(self) -> None:
+        await asyncio.gather(*(reader.follow() for reader in self._readers))
+
+    def _pressed(self, reason: str | None) -> None:
+        self._callbacks.pressed(reason)
+        self._pressure.set()
 
     def _ask_repair(self) -> None:
         self._repair.set()
@@ -169,6 +195,7 @@ class BrokerEdge:
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._options.sized_queues, self._observe),
+            self._follow_pressure(),
         ]
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
@@ -211,6 +238,13 @@ class BrokerEdge:
             except CONNECTION_ERRORS as error:
                 self._observe.warned("topology.repair_failed", detail=str(error)[:300])
             await asyncio.sleep(REPAIR_PAUSE_S)
+
+    async def _follow_pressure(self) -> None:
+        """Leave suspect alone while nothing is started, and take it up again."""
+        while True:
+            await self._pressure.wait()
+            self._pressure.clear()
+            await self._follow()
 
     async def _control(self, connection: AbstractConnection, exchange: str) -> None:
         """Listen to what other workers and the command line tell all workers."""

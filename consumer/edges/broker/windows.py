@@ -27,6 +27,7 @@ from consumer.ports import Incoming
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
+CALL_S = 15.0  #: a call that the broker does not answer for longer closes the channel, which is opened anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Consumer:
     queue: str
     acks: Acks
     cancelled: bool = False  #: by the broker: its queue was deleted, and with it what we hold unacked
+    in_hand: int = 0  #: handed over and not settled; counted where somebody is to be told
+    on_settled: Callable[[], None] | None = None  #: told of each settled message; None where nobody asks
 
 
 class ChannelTicket:
@@ -69,10 +72,18 @@ class ChannelTicket:
     async def ack(self) -> None:
         """Settle it; on a dead channel: count, it will come again."""
         self._acks.ack(self._tag)
+        self._tell()
 
     async def requeue(self) -> None:
         """Give it back; on a dead channel the broker has done so already."""
         await self._acks.requeue(self._tag)
+        self._tell()
+
+    def _tell(self) -> None:
+        told = self._consumer.on_settled
+        if told is not None:
+            self._consumer.in_hand -= 1
+            told()
 
 
 @dataclass(slots=True)
@@ -83,12 +94,13 @@ class WindowReader:
     observe: Observer
     deliver: Callable[[Source, Incoming], None]
     on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
+    wanted: Callable[[], bool]  #: whether to consume now; asked at each :meth:`follow`
     consuming: bool = False
-    _stopped: bool = False
     _acks: Acks | None = None
     _consumers: dict[str | None, Consumer] = field(default_factory=dict)  #: by tag
     _cancelled: asyncio.Event | None = None
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: of who consumes or leaves off, per channel
+    _following: asyncio.Task[None] | None = None
 
     async def run(self, connection: AbstractConnection) -> None:
         """Consume until the connection closes; a broken channel is opened anew."""
@@ -96,7 +108,7 @@ class WindowReader:
         while not transport.is_closed:
             try:
                 self._take_over(await open_channel(connection, confirms=False))
-                await self._consume()
+                await self._follow()
                 pause_s = REOPEN_FIRST_S
                 await self._until_broken(transport)
             except CONNECTION_ERRORS as error:
@@ -107,15 +119,14 @@ class WindowReader:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, REOPEN_MAX_S)
 
-    async def stop(self) -> None:
-        """Cancel the consumers, on this channel and on any after it; it stays open for acks."""
-        self._stopped = True
-        acks, self.consuming = self._acks, False
-        if acks is None:
-            return
+    async def follow(self) -> None:
+        """Consume or leave off, as is wanted now; once it left off, nothing more is handed over.
+
+        The channel stays open, so that what came by it can be settled. One that broke is opened anew by
+        :meth:`run`, which then does as is wanted.
+        """
         try:
-            for tag in list(acks.channel.consumers):
-                await acks.channel.basic_cancel(tag, timeout=5)
+            await self._follow()
         except CONNECTION_ERRORS:
             return
 
@@ -126,16 +137,9 @@ class WindowReader:
             await acks.flush()
             await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=5)
 
-    async def resume(self) -> None:
-        """Consume again after :meth:`stop`; a channel that broke meanwhile is opened anew by :meth:`run`."""
-        self._stopped = False
-        try:
-            await self._consume()
-        except CONNECTION_ERRORS:
-            return
-
     def _take_over(self, channel: Channel) -> None:
         self._acks, cancelled = Acks(channel, self.observe), asyncio.Event()
+        self._turn = asyncio.Lock()
         self._cancelled = cancelled
         consumers = self._consumers = {}
 
@@ -146,24 +150,50 @@ class WindowReader:
 
         channel.on_consumer_cancel_callbacks.add(take_note)
 
-    async def _consume(self) -> None:
+    async def _follow(self) -> None:
+        """Do what is wanted last: who waits here for another's turn asks after it.
+
+        Each channel has turns of its own, so a call that hangs on a dead wire holds up no later channel.
+        """
+        acks, turn = self._acks, self._turn
+        if acks is None:
+            return
+        async with turn:
+            channel = acks.channel
+            if channel.is_closed or acks is not self._acks:
+                return
+            if not self.wanted():
+                self.consuming = False
+                for tag in list(channel.consumers):
+                    await channel.basic_cancel(tag, timeout=CALL_S)
+            elif not channel.consumers:
+                await self._consume(acks)
+
+    async def _consume(self, acks: Acks) -> None:
         """Consume from every queue, once all of them are there.
 
         One that is missing closes the channel, and with it the acks of what the others had delivered: so
-        all are looked for before the first consumer.
+        all are looked for before the first consumer. A prefetch is per consumer: a window of one message
+        waits until the one that came by a consumer before is settled.
         """
-        async with self._opening:
-            acks = self._acks
-            if self._stopped or acks is None or acks.channel.is_closed or acks.channel.consumers:
-                return
-            await acks.channel.basic_qos(prefetch_count=self.window.prefetch)
-            for queue in self.window.queues:
-                await acks.channel.queue_declare(queue, passive=True)
-            for queue in self.window.queues:
-                consumer = Consumer(queue, acks)
-                answer = await acks.channel.basic_consume(queue, self._callback(consumer), no_ack=False)
-                self._consumers[answer.consumer_tag] = consumer
-            self.consuming = True
+        self.consuming = any(consumer.in_hand > 0 for consumer in self._consumers.values())
+        if self.consuming:
+            return
+        await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=CALL_S)
+        for queue in self.window.queues:
+            await acks.channel.queue_declare(queue, passive=True, timeout=CALL_S)
+        told = self._settled if self.window.prefetch == 1 else None
+        for queue in self.window.queues:
+            consumer = Consumer(queue, acks, on_settled=told)
+            take = self._callback(consumer)
+            answer = await acks.channel.basic_consume(queue, take, no_ack=False, timeout=CALL_S)
+            self._consumers[answer.consumer_tag] = consumer
+        self.consuming = True
+
+    def _settled(self) -> None:
+        """Go on where a consumer waits for that."""
+        if self._acks is not None and not self._acks.channel.consumers:
+            self._following = asyncio.get_running_loop().create_task(self.follow())
 
     async def _until_broken(self, transport: Connection) -> None:
         if self._acks is None or self._cancelled is None:
@@ -187,6 +217,8 @@ class WindowReader:
         deliver, source, queue = self.deliver, self.window.source, consumer.queue
 
         async def take(message: DeliveredMessage) -> None:
+            if consumer.on_settled is not None:
+                consumer.in_hand += 1
             ticket = ChannelTicket(consumer, message.delivery_tag or 0)
             deliver(source, Incoming(raw_message(message, queue), ticket))
 

@@ -62,7 +62,7 @@ def open_sender(settings: Settings) -> WebhookSender:
     sending, egress = settings.sending, settings.egress
     options = SenderOptions(
         connect_timeout_s=sending.connect_timeout_s,
-        resolve_timeout_s=sending.dns_timeout_s,
+        resolve_timeout_s=sending.resolve_timeout_s(),
         resolve_ttl_min_s=sending.dns_ttl_min_s,
         resolve_ttl_max_s=sending.dns_ttl_max_s,
         name_servers=sending.dns_servers,

@@ -49,6 +49,7 @@ from consumer.edges.http.outcomes import (
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.request import first_lines, read_url, write_head
 from consumer.edges.http.tls import ResumingContext
+from consumer.flow.loop import running_loop
 
 _TARGETS = 8_192  #: URLs kept parsed; the oldest goes first
 _JOIN_BYTES = 65_536  #: a body up to this size is copied behind its head: one buffer, one write
@@ -174,6 +175,8 @@ class _Deadline:
 class AiohttpSender:
     """Sends with aiohttp: a :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
 
+    _loop = cached_property(running_loop)
+
     def __init__(self, parts: Parts) -> None:
         """Prepare; nothing is opened before the first request. The parts are closed by who made them."""
         self._options = parts.options
@@ -218,10 +221,6 @@ class AiohttpSender:
         values = _values(attempt.message)
         outcome = answered(attempt.message.code, values, attempt.body, duration_s, detail)
         return outcome._replace(control=control_of(values)) if self._options.obey_control else outcome
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""

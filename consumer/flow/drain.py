@@ -1,0 +1,61 @@
+"""End tidily: take nothing more, give back what was not started, bring to its end what was.
+
+Data flow: stop signal -> consumers cancelled -> unstarted messages back to the broker -> requests end within
+the grace, or are cut and stored -> every settlement is with the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from consumer.flow.agreement import Agreement
+from consumer.flow.deliver import Deliverer
+from consumer.flow.intake import Intake
+from consumer.flow.observe import Observer
+from consumer.flow.ops import Ops
+from consumer.flow.overflow import Overflow
+
+STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """What a drain brings to its end, in :meth:`run`."""
+
+    deliverer: Deliverer
+    overflow: Overflow
+    ops: Ops
+    agreement: Agreement
+    observe: Observer
+    stop_consuming: Callable[[], Awaitable[None]]
+    flush: Callable[[], Awaitable[None]]  #: returns once every settlement is with the broker
+    grace_s: float  #: that requests get to end
+
+    async def run(self) -> None:
+        """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
+        intake = self.deliverer.intake
+        intake.pause()
+        self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
+        await self.stop_consuming()
+        leaving = asyncio.ensure_future(self.overflow.leave(self.grace_s))
+        given_back = await intake.give_back()
+        intake.finish_suspects()
+        try:
+            await asyncio.wait_for(intake.idle(), self.grace_s)
+        except TimeoutError:
+            self.observe.warned("drain.cut", requests=self.deliverer.cut())
+            await self._store_cut(intake)
+        given_back += await intake.give_back() + await leaving
+        await self.flush()
+        await self.ops.flush()
+        await self.agreement.leave()
+        self.observe.said("drain.ended", given_back=given_back)
+
+    async def _store_cut(self, intake: Intake) -> None:
+        """Wait until what was cut is stored; without a broker that never comes, and all comes again."""
+        try:
+            await asyncio.wait_for(intake.idle(), STORE_CUT_S)
+        except TimeoutError:
+            self.observe.warned("drain.abandoned", unsettled=intake.running())
