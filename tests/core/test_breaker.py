@@ -22,6 +22,7 @@ from consumer.core.breaker import (
     cooldown_s,
     due_at,
     force,
+    outlasting,
     recovered,
     reset,
     settle,
@@ -255,6 +256,19 @@ def test_cooldowns_are_spread_also_at_the_limit() -> None:
         waits = {cooldown_s(POLICY, openings, n / 10) for n in range(10)}
 
         assert len(waits) == 10
+
+
+def test_a_probe_is_not_given_up_while_it_may_be_answered() -> None:
+    """S3-1: an endpoint that answers late, but within its deadline, is not shut out for ever."""
+    policy = outlasting(BreakerPolicy(failures=1, cooldown_s=1.0, probe_timeout_s=0.5), timeout_s=30.0)
+    probing, sent = admit(fail(Closed(), 1, policy=policy), 2.0, policy)
+    assert sent
+
+    _, again = admit(probing, 31.9, policy)
+    _, change = settle(probing, Answer(True, probing.epoch), 31.9, policy, 0.0)
+
+    assert (again, change) == (False, Change.CLOSED)
+    assert outlasting(POLICY, 30.0) is POLICY
 
 
 def test_stale_answers_change_nothing() -> None:
