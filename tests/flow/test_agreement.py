@@ -237,6 +237,35 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
     assert worker.record.states == []
 
 
+@pytest.mark.parametrize(("rest_s", "sent"), [(60.0, 0), (366 * 24 * 3600.0, 1)])
+async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: float, sent: int) -> None:
+    """FAULTS 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
+    await worker.subscribe_all("shop")
+    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    talk.remember((), {}, {endpoint_id("acme", URL): START + rest_s})
+
+    await worker.handle(event_message())
+
+    assert worker.sent("shop") == sent
+    assert all(waiting.not_before >= START + rest_s for waiting in worker.waiting())
+
+
+async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:
+    """FAULTS 39, ADR 44: one of a minute goes to the store, one of a moment not; a reset ends it."""
+    [shop] = await worker.subscribe_all("shop")
+    worker.sender.on(URL, Reply(status=429, retry_after="2"), Reply(status=429, retry_after="60"))
+    await worker.handle(event_message(message_id="moment"))
+    await worker.clock.advance(3.0)
+    assert worker.record.holds == []
+
+    await worker.handle(event_message(message_id="minute"))
+
+    [(name, until)] = worker.record.holds
+    assert (name, round(until - worker.clock.now())) == ("shop", 60)
+    worker.endpoints.reset(shop, worker.clock.now())
+    assert worker.record.holds[1:] == [("shop", 0.0)]
+
+
 async def test_a_dead_prober_is_replaced() -> None:
     """A probe whose worker died is lost after its time-out; another worker probes."""
     async with crew(2) as two:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.system.daemon import (
     to,
     until,
 )
+from tests.system.test_cli_live import command, objects
 
 MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
 
@@ -119,6 +122,34 @@ async def test_an_operator_opens_it(shared: Daemon, publisher: EventPublisher, r
     sent = await publisher.publish("forced")
     await all_delivered(receiver, target, [sent])
     assert held not in deliveries(receiver, target)
+
+
+async def test_what_an_operator_decides_waits_for_the_next_worker(
+    tmp_path: Path, vhost: str, receiver: Receiver
+) -> None:
+    """S3-3, ADR 44: without a worker `leveret breaker open` says so, is kept, and obeyed at the start."""
+    target = "/ok/kept"
+    daemon = Daemon(tmp_path, vhost)
+    await daemon.apply(to(receiver, target, "kept"))
+    await daemon.cli("topology", "apply")
+    done = await command(daemon, "breaker", "open", f"kept/{target}", "--json")
+    assert [row["heard"] for row in objects(done)] == [False]
+    assert "no worker listens" in done.stderr
+
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            held = await publisher.publish("kept")
+            deferred = partial(daemon.metric, "leveret_deferrals_total", reason="breaker")
+            await until(lambda: deferred() == 1, "it was put off")
+            done = await command(daemon, "breaker", "reset", f"kept/{target}", "--json")
+            assert [row["heard"] for row in objects(done)] == [True]
+            assert done.stderr == ""
+            sent = await publisher.publish("kept")
+            await all_delivered(receiver, target, [sent])
+        assert held not in deliveries(receiver, target)
+    finally:
+        await daemon.stop()
 
 
 async def test_age_ends_what_a_breaker_holds(
