@@ -134,16 +134,24 @@ class Agreement:
             endpoint = self._endpoints.of(subscription)
         now = self._world.clock.now()
         self._endpoints.steady(now)
-        if agreement.outranks(news, endpoint.breaker):
-            self._endpoints.adopt(endpoint, agreement.adopted(news, now, self._world.sample()), now)
-        elif first:
-            endpoint.breaker = agreement.behind(endpoint.breaker, news, now, self._world.sample())
+        self._agree(endpoint, news, now, first=first)
         if news.held_s and now + news.held_s > endpoint.pace.held_until + HELD_SLACK_S:
             self._told[news.subscription] = (endpoint.breaker.epoch, now + news.held_s)
             self._endpoints.hold(endpoint, now + news.held_s)
         if subscription.enabled and endpoint.know(agreement.health_of(news, now)):
             self._world.record.health(subscription, endpoint.health)
             self.tell(endpoint)
+
+    def _agree(self, endpoint: Endpoint, news: News, now: float, *, first: bool) -> None:
+        """Take over what is known better of the breaker, and say who probes next."""
+        sample = self._world.sample()
+        if agreement.outranks(news, endpoint.breaker):
+            if not agreement.contradicts(endpoint.breaker, now - endpoint.health.taken_at, news):
+                self._endpoints.adopt(endpoint, agreement.adopted(news, now, sample), now)
+            return
+        if first:
+            endpoint.breaker = agreement.behind(endpoint.breaker, news, now, sample)
+        endpoint.breaker = agreement.yielding(endpoint.breaker, news, now, sample)
 
     def _begin(self, subscription: Subscription) -> Known:
         """Return what is known of an endpoint that this worker meets now."""

@@ -167,6 +167,46 @@ async def test_four_that_opened_together_probe_one_by_one() -> None:
         assert four.sent() - began == 1
 
 
+async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
+    """Issue 5, item 5, ADR 46: one worker reaches nobody and opens its breaker; the others send on."""
+    async with crew() as four:
+        for worker in four.workers[1:]:
+            worker.sender.on(URL, Reply())
+            await worker.handle(event_message(message_id="before"))
+        await four.fail(0)
+        await settled()
+
+        for step in range(20):
+            for worker in four.workers[1:]:
+                await worker.handle(event_message(message_id=f"e{step}"))
+            await four.workers[0].clock.advance(0.5)
+
+        assert four.states() == ["open", "closed", "closed", "closed"]
+        assert [worker.sent("shop") for worker in four.workers] == [5, 21, 21, 21]
+
+
+async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
+    """ADR 46: after a probe that failed, another worker probes next; its success closes all."""
+    async with crew(2) as two:
+        two.workers[1].sender.on(URL, Reply())
+        await two.fail(0)
+        clock = two.workers[0].clock
+        await clock.advance(31.6)
+        await two.workers[0].handle(event_message(message_id="probe"))
+        await clock.advance(2 * BEAT_S)
+        assert two.states() == ["open", "open"]
+        await clock.advance(57.0)
+        began = two.sent()
+
+        while two.sent() == began:
+            for each in two.workers:
+                await each.handle(event_message(message_id=f"next-{clock.now()}"))
+            await clock.advance(0.1)
+
+        assert two.workers[1].sent("shop") == 1
+        assert two.states() == ["closed", "closed"]
+
+
 async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
     """Issue 5, item 5: lost messages. What changed lately stands in every beat."""
     async with crew() as four:
