@@ -11,7 +11,6 @@ import os
 import random
 import signal
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -291,10 +290,12 @@ class Daemon:
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
-        with suppress(LeveretError, OSError):  # without it a worker learns from its own failures
-            records = self._store.records
+        records = self._store.records
+        try:
             states, healths = await records.endpoint_states(), await records.healths()
             self._agreement.remember(states, healths, await records.holds())
+        except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
+            self.observe.store_failed("read", error)
         await self._edge.run()
 
     async def _gauges(self) -> None:
