@@ -36,6 +36,8 @@ UNPROVEN_FAILURES: Final = 2
 PROBE_SLACK_S: Final = 5.0
 #: Clocks of workers differ in travel and head start; a step back of more than this is one.
 CLOCK_SLACK_S: Final = 5.0
+#: What is decided by hand takes the next multiple of this as its epoch.
+BY_HAND_EPOCHS: Final = 1_000
 #: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
 COOLDOWN_GROWTH: Final = 2.0
 
@@ -190,14 +192,22 @@ def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
 
 def reset(state: State) -> Closed:
     """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
-    return Closed(epoch=state.epoch + 1)
+    return Closed(epoch=by_hand(state.epoch))
 
 
 def force(state: State) -> Open:
     """Return the state after an operator opened the breaker: nothing is sent, and nothing probes."""
     if isinstance(state, Open) and state.forced:
         return state
-    return Open(math.inf, state.epoch + 1, forced=True)
+    return Open(math.inf, by_hand(state.epoch), forced=True)
+
+
+def by_hand(epoch: int) -> int:
+    """Return the epoch of a decision by hand after *epoch*.
+
+    A worker that missed it, whose breaker went on to open and probe meanwhile, must not be right against it.
+    """
+    return (epoch // BY_HAND_EPOCHS + 1) * BY_HAND_EPOCHS
 
 
 def recovered(state: Closed) -> Closed:

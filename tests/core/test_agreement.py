@@ -272,7 +272,7 @@ def test_forced_open_travels_and_outranks_what_is_open() -> None:
     assert agreement.adopted(news, 100.0, 0.5) == forced
     assert agreement.outranks(news, Open(until=9.0, epoch=5))
     assert not agreement.outranks(news, breaker.reset(forced))
-    assert agreement.remembered("forced", 5, 100.0, EAGER) == forced
+    assert agreement.remembered("forced", forced.epoch, 100.0, EAGER) == forced
 
 
 def test_one_of_all_leads() -> None:

@@ -523,6 +523,29 @@ async def test_forced_open_holds_every_worker_until_the_reset() -> None:
         assert two.states() == ["closed", "closed"]
 
 
+async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
+    """Issue 5, item 5: the message to one worker is lost, whose breaker opens, probes and opens again."""
+    async with crew(2) as two:
+        await two.fail(0)
+        two.lost = lambda _from, _to: True
+        two.workers[0].endpoints.force(two.shops[0])
+        for step in range(3):
+            await two.workers[0].clock.advance(320.0)
+            await two.workers[1].handle(event_message(message_id=f"probe-{step}"))
+        assert two.workers[1].sent("shop") == 3
+
+        two.lost = lambda _from, _to: False
+        await two.workers[0].clock.advance(2 * BEAT_S)
+
+        assert [
+            getattr(w.endpoint(s).breaker, "forced", False)
+            for w, s in zip(two.workers, two.shops, strict=True)
+        ] == [
+            True,
+            True,
+        ]
+
+
 async def test_an_endpoint_that_takes_only_probes_is_left_alone_by_all() -> None:
     """Issue 5, item 3, with four workers: after a probe was taken, none of them needs five failures more."""
     async with crew() as four:

@@ -37,7 +37,9 @@ async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
     ear.take(orjson.dumps({"kind": "reload"}))
     assert reloads == ["again"]
     await worker.clock.advance(3.0)  # its own success is no news any more
-    news = News(subscription=shop.id, endpoint=endpoint_id("acme", URL), state="open", epoch=9, rest_s=9.0)
+    news = News(
+        subscription=shop.id, endpoint=endpoint_id("acme", URL), state="open", epoch=9_000, rest_s=9.0
+    )
     ear.take(encode(Said(Kind.STATE, "w1", [news])))
     assert worker.endpoint(shop).state == "open"
 

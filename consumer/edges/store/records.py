@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Row, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.breaker import by_hand
 from consumer.core.health import Health
 from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.subscription import endpoint_id
@@ -90,7 +91,7 @@ class Records:
             return await read_holds(connection)
 
     async def decide(self, wanted: EndpointState) -> None:
-        """Write what an operator wants of a breaker, as its next epoch; closed ends the endpoint's pause too.
+        """Write what an operator wants of a breaker, see :func:`by_hand`; closed ends its endpoint's pause.
 
         Args:
             wanted: Its epoch does not matter.
@@ -100,11 +101,13 @@ class Records:
         """
         states, ids = ENDPOINT_STATES, [wanted.endpoint]
         async with self._database.writing() as connection:
-            found = select(states.c.epoch).where(states.c.endpoint == wanted.endpoint)
-            epoch = (await connection.scalar(found) or 0) + 1
+            found = select(states.c.state, states.c.epoch).where(states.c.endpoint == wanted.endpoint)
+            row = (await connection.execute(found)).first()
+            before, epoch = ("", 0) if row is None else row
+            epoch = epoch if before == wanted.state else by_hand(epoch)
             await delete_ids(connection, states, "endpoint", ids)
-            row = asdict(replace(wanted, epoch=epoch, updated=self._now()))
-            await connection.execute(insert(states), [row])
+            values = asdict(replace(wanted, epoch=epoch, updated=self._now()))
+            await connection.execute(insert(states), [values])
             if wanted.state == "closed":
                 await delete_ids(connection, HOLDS, "endpoint", ids)
 
