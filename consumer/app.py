@@ -11,12 +11,10 @@ import os
 import random
 import signal
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-import orjson
 import uvloop
 from prometheus_client import CollectorRegistry
 
@@ -34,6 +32,7 @@ from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
 from consumer.flow.backlog import Backlog
+from consumer.flow.control import Control
 from consumer.flow.deliver import Deliverer
 from consumer.flow.drain import Drain
 from consumer.flow.endpoints import Endpoints
@@ -121,6 +120,9 @@ class Daemon:
         self._follower = Follower(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
+        self._control = Control(
+            self._subscriptions, self._endpoints, self._agreement, self._clock, self._reload
+        )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
         self._spill = Spill(world, self._deliverer.intake, self._edge.routes, self._subscriptions.tenants)
         by_tenant = settings.events.hash_on == "tenant"
@@ -182,7 +184,7 @@ class Daemon:
             deliver=self._take,
             reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
             pressed=self._pressed,
-            control=self._control,
+            control=lambda body: self._control.take(body),  # noqa: PLW0108 - it is built after the edge
             listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
         )
         edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
@@ -243,21 +245,8 @@ class Daemon:
         if reason is None:
             self._deliverer.intake.pump()
 
-    def _control(self, body: bytes) -> None:
-        try:
-            message = orjson.loads(body)
-        except ValueError:
-            return
-        kind = message.get("kind") if isinstance(message, dict) else None
-        meant = self._subscriptions.get(str(message.get("subscription"))) if kind is not None else None
-        if kind == "reset":
-            self._endpoints.reset(meant, self._clock.now())
-        elif kind == "open":
-            self._endpoints.force(meant)
-        elif kind == "reload":
-            self._spawn(self._follower.reload())
-        elif kind is not None:
-            self._agreement.hear(message)
+    def _reload(self) -> None:
+        self._spawn(self._follower.reload())
 
     def _unready(self) -> str | None:
         if self._draining:
@@ -301,9 +290,12 @@ class Daemon:
     async def _serve_broker(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
-        with suppress(LeveretError, OSError):  # without it a worker learns from its own failures
-            states, healths = await self._store.endpoint_states(), await self._store.records.healths()
-            self._agreement.remember(states, healths)
+        records = self._store.records
+        try:
+            states, healths = await records.endpoint_states(), await records.healths()
+            self._agreement.remember(states, healths, await records.holds())
+        except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
+            self.observe.store_failed("read", error)
         await self._edge.run()
 
     async def _gauges(self) -> None:
@@ -337,7 +329,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._spawn(self._follower.reload()))
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def _signalled(self) -> None:
         if self._stop.is_set():

@@ -139,10 +139,13 @@ class Recorder(Protocol):
     """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
-        """Note the state of an endpoint: closed, open, probing or disabled."""
+        """Note the state of an endpoint: closed, open, probing, forced or disabled."""
 
     def health(self, subscription: Subscription, health: Health) -> None:
         """Note for how long an endpoint has failed, or that it has taken something since."""
+
+    def hold(self, subscription: Subscription, until: float) -> None:
+        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it."""
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""

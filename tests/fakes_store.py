@@ -117,6 +117,7 @@ class MemoryRecorder:
     def __init__(self) -> None:
         self.states: list[tuple[str, str, int, str]] = []  #: name of the subscription, state, epoch, reason
         self.healths: list[tuple[str, Health]] = []  #: name of the subscription, what was noted
+        self.holds: list[tuple[str, float]] = []  #: name of the subscription, until when
         self.entries: dict[str, ParkedRow] = {}  #: what is parked now, by entry id
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
@@ -126,6 +127,10 @@ class MemoryRecorder:
     def health(self, subscription: Subscription, health: Health) -> None:
         """Note what is known of failures."""
         self.healths.append((subscription.name, health))
+
+    def hold(self, subscription: Subscription, until: float) -> None:
+        """Note until when the endpoint wants nothing."""
+        self.holds.append((subscription.name, until))
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""

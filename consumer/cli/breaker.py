@@ -1,25 +1,47 @@
-"""``leveret breaker reset | open``: say to every worker what an endpoint's breaker is to be.
+"""``leveret breaker list | reset | open``: see which endpoints are held, say to every worker what is to be.
 
-Data flow: subscription -> store (its id) -> leveret.control -> every worker.
+Data flow: store -> table; subscription -> store (its id) -> leveret.control -> every worker; and its state ->
+store, which a worker that starts later reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Mapping, Sequence
 
 import typer
 
 from consumer.cli.link import find_broker
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, identity, read_entries
+from consumer.core.errors import StoreUnavailable
+from consumer.core.health import Health
+from consumer.core.parked import rfc3339
+from consumer.core.records import EndpointState
+from consumer.core.subscription import endpoint_id
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import Address, find
 from consumer.edges.control import tell_workers
-from consumer.settings import load_settings
+from consumer.edges.store import open_store
+from consumer.settings import Settings, load_settings
 from topology.names import Names
 
 app = typer.Typer(help="Breakers of endpoints.", no_args_is_help=True)
+
+COLUMNS = ("tenant", "name", "state", "since", "held_until", "failing_since", "reason")
+
+
+@app.command("list", epilog=examples("leveret breaker list", "leveret breaker list --json"))
+def list_(as_json: AsJson = False) -> None:
+    """Print the endpoints whose breaker is not closed, that asked for rest, or took nothing for ten minutes.
+
+    It is what the workers wrote down last.
+    """
+    with errors_in_one_line():
+        rows = asyncio.run(_rows(load_settings()))
+    print_rows(COLUMNS, rows, as_json=as_json, empty="every breaker is closed")
 
 
 @app.command(epilog=examples("leveret breaker reset acme/shop"))
@@ -30,34 +52,84 @@ def reset(which: Which = None, tenant: Tenant = None, name: Name = None, as_json
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        entry = _tell("reset", wanted)
-    _say("reset", entry, as_json=as_json)
+        entry, heard = _decide("reset", "closed", wanted)
+    _say("reset", entry, heard=heard, as_json=as_json)
 
 
 @app.command("open", epilog=examples("leveret breaker open acme/shop"))
 def open_(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Open the breaker of an endpoint in every worker that runs: nothing is sent, and nothing probes.
+    """Open the breaker of an endpoint in every worker: nothing is sent, and nothing probes.
 
     It stays so, over restarts too, until `leveret breaker reset`. What comes meanwhile waits.
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        entry = _tell("open", wanted)
-    _say("opened", entry, as_json=as_json)
+        entry, heard = _decide("open", "forced", wanted)
+    _say("opened", entry, heard=heard, as_json=as_json)
 
 
-def _tell(kind: str, wanted: Address) -> StoredEntry:
-    """Tell all workers; return which subscription was meant."""
+def _decide(kind: str, state: str, wanted: Address) -> tuple[StoredEntry, bool]:
+    """Tell all workers, and keep it for those that start; return which was meant, and whether any listens."""
     settings = load_settings()
     entry = find(read_entries(settings), wanted)
     message = {"kind": kind, "subscription": entry.id}
     names = Names(settings.topology.prefix)
-    asyncio.run(tell_workers(find_broker(settings).options, names, message))
-    return entry
+    heard = asyncio.run(tell_workers(find_broker(settings).options, names, message))
+    asyncio.run(_keep(settings, entry, state))
+    return entry, heard
 
 
-def _say(change: str, entry: StoredEntry, *, as_json: bool) -> None:
+async def _rows(settings: Settings) -> Sequence[Mapping[str, object]]:
+    store = open_store(settings)
+    try:
+        entries, states = await store.entries(), await store.endpoint_states()
+        holds, healths = await store.records.holds(), await store.records.healths()
+    finally:
+        await store.close()
+    now, by_endpoint = time.time(), {state.endpoint: state for state in states}
+    rows = []
+    for entry in (entry for entry in entries if entry.enabled):
+        known = identity(entry)
+        endpoint = str(known["endpoint"])
+        state, until = by_endpoint.get(endpoint), holds.get(endpoint, 0.0)
+        failing = healths.get(endpoint, Health(None)).failing
+        is_open = state is not None and state.state not in ("closed", "disabled")
+        if is_open or until > now or failing is not None:
+            shown = {
+                "state": "closed" if state is None else state.state,
+                "since": None if state is None else rfc3339(state.since),
+                "held_until": rfc3339(until) if until > now else None,
+                "failing_since": None if failing is None else rfc3339(failing.first_at),
+                "reason": None if state is None else state.reason or None,
+            }
+            rows.append({**known, **shown})
+    return rows
+
+
+async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
+    store = open_store(settings)
+    try:
+        await store.records.decide(
+            EndpointState(
+                endpoint=endpoint_id(entry.tenant, entry.url),
+                tenant=entry.tenant,
+                subscription_id=entry.id,
+                state=state,
+                epoch=0,
+                since=time.time(),
+                reason="by hand",
+            )
+        )
+    except StoreUnavailable as error:
+        raise StoreUnavailable(f"the workers were told, but a restart forgets it: {error}") from None
+    finally:
+        await store.close()
+
+
+def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"change": change, **identity(entry)})
+        print_json({"change": change, **identity(entry), "heard": heard})
     else:
         typer.echo(f"{change} {described(entry)}")
+    if not heard:
+        warn("no worker listens now; it holds from the next start on")

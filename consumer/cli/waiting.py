@@ -22,9 +22,11 @@ from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fai
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.waiting import Wanted, as_dict
 from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.control import tell_workers
 from consumer.edges.system import FileArchive, SystemClock
 from consumer.edges.waiting import Passed, Waiting, Ways, browse, cancel, kick
 from consumer.settings import Settings, load_settings
+from topology.names import Names
 
 app = typer.Typer(help="Deliveries that wait for their next attempt.", no_args_is_help=True)
 
@@ -76,6 +78,7 @@ def kick_(
 ) -> None:
     """Send what waits at once. An open breaker, a pause and a Retry-After still hold it."""
     wanted = _chosen(tenant, subscription, event, everything=everything)
+    _free(wanted)
     rows, broken = _run(kick, wanted, sys.maxsize)
     _print(rows, broken, as_json=as_json, empty="nothing was kicked")
 
@@ -102,6 +105,7 @@ def cancel_(
         typer.echo("nothing was cancelled", err=True)
         raise typer.Exit(1)
     rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
+    _free(wanted)
     _print(rows, broken, as_json=as_json, empty="nothing was cancelled")
 
 
@@ -115,6 +119,24 @@ def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, 
     if wanted == Wanted() and not everything:
         raise typer.BadParameter("say which: --tenant, --subscription or --event")
     return wanted
+
+
+def _free(wanted: Wanted) -> None:
+    """Tell the workers that the moments which were given to what is meant are free again.
+
+    They cannot know. An endpoint with a rate would wait for them and send nothing else, for as long as what
+    was kicked or called off would have taken. A single event is one moment: the others keep their turns.
+    """
+    if wanted.event is not None:
+        return
+    message = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
+    with errors_in_one_line():
+        settings = load_settings()
+        link, names = find_broker(settings), Names(settings.topology.prefix)
+        try:
+            asyncio.run(tell_workers(link.options, names, message))
+        except BrokerUnavailable as error:
+            warn(f"the workers were not told, and may send what is new later than they could: {error}")
 
 
 def _agreed(wanted: Wanted) -> bool:

@@ -40,6 +40,8 @@ UNKNOWN_S: Final = -1.0
 EPOCH_MAX: Final = 2**53
 #: Who opened a breaker probes first; whoever was told waits this much longer, with a jitter of as much again.
 HEAD_START_S: Final = 0.5
+#: An own success of so short ago counts for more than what another worker says.
+TRUST_S: Final = 2.0
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -215,6 +217,22 @@ def outdoes(news: News, older: News) -> bool:
     return (news.epoch, RANK[news.state]) > (older.epoch, RANK[older.state])
 
 
+def contradicts(state: State, taken_s: float, news: News) -> bool:
+    """Say whether a worker knows better than *news* that tell of an endpoint which is down.
+
+    Its own requests were taken until just now, and none has failed since. Where it is down for all, each has
+    failures of its own within moments. Where a single worker's network is, only that one holds back; if not,
+    it would stop the others for as long as it lives.
+
+    Args:
+        state: What the worker thinks of the breaker.
+        taken_s: Age of its own last success, in seconds.
+        news: Of another worker.
+    """
+    well = isinstance(state, Closed) and not state.failures and (state.proven or not state.openings)
+    return well and news.state in ("open", "probing") and 0 <= taken_s <= TRUST_S
+
+
 def adopted(news: News, now: float, sample: float) -> State:
     """Return the state that *news* tells.
 
@@ -245,6 +263,19 @@ def behind(state: State, news: News, now: float, sample: float) -> State:
         return state
     first_at = now + news.rest_s
     if state.forced or abs(state.until - first_at) >= HEAD_START_S:
+        return state
+    return Open(first_at + HEAD_START_S * (1 + sample), state.epoch, state.openings)
+
+
+def yielding(state: State, news: News, now: float, sample: float) -> State:
+    """Return *state* after news of a worker that waits for the same probe.
+
+    Who failed with the last probe lets another one go first, once: it may be its own network that fails.
+    """
+    if not isinstance(state, Open) or state.forced or state.openings < 2 or state.since == math.inf:
+        return state
+    first_at = now + news.rest_s
+    if (news.state, news.epoch) != ("open", state.epoch) or first_at < state.until:
         return state
     return Open(first_at + HEAD_START_S * (1 + sample), state.epoch, state.openings)
 

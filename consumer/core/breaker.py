@@ -32,8 +32,12 @@ from consumer.core.errors import ConfigError
 COOLDOWN_JITTER_RATIO: Final = 0.1
 #: Failures in a row that open it again before any request but the probe was taken.
 UNPROVEN_FAILURES: Final = 2
+#: A probe is given this much longer than a request may take: nothing that answers late is late for ever.
+PROBE_SLACK_S: Final = 5.0
 #: Clocks of workers differ in travel and head start; a step back of more than this is one.
 CLOCK_SLACK_S: Final = 5.0
+#: What is decided by hand takes the next multiple of this as its epoch.
+BY_HAND_EPOCHS: Final = 1_000
 #: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
 COOLDOWN_GROWTH: Final = 2.0
 
@@ -48,7 +52,7 @@ class BreakerPolicy:
     min_requests: int = 20  #: fewer answers than this in the window say nothing
     cooldown_s: float = 30.0  #: from opening to the first probe, at least; more than 0
     cooldown_max_s: float = 300.0  #: the longest cooldown after probes that failed
-    probe_timeout_s: float = 40.0  #: a silent probe is lost after this; longer than any request's deadline
+    probe_timeout_s: float = 40.0  #: a silent probe is lost after this; see :func:`outlasting`
 
     def __post_init__(self) -> None:
         """Refuse values that could wedge the breaker."""
@@ -61,6 +65,20 @@ class BreakerPolicy:
         for name in ("cooldown_s", "cooldown_max_s", "probe_timeout_s", "window_s"):
             if not 0 < getattr(self, name) <= 86_400:
                 raise ConfigError(f"breaker.{name}: {getattr(self, name)} is not between 0 and 86400 s")
+
+
+def outlasting(policy: BreakerPolicy, timeout_s: float) -> BreakerPolicy:
+    """Return *policy* with probes that are waited for longer than any request lasts.
+
+    A probe that is given up gets a successor, and its own answer counts no more. So an endpoint that answers,
+    but later than that, would stay shut for ever.
+
+    Args:
+        policy: Of the endpoint.
+        timeout_s: Total deadline of one of its requests.
+    """
+    least_s = timeout_s + PROBE_SLACK_S
+    return policy if policy.probe_timeout_s >= least_s else replace(policy, probe_timeout_s=least_s)
 
 
 #: Named breaker policies. Source: REQUIREMENTS S3-6 (threshold, cooldown).
@@ -174,14 +192,22 @@ def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
 
 def reset(state: State) -> Closed:
     """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
-    return Closed(epoch=state.epoch + 1)
+    return Closed(epoch=by_hand(state.epoch))
 
 
 def force(state: State) -> Open:
     """Return the state after an operator opened the breaker: nothing is sent, and nothing probes."""
     if isinstance(state, Open) and state.forced:
         return state
-    return Open(math.inf, state.epoch + 1, forced=True)
+    return Open(math.inf, by_hand(state.epoch), forced=True)
+
+
+def by_hand(epoch: int) -> int:
+    """Return the epoch of a decision by hand after *epoch*.
+
+    A worker that missed it, whose breaker went on to open and probe meanwhile, must not be right against it.
+    """
+    return (epoch // BY_HAND_EPOCHS + 1) * BY_HAND_EPOCHS
 
 
 def recovered(state: Closed) -> Closed:

@@ -117,6 +117,16 @@ def spread(free_at: float, now: float, earliest: float, interval_s: float) -> tu
     return at + interval_s, at
 
 
+def set_back(clock: EndpointClock, by_s: float) -> EndpointClock:
+    """Return the clock after the wall clock was set back: what is left of each wait stays so."""
+    return replace(
+        clock,
+        held_until=max(clock.held_until - by_s, 0.0),
+        next_at=clock.next_at - by_s,
+        slow_at=clock.slow_at - by_s,
+    )
+
+
 def pause_until(clock: EndpointClock, until: float) -> EndpointClock:
     """Send nothing before *until* (Unix seconds); an earlier pause is never shortened."""
     return replace(clock, held_until=max(clock.held_until, until))

@@ -18,7 +18,7 @@ OTHERS_S: Final = 60.0
 """A tenant without work for this long is idle: nothing is kept for it."""
 LATE_S: Final = 0.01
 """The loop is late from here on: an event passes through it five times or so before it is sent."""
-SHRINK: Final = 0.75  #: what is lent, at each look at which the loop is late, for each LATE_S of it
+SHRINK: Final = 0.75  #: what is lent, at each look, to the power of how many LATE_S the loop is late
 GROW_RATIO: Final = 1 / 64  #: of the capacity, lent more at each look at which it is not
 
 

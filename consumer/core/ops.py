@@ -97,7 +97,7 @@ class OpsEvent:
 
 @dataclass(slots=True)
 class Digest:
-    """Sums up; times are Unix seconds, in order."""
+    """Sums up; times are Unix seconds. A clock that is set back ends every window."""
 
     _seen: dict[tuple[str, str, str], tuple[float, OpsEvent | None]] = field(default_factory=dict)
     _rest: dict[OpsType, OpsEvent] = field(default_factory=dict)
@@ -105,38 +105,57 @@ class Digest:
     _told: int = 0
 
     def note(self, note: Note, now: float) -> Sequence[OpsEvent]:
-        """Take a note; return what is to be told at once: the first of its kind, if there are few."""
-        if now - self._window >= WINDOW_S:
-            self._window, self._told = now, 0
+        """Take a note; return what is to be told at once: the first of its kind, if there are few.
+
+        Where it begins a window, what is left of the one before comes first: in a storm there is always a
+        note before the next look.
+        """
+        told = self._roll(now)
         key = (note.type.value, note.tenant, note.subject)
         one = OpsEvent(note=note, count=1, first_at=now, last_at=now)
         known = self._seen.get(key)
         if known is not None:
             self._seen[key] = (known[0], _sum(known[1], one))
-            return ()
-        if self._told >= EVENTS_MAX:
+        elif self._told >= EVENTS_MAX:
             both = _sum(self._rest.get(note.type), one)
             self._rest[note.type] = replace(both, note=Note(type=note.type, tenant="", reason="many at once"))
-            return ()
-        self._told += 1
-        self._seen[key] = (now, None)
-        return (one,)
+        else:
+            self._told += 1
+            self._seen[key] = (now, None)
+            told.append(one)
+        return told
 
     def due(self, now: float) -> Sequence[OpsEvent]:
         """Return the sums whose time is over."""
-        told = []
+        told = self._roll(now)
         for key, (since, more) in list(self._seen.items()):
-            if now - since < WINDOW_S:
+            if _within(since, now):
                 continue
             if more is None:
                 del self._seen[key]
             else:
                 told.append(replace(more, summed_at=now))
                 self._seen[key] = (now, None)
-        if self._rest and now - self._window >= WINDOW_S:
-            told += [replace(rest, summed_at=now) for rest in self._rest.values()]
-            self._rest = {}
         return told
+
+    def left(self, now: float) -> Sequence[OpsEvent]:
+        """Return every sum there is, at the end."""
+        sums = [more for _, more in self._seen.values() if more is not None]
+        told = [replace(more, summed_at=now) for more in (*sums, *self._rest.values())]
+        self._seen, self._rest = {}, {}
+        return told
+
+    def _roll(self, now: float) -> list[OpsEvent]:
+        """Begin a window where one is over; return the sums by type of that one."""
+        if _within(self._window, now):
+            return []
+        told = [replace(rest, summed_at=now) for rest in self._rest.values()]
+        self._window, self._told, self._rest = now, 0, {}
+        return told
+
+
+def _within(since: float, now: float) -> bool:
+    return 0 <= now - since < WINDOW_S
 
 
 def _sum(older: OpsEvent | None, newer: OpsEvent) -> OpsEvent:

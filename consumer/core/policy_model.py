@@ -169,7 +169,7 @@ class BreakerFields(Section):
     cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = None
     """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
     probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = None
-    """A probe that is silent for longer is lost; another is sent."""
+    """A probe silent for longer is lost; another is sent. At least the time-out of a request and 5 s."""
 
     def build(self, base: BreakerPolicy) -> BreakerPolicy:
         """Return *base*, changed by the fields that are set."""

@@ -24,7 +24,7 @@ class EndpointState:
     endpoint: str  #: id of the endpoint
     tenant: str
     subscription_id: str
-    state: str  #: closed | open | probing | disabled
+    state: str  #: closed | open | probing | forced | disabled
     epoch: int  #: of the breaker, in the worker that said it
     since: float  #: Unix seconds
     reason: str = ""  #: why it is disabled

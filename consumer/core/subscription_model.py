@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_v
 
 from consumer.core.access import Access
 from consumer.core.access_model import BESIDE, AuthFields, TlsFields
-from consumer.core.breaker import BreakerPolicy
+from consumer.core.breaker import BreakerPolicy, outlasting
 from consumer.core.classify import StatusRule, parse_status_rules
 from consumer.core.decode import TENANT_PATTERN
 from consumer.core.egress import EgressRule, refuse_address, refuse_url
@@ -208,6 +208,7 @@ class SubscriptionEntry(Section):
         Raises:
             ConfigError: the retry policy is unknown or cannot be changed in this way.
         """
+        timeout_s = rules.timeout_s if self.timeout_s is None else self.timeout_s
         return Subscription(
             id=self.id,
             tenant=self.tenant,
@@ -216,12 +217,12 @@ class SubscriptionEntry(Section):
             events=self.events,
             keys=self.signing_keys(),
             retry=rules.retry if self.retry is None else self.retry.build(rules.policies, rules.retry),
-            breaker=self.breaker.build(rules.breaker),
+            breaker=outlasting(self.breaker.build(rules.breaker), timeout_s),
             on_status=MappingProxyType(self.on_status),
             concurrency=rules.concurrency if self.concurrency is None else self.concurrency,
             rate_per_s=self.rate_per_s,
             burst=self.burst,
-            timeout_s=rules.timeout_s if self.timeout_s is None else self.timeout_s,
+            timeout_s=timeout_s,
             headers=(*self.headers.items(), *(() if self.auth is None else self.auth.headers())),
             access=self.access(),
             enabled=self.enabled,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from consumer.core import agreement
@@ -18,6 +19,7 @@ from consumer.core.breaker import Closed, State
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.health import Health
 from consumer.core.records import EndpointState
+from consumer.core.retry_after import RETRY_AFTER_MAX_S
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.endpoints import Endpoint, Endpoints, Known
 from consumer.flow.registry import Registry
@@ -27,6 +29,7 @@ from consumer.ports import Publication
 LATELY_S = 30.0  #: what changed within this time is told again with each beat: a lost message is healed
 AT_ONCE = 500  #: endpoints in one message
 HELD_SLACK_S = 1.0  #: a pause is told, and taken over, only where it is longer by more than this
+NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 
 
 class Agreement:
@@ -49,6 +52,7 @@ class Agreement:
         self._heard: dict[str, News] = {}  #: of endpoints that this worker has not met
         self._stored: dict[str, EndpointState] = {}  #: the same, from the store at the start
         self._healths: dict[str, Health] = {}  #: by endpoint, from the store too
+        self._holds: dict[str, float] = {}  #: by endpoint, from the store: Unix seconds
         self._changed: dict[str, float] = {}  #: subscription id -> when it changed, monotonic seconds
         self._untold: set[str] = set()  #: subscription ids
         self._told: dict[str, tuple[int, float]] = {}  #: epoch and pause as told last, by subscription id
@@ -61,10 +65,16 @@ class Agreement:
 
     # what happens here
 
-    def remember(self, states: Iterable[EndpointState], healths: Mapping[str, Health]) -> None:
+    def remember(
+        self,
+        states: Iterable[EndpointState],
+        healths: Mapping[str, Health],
+        holds: Mapping[str, float] = NO_HOLDS,
+    ) -> None:
         """Take what the store says of endpoints: with it begins whoever starts late."""
         self._stored = {state.subscription_id: state for state in states if state.epoch > 0}
         self._healths = dict(healths)
+        self._holds = dict(holds)
 
     def changed(self, endpoint: Endpoint) -> None:
         """A breaker changed its state, or a pause began: told at once."""
@@ -123,16 +133,25 @@ class Agreement:
                 return
             endpoint = self._endpoints.of(subscription)
         now = self._world.clock.now()
-        if agreement.outranks(news, endpoint.breaker):
-            self._endpoints.adopt(endpoint, agreement.adopted(news, now, self._world.sample()), now)
-        elif first:
-            endpoint.breaker = agreement.behind(endpoint.breaker, news, now, self._world.sample())
+        self._endpoints.steady(now)
+        self._agree(endpoint, news, now, first=first)
         if news.held_s and now + news.held_s > endpoint.pace.held_until + HELD_SLACK_S:
             self._told[news.subscription] = (endpoint.breaker.epoch, now + news.held_s)
             self._endpoints.hold(endpoint, now + news.held_s)
         if subscription.enabled and endpoint.know(agreement.health_of(news, now)):
             self._world.record.health(subscription, endpoint.health)
             self.tell(endpoint)
+
+    def _agree(self, endpoint: Endpoint, news: News, now: float, *, first: bool) -> None:
+        """Take over what is known better of the breaker, and say who probes next."""
+        sample = self._world.sample()
+        if agreement.outranks(news, endpoint.breaker):
+            if not agreement.contradicts(endpoint.breaker, now - endpoint.health.taken_at, news):
+                self._endpoints.adopt(endpoint, agreement.adopted(news, now, sample), now)
+            return
+        if first:
+            endpoint.breaker = agreement.behind(endpoint.breaker, news, now, sample)
+        endpoint.breaker = agreement.yielding(endpoint.breaker, news, now, sample)
 
     def _begin(self, subscription: Subscription) -> Known:
         """Return what is known of an endpoint that this worker meets now."""
@@ -145,7 +164,10 @@ class Agreement:
             state = agreement.remembered(stored.state, stored.epoch, stored.since, subscription.breaker)
         if news is not None and (state is None or agreement.outranks(news, state)):
             state = agreement.adopted(news, now, self._world.sample())
-        return Known(state, self._healths.pop(here, None))
+        held_until = self._holds.pop(here, 0.0)
+        if held_until > now + RETRY_AFTER_MAX_S:  # written by a clock that was set back since
+            held_until = 0.0
+        return Known(state, self._healths.pop(here, None), held_until)
 
     # what is said
 

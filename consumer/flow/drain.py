@@ -49,7 +49,7 @@ class Drain:
             await self._store_cut(intake)
         given_back += await intake.give_back() + await leaving
         await self.flush()
-        await self.ops.flush()
+        await self.ops.finish()
         await self.agreement.leave()
         self.observe.said("drain.ended", given_back=given_back)
 

@@ -89,6 +89,8 @@ class Endpoint(Line):
         if before is None or before.retry != subscription.retry:
             retry = subscription.retry
             self._budget = None if retry.budget is None else budget(retry.budget, retry.budget_period_s)
+        if before is not None and before.paused and not subscription.paused:
+            self.free()
         self.slots = subscription.concurrency
         self.headers: Sequence[tuple[str, str]] = (
             ("content-type", "application/json"),
@@ -114,6 +116,25 @@ class Endpoint(Line):
         self.pace = EndpointClock()
         self.free_at, self._throttled = now, 0
         self.share(self._workers)
+
+    def free(self) -> None:
+        """Give out moments from now on again: what has those that were given is sent before or never."""
+        self.free_at = 0.0
+
+    def set_back(self, by_s: float) -> None:
+        """The wall clock was set back by so many seconds: what is left of each wait stays.
+
+        The breaker sees to that by itself. Days of failure begin later then, never earlier.
+        """
+        self.pace = clock.set_back(self.pace, by_s)
+        self.free_at -= by_s
+        self._throttled_at -= by_s
+        self._taken_at = max(self._taken_at - by_s, 0.0)
+        if self._silent_since is not None:
+            self._silent_since -= by_s
+        if self._budget is not None:
+            self._budget = self._budget._replace(next_at=self._budget.next_at - by_s)
+        self._look()
 
     def force(self) -> None:
         """Send nothing until a reset, as an operator asks."""
@@ -332,9 +353,10 @@ class Endpoint(Line):
         asked_s = parse_retry_after(outcome.retry_after, now)
         again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
         asks = throttles(outcome, failed_before=again)
-        if asked_s is None and asks and now - outcome.duration_s >= self._throttled_at:
+        if not asked_s and asks and now - outcome.duration_s >= self._throttled_at:
             self._throttled, self._throttled_at = self._throttled + 1, now
-            asked_s = clock.throttle_s(self._throttled)
+            times = self._throttled - (asked_s is not None)  # a time that is over is believed once
+            asked_s = clock.throttle_s(times) if times else 0.0
         if asked_s and (outcome.status or 0) >= 300:
             self.hold(now + asked_s)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from consumer.core.agreement import state_name
-from consumer.core.breaker import State
+from consumer.core.breaker import CLOCK_SLACK_S, State
 from consumer.core.clock import budget, draw
 from consumer.core.health import Health
 from consumer.core.model import Defer, Outcome
@@ -23,6 +23,7 @@ from consumer.ports import Recorder
 __all__ = ["Admission", "Endpoint", "Endpoints", "Hold", "Known", "Send", "Wait"]
 
 BUDGET_PERIOD_S = 60.0  #: of the budget that all endpoints share
+KEPT_HOLD_S = 5.0  #: a pause of at least so long is written down: no restart ends it
 
 
 class Known(NamedTuple):
@@ -30,6 +31,7 @@ class Known(NamedTuple):
 
     breaker: State | None = None
     health: Health | None = None
+    held_until: float = 0.0  #: Unix seconds; a ``Retry-After`` that was met before a restart
 
 
 class Endpoints:
@@ -50,6 +52,7 @@ class Endpoints:
         self._rate = rate
         self._known: dict[str, Endpoint] = {}
         self._forgiven: set[str] = set()  #: subscriptions not met yet whose failures before are over
+        self._now = 0.0  #: Unix seconds, as they were said last
         self._workers = 1
         count = bounds.retry_budget
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
@@ -81,6 +84,7 @@ class Endpoints:
         if begun.breaker is not None:
             started.breaker = begun.breaker
             started.share(self._workers)
+        started.hold(begun.held_until)
         if begun.health is not None and subscription.id not in self._forgiven:
             started.know(begun.health)
         self._forgiven.discard(subscription.id)
@@ -93,6 +97,7 @@ class Endpoints:
         self, endpoint: Endpoint, now: float, *, fresh: bool, reserved: bool, siblings: bool = False
     ) -> Admission:
         """Ask *endpoint*, where the worker's rate has room; report that its breaker sends a probe."""
+        self.steady(now)
         if self._rate is not None and not self._rate.room(now):
             return Hold(Defer(self._rate.moment(now)), "paced")
         before = endpoint.breaker
@@ -111,6 +116,19 @@ class Endpoints:
             later_s = max(later_s, all_later_s)
         return later_s
 
+    def steady(self, now: float) -> None:
+        """See whether the wall clock was set back since: every time that is kept moves along."""
+        by_s, self._now = self._now - now, now
+        if by_s <= CLOCK_SLACK_S:
+            return
+        self._observe.warned("clock.set_back", by_s=round(by_s, 1))
+        for endpoint in self._known.values():
+            endpoint.set_back(by_s)
+        if self._rate is not None:
+            self._rate.set_back(by_s)
+        if self._budget is not None:
+            self._budget = self._budget._replace(next_at=self._budget.next_at - by_s)
+
     def share(self, workers: int) -> None:
         """Divide every configured rate by the number of workers that live now, at least 1."""
         if workers != self._workers:
@@ -125,6 +143,17 @@ class Endpoints:
             before = endpoint.breaker
             endpoint.reset(now)
             self._report(endpoint, before)
+            self._record.hold(subscription, 0.0)
+
+    def free(self, tenant: object, subscription_id: object) -> None:
+        """Forget which moments were given out to deliveries of a tenant, or subscription; None is any.
+
+        They were kicked or called off. An endpoint with a rate would wait for them, and send nothing else.
+        """
+        for endpoint in self._known.values():
+            of = endpoint.subscription
+            if tenant in (None, of.tenant) and subscription_id in (None, of.id):
+                endpoint.free()
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""
@@ -150,6 +179,7 @@ class Endpoints:
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""
+        self.steady(now)
         before, held_until = endpoint.breaker, endpoint.pace.held_until
         endpoint.learn(outcome, epoch, now, self._sample())
         if endpoint.breaker is not before:
@@ -160,6 +190,8 @@ class Endpoints:
             return
         if held:
             self.on_change(endpoint)
+            if endpoint.pace.held_until - now >= KEPT_HOLD_S:
+                self._record.hold(endpoint.subscription, endpoint.pace.held_until)
         if owes:
             self._record.health(endpoint.subscription, endpoint.health)
             self.on_health(endpoint)

@@ -49,12 +49,20 @@ class Ops:
     async def flush(self) -> None:
         """Publish what is owed, as far as the broker takes it."""
         while self._owed:
+            oldest = self._owed[0]
             try:
-                await self._world.publisher.publish(self._owed[0])
+                await self._world.publisher.publish(oldest)
             except BrokerUnavailable:
                 return
-            self._owed.popleft()
+            if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or told, meanwhile
+                self._owed.popleft()
             self._world.observe.series.ops_events.inc()
+
+    async def finish(self) -> None:
+        """Tell all there is, also what is summed up still; as far as the broker takes it."""
+        for event in self._digest.left(self._world.clock.now()):
+            self._owe(event)
+        await self.flush()
 
     def _owe(self, event: OpsEvent) -> None:
         names, kind = self._world.names, event.note.type.value

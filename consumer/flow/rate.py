@@ -43,6 +43,10 @@ class Rate:
         self._free_at, at = clock.spread(self._free_at, now, opens_at, self._clock.interval_s)
         return at
 
+    def set_back(self, by_s: float) -> None:
+        """The wall clock was set back by so many seconds: what is left of each wait stays."""
+        self._clock, self._free_at = clock.set_back(self._clock, by_s), self._free_at - by_s
+
 
 def limited(per_s: float | None, burst: int | None) -> Rate | None:
     """Return a rate; None for none."""

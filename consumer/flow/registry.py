@@ -97,12 +97,15 @@ class Registry:
         return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
 
     def disable(self, subscription: Subscription, reason: str) -> None:
-        """Switch a subscription off, in memory at once; :meth:`settle` tells the store."""
+        """Switch a subscription off, in memory at once; :meth:`settle` tells the store.
+
+        What an URL said that it has no more, in answer to a request that was under way, is not meant.
+        """
         known = self._all.get(subscription.id)
-        if known is None or not known.enabled:
+        if known is None or not known.enabled or known.url != subscription.url:
             return
-        self._all[known.id] = replace(known, enabled=False)
-        self._matcher = self._matcher.replace(_of_tenants(self._all, {known.tenant}))
+        off = self._all[known.id] = replace(known, enabled=False)
+        self._matcher = self._matcher.without(off)
         self._observe.endpoint_disabled(known, reason)
         self._record.endpoint(known, "disabled", epoch=0, reason=reason)
         self._owed[known.id] = (known.url, reason)
@@ -149,8 +152,8 @@ class Registry:
         else:
             matcher = self._matcher.replace(changes)
         for late in [fresh[each] for each in list(self._owed) if each in fresh and fresh[each].enabled]:
-            fresh[late.id] = self._with_owed(late)  # it was disabled while the thread worked
-            matcher = matcher.replace(_of_tenants(fresh, {late.tenant}))
+            kept = fresh[late.id] = self._with_owed(late)  # it was disabled while the thread worked
+            matcher = matcher if kept.enabled else matcher.without(kept)
         self._all, self._matcher = fresh, matcher
         self._tell(changed)
 

@@ -76,6 +76,9 @@ class Unrecorded:
     def health(self, subscription: Subscription, health: Health) -> None:
         """Forget it."""
 
+    def hold(self, subscription: Subscription, until: float) -> None:
+        """Forget it."""
+
     def parked(self, entry: ParkedEntry) -> None:
         """Forget it."""
 

@@ -307,7 +307,7 @@ class BreakerSettings(BreakerFields):
     cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = BREAKERS["default"].cooldown_max_s
     """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
     probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = BREAKERS["default"].probe_timeout_s
-    """A probe that is silent for longer is lost; another is sent."""
+    """A probe silent for longer is lost; another is sent. At least the time-out of a request and 5 s."""
 
 
 class MetricsSettings(Section):

@@ -298,3 +298,47 @@ async def test_failures_go_with_their_endpoint(place: Place) -> None:
     enabled = {s.name: s.enabled for s in await store.load()}
     assert enabled == {"shop": True, "crm": False}
     assert list(await store.records.healths()) == [state("crm").endpoint]
+
+
+async def test_a_pause_outlives_its_worker(place: Place) -> None:
+    """FAULTS 39, ADR 44: the later end stays until it is over; it goes with its endpoint."""
+    assert await place.open().records.holds() == {}
+    assert not place.home.exists()
+    desk = Desk(place)
+    shop_ = await subscription(desk)
+    soon, later = time.time() + 60, time.time() + 600
+    at, crm = state().endpoint, state("crm").endpoint
+    desk.is_away = True
+    desk.recorder.hold(shop_, later)
+    assert not await desk.recorder.flush()
+    desk.is_away = False
+    await desk.recorder.finish()
+    await desk.store.records.write(Batch(holds={at: soon, crm: 1.0}))
+
+    assert await place.open().records.holds() == {at: later, crm: 1.0}
+    await desk.store.records.write(Batch(holds={"elsewhere": soon}))
+    assert await place.open().records.holds() == {at: later, "elsewhere": soon}
+    desk.recorder.hold(shop_, 0.0)
+    await desk.recorder.finish()
+    assert list(await desk.store.records.holds()) == ["elsewhere"]
+    await desk.store.records.write(Batch(holds={at: later}))
+    await apply(desk.store, shop(url="https://moved.example/"))
+    assert list(await desk.store.records.holds()) == ["elsewhere"]
+
+
+async def test_what_is_decided_by_hand_waits_for_who_starts(place: Place) -> None:
+    """S3-3, ADR 44: the next epoch, whatever was there; a reset ends the endpoint's pause too."""
+    store = place.open()
+    await apply(store, shop())
+    await store.records.write(Batch(states={state().endpoint: state(epoch=7)}, holds={state().endpoint: 9e9}))
+
+    for _ in range(2):
+        await store.records.decide(state(state="forced", epoch=0, since=NOW + 9))
+
+    [kept] = await place.open().endpoint_states()
+    assert (kept.state, kept.epoch, kept.since) == ("forced", 1000, NOW + 9)
+    assert list(await store.records.holds()) == [state().endpoint]
+    await store.records.decide(state(state="closed", epoch=0, since=NOW + 19))
+    [kept] = await place.open().endpoint_states()
+    assert (kept.state, kept.epoch) == ("closed", 2000)
+    assert await store.records.holds() == {}

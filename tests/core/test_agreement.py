@@ -170,6 +170,46 @@ def test_lost_late_and_doubled_messages_end_in_agreement(steps: list[tuple[int, 
     assert all(breaker.admit(state, now + 10.0, EAGER)[1] for state in states)
 
 
+@pytest.mark.parametrize(
+    ("state", "taken_s", "expected"),
+    [
+        (Closed(epoch=1), 0.5, True),
+        (Closed(epoch=1), 2.5, False),
+        (Closed(epoch=1), -1.0, False),
+        (Closed(epoch=1, failures=1), 0.5, False),
+        (Closed(epoch=1, openings=1), 0.5, False),
+        (Closed(epoch=1, openings=1, proven=True), 0.5, True),
+        (Open(until=9.0, epoch=1), 0.5, False),
+    ],
+)
+def test_who_just_had_a_success_knows_better(state: State, taken_s: float, expected: bool) -> None:
+    """ADR 46: an own success, no failure since, and more than a probe; by hand and closed always count."""
+    heard = {name: agreement.contradicts(state, taken_s, replace(NEWS, state=name)) for name in RANK}
+
+    assert heard == {"closed": False, "probing": expected, "open": expected, "forced": False}
+
+
+@given(st.floats(0, 5), st.floats(0, 1, exclude_max=True), st.lists(st.booleans(), max_size=8))
+def test_who_failed_with_its_probe_goes_last_once(apart_s: float, sample: float, turns: list[bool]) -> None:
+    """ADR 46: it waits behind one that was told; two that failed do not wait for each other for ever."""
+    probers = [Open(until=30.0 + n * apart_s, epoch=5, openings=2, since=0.0) for n in range(2)]
+    told_one = agreement.adopted(told(probers[0], 0.0), 0.0, sample)
+
+    after = agreement.yielding(probers[0], told(told_one, 0.0), 0.0, sample)
+
+    assert isinstance(after, Open)
+    assert isinstance(told_one, Open)
+    assert told_one.until < after.until <= told_one.until + 2 * agreement.HEAD_START_S
+    assert agreement.yielding(told_one, told(after, 0.0), 0.0, sample) is told_one
+    for second in turns:
+        heard = agreement.yielding(probers[second], told(probers[not second], 0.0), 0.0, sample)
+        assert isinstance(heard, Open)
+        probers[second] = heard
+    assert max(one.until for one in probers) <= 30.0 + apart_s + 4 * agreement.HEAD_START_S
+    first = Open(until=30.0, epoch=5, since=0.0)
+    assert agreement.yielding(first, told(told_one, 0.0), 0.0, sample) is first
+
+
 def test_an_answer_from_before_the_news_does_not_count() -> None:
     """What was sent under an old epoch can neither close nor reopen what others decided."""
     state = hear(Closed(epoch=4), told(Open(until=9.0, epoch=5), 0.0), 0.0)
@@ -232,7 +272,7 @@ def test_forced_open_travels_and_outranks_what_is_open() -> None:
     assert agreement.adopted(news, 100.0, 0.5) == forced
     assert agreement.outranks(news, Open(until=9.0, epoch=5))
     assert not agreement.outranks(news, breaker.reset(forced))
-    assert agreement.remembered("forced", 5, 100.0, EAGER) == forced
+    assert agreement.remembered("forced", forced.epoch, 100.0, EAGER) == forced
 
 
 def test_one_of_all_leads() -> None:

@@ -22,6 +22,7 @@ from consumer.core.breaker import (
     cooldown_s,
     due_at,
     force,
+    outlasting,
     recovered,
     reset,
     settle,
@@ -200,8 +201,8 @@ def test_an_operator_resets() -> None:
     """S3-3: closed from whatever state, with nothing held against the endpoint; old answers do not count."""
     states: list[State] = [Open(1e9, epoch=7, openings=9), Probing(1e9, epoch=7), Closed(failures=4, epoch=7)]
     for state in states:
-        assert reset(state) == Closed(epoch=8)
-        assert settle(reset(state), Answer(False, 7), 0.0, POLICY, 0.0) == (Closed(epoch=8), Change.NONE)
+        assert reset(state) == Closed(epoch=1000)
+        assert settle(reset(state), Answer(False, 7), 0.0, POLICY, 0.0) == (Closed(epoch=1000), Change.NONE)
 
 
 def test_forced_open_stays_until_a_reset() -> None:
@@ -209,13 +210,13 @@ def test_forced_open_stays_until_a_reset() -> None:
     states: list[State] = [Closed(failures=4, epoch=7), opened(), Probing(1e9, epoch=7)]
     for state in states:
         forced = force(state)
-        assert forced.epoch == state.epoch + 1
+        assert forced.epoch == 1000, "far beyond what a worker comes to that missed it"
         assert force(forced) is forced
         for policy in (POLICY, BreakerPolicy(failures=0)):
             assert admit(forced, 1e12, policy) == (forced, False)
             assert due_at(forced, policy) == math.inf
         assert settle(forced, Answer(True, forced.epoch), 0.0, POLICY, 0.0) == (forced, Change.NONE)
-        assert reset(forced) == Closed(epoch=forced.epoch + 1)
+        assert reset(forced) == Closed(epoch=2000)
 
 
 def test_a_shorter_cooldown_counts_at_once() -> None:
@@ -255,6 +256,19 @@ def test_cooldowns_are_spread_also_at_the_limit() -> None:
         waits = {cooldown_s(POLICY, openings, n / 10) for n in range(10)}
 
         assert len(waits) == 10
+
+
+def test_a_probe_is_not_given_up_while_it_may_be_answered() -> None:
+    """S3-1: an endpoint that answers late, but within its deadline, is not shut out for ever."""
+    policy = outlasting(BreakerPolicy(failures=1, cooldown_s=1.0, probe_timeout_s=0.5), timeout_s=30.0)
+    probing, sent = admit(fail(Closed(), 1, policy=policy), 2.0, policy)
+    assert sent
+
+    _, again = admit(probing, 31.9, policy)
+    _, change = settle(probing, Answer(True, probing.epoch), 31.9, policy, 0.0)
+
+    assert (again, change) == (False, Change.CLOSED)
+    assert outlasting(POLICY, 30.0) is POLICY
 
 
 def test_stale_answers_change_nothing() -> None:

@@ -103,6 +103,23 @@ def test_replacing_one_tenant_leaves_the_others(
         assert old.get(gone) is not None
 
 
+@given(subscription_lists(), st.data())
+def test_what_is_switched_off_is_matched_no_more(before: list[Subscription], data: st.DataObject) -> None:
+    """FAULTS 38: one after the other; each is found by its id still, and the old matcher is as it was."""
+    matcher, now = Matcher(before), list(before)
+    event_type = data.draw(event_types)
+    for at in data.draw(st.permutations(range(len(before)))):
+        older, then = matcher, list(now)
+        now[at] = replace(now[at], enabled=False)
+
+        matcher = older.without(now[at])
+
+        for tenant in ("x", "y"):
+            assert list(matcher.match(tenant, event_type)) == plainly(now, tenant, event_type)
+            assert list(older.match(tenant, event_type)) == plainly(then, tenant, event_type)
+        assert matcher.get(now[at].id) is now[at]
+
+
 @pytest.mark.parametrize(
     ("pattern", "event_type", "expected"),
     [

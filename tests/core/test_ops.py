@@ -42,6 +42,35 @@ def test_many_different_things_are_summed_by_type() -> None:
     assert (rest.note.type, rest.note.tenant, rest.count) == ("breaker.opened", "", 10_000 - EVENTS_MAX)
 
 
+def test_the_sum_of_a_storm_is_told_while_it_lasts() -> None:
+    """S2-5: something happens all the time, ever elsewhere: each minute has its sixty and its sum."""
+    digest, told = Digest(), list[OpsEvent]()
+
+    for second in range(1, 181):
+        for tenth in range(10):
+            one = Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject=f"s{second}-{tenth}")
+            told += digest.note(one, AT + second + tenth / 10)
+        told += digest.due(AT + second + 0.95)
+
+    sums = [event.count for event in told if event.summed_at is not None]
+    assert sums == [540, 540]
+    assert sum(event.count for event in digest.left(AT + 200)) == 540
+
+
+def test_a_clock_that_is_set_back_silences_nothing() -> None:
+    """FAULTS 74: the wall clock goes back by an hour: what happens is told at once and then summed up."""
+    digest = Digest()
+    for number in range(EVENTS_MAX + 5):
+        digest.note(Note(type=OpsType.TENANT_NOISY, tenant=f"t{number}"), AT)
+    back = AT - 3600
+
+    [rest, first] = digest.note(Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject="sub_1"), back)
+
+    assert (rest.count, first.note.type) == (5, OpsType.BREAKER_OPENED)
+    digest.note(first.note, back + 1)
+    assert [e.count for e in digest.due(back + WINDOW_S)] == [1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 200))))
 def test_nothing_is_forgotten_and_nothing_told_twice(steps: list[tuple[int, float]]) -> None:
     """Whatever happens when: the counts of all events add up to what happened, under ids of their own."""

@@ -175,6 +175,7 @@ def test_rate_and_ratio_are_taken_over() -> None:
     """Issue 5, items 2 and 3: what the entry says reaches the subscription."""
     built = build(rate_per_s=50, burst=5, breaker={"failure_ratio": 0.5, "window_s": 30, "min_requests": 10})
 
+    assert build(timeout_s=30, breaker={"probe_timeout_s": 5}).breaker.probe_timeout_s == 35.0
     assert (built.rate_per_s, built.burst) == (50, 5)
     breaker = built.breaker
     assert (breaker.failure_ratio, breaker.window_s, breaker.min_requests) == (0.5, 30, 10)

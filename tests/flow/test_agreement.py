@@ -167,6 +167,46 @@ async def test_four_that_opened_together_probe_one_by_one() -> None:
         assert four.sent() - began == 1
 
 
+async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
+    """Issue 5, item 5, ADR 46: one worker reaches nobody and opens its breaker; the others send on."""
+    async with crew() as four:
+        for worker in four.workers[1:]:
+            worker.sender.on(URL, Reply())
+            await worker.handle(event_message(message_id="before"))
+        await four.fail(0)
+        await settled()
+
+        for step in range(20):
+            for worker in four.workers[1:]:
+                await worker.handle(event_message(message_id=f"e{step}"))
+            await four.workers[0].clock.advance(0.5)
+
+        assert four.states() == ["open", "closed", "closed", "closed"]
+        assert [worker.sent("shop") for worker in four.workers] == [5, 21, 21, 21]
+
+
+async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
+    """ADR 46: after a probe that failed, another worker probes next; its success closes all."""
+    async with crew(2) as two:
+        two.workers[1].sender.on(URL, Reply())
+        await two.fail(0)
+        clock = two.workers[0].clock
+        await clock.advance(31.6)
+        await two.workers[0].handle(event_message(message_id="probe"))
+        await clock.advance(2 * BEAT_S)
+        assert two.states() == ["open", "open"]
+        await clock.advance(57.0)
+        began = two.sent()
+
+        while two.sent() == began:
+            for each in two.workers:
+                await each.handle(event_message(message_id=f"next-{clock.now()}"))
+            await clock.advance(0.1)
+
+        assert two.workers[1].sent("shop") == 1
+        assert two.states() == ["closed", "closed"]
+
+
 async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
     """Issue 5, item 5: lost messages. What changed lately stands in every beat."""
     async with crew() as four:
@@ -235,6 +275,35 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
     assert worker.endpoint(shop).breaker == Open(until=START + 20.0, epoch=7)
     assert worker.sent("shop") == 0
     assert worker.record.states == []
+
+
+@pytest.mark.parametrize(("rest_s", "sent"), [(60.0, 0), (366 * 24 * 3600.0, 1)])
+async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: float, sent: int) -> None:
+    """FAULTS 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
+    await worker.subscribe_all("shop")
+    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    talk.remember((), {}, {endpoint_id("acme", URL): START + rest_s})
+
+    await worker.handle(event_message())
+
+    assert worker.sent("shop") == sent
+    assert all(waiting.not_before >= START + rest_s for waiting in worker.waiting())
+
+
+async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:
+    """FAULTS 39, ADR 44: one of a minute goes to the store, one of a moment not; a reset ends it."""
+    [shop] = await worker.subscribe_all("shop")
+    worker.sender.on(URL, Reply(status=429, retry_after="2"), Reply(status=429, retry_after="60"))
+    await worker.handle(event_message(message_id="moment"))
+    await worker.clock.advance(3.0)
+    assert worker.record.holds == []
+
+    await worker.handle(event_message(message_id="minute"))
+
+    [(name, until)] = worker.record.holds
+    assert (name, round(until - worker.clock.now())) == ("shop", 60)
+    worker.endpoints.reset(shop, worker.clock.now())
+    assert worker.record.holds[1:] == [("shop", 0.0)]
 
 
 async def test_a_dead_prober_is_replaced() -> None:
@@ -452,6 +521,29 @@ async def test_forced_open_holds_every_worker_until_the_reset() -> None:
         two.workers[0].endpoints.reset(two.shops[0], two.workers[0].clock.now())
         await settled()
         assert two.states() == ["closed", "closed"]
+
+
+async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
+    """Issue 5, item 5: the message to one worker is lost, whose breaker opens, probes and opens again."""
+    async with crew(2) as two:
+        await two.fail(0)
+        two.lost = lambda _from, _to: True
+        two.workers[0].endpoints.force(two.shops[0])
+        for step in range(3):
+            await two.workers[0].clock.advance(320.0)
+            await two.workers[1].handle(event_message(message_id=f"probe-{step}"))
+        assert two.workers[1].sent("shop") == 3
+
+        two.lost = lambda _from, _to: False
+        await two.workers[0].clock.advance(2 * BEAT_S)
+
+        assert [
+            getattr(w.endpoint(s).breaker, "forced", False)
+            for w, s in zip(two.workers, two.shops, strict=True)
+        ] == [
+            True,
+            True,
+        ]
 
 
 async def test_an_endpoint_that_takes_only_probes_is_left_alone_by_all() -> None:

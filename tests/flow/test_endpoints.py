@@ -406,6 +406,26 @@ def test_throttled_without_a_time_it_waits_a_second_then_two() -> None:
     assert isinstance(admit(shop, START + 4.7), Send), "the count began anew"
 
 
+def test_a_time_that_is_over_is_believed_once() -> None:
+    """FAULTS 39, SW-38: 429 with ``Retry-After: 0``, or with the date of a clock that is behind.
+
+    Sent again at once; then it waits like one without a time, instead of spending every attempt.
+    """
+    shop = endpoint()
+    over = Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.0, retry_after="0")
+    assert isinstance(admit(shop, START), Send)
+    answered(shop, over, START)
+    assert isinstance(admit(shop, START), Send)
+
+    answered(shop, over, START)
+
+    assert isinstance(admit(shop, START + 0.9), Hold)
+    assert isinstance(admit(shop, START + 1), Send)
+    answered(shop, over, START + 1)
+    assert isinstance(admit(shop, START + 2.9), Hold)
+    assert isinstance(admit(shop, START + 3), Send)
+
+
 @pytest.mark.parametrize("status", [502, 504])
 def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> None:
     """SW-39, FAULTS 40: one 502 among good answers holds nothing; two in a row hold for a second."""
@@ -478,6 +498,74 @@ def test_workers_share_a_slow_start() -> None:
     assert isinstance(admit(shop, START + 2), Send)
     assert isinstance(admit(shop, START + 5.9), Hold)
     assert isinstance(admit(shop, START + 6), Send)
+
+
+def ask(endpoints: Endpoints, shop: Endpoint, now: float) -> Send | Wait | Hold:
+    """Ask for one request, as the fan-out does."""
+    return endpoints.admit(shop, now, fresh=False, reserved=False)
+
+
+def fill(endpoints: Endpoints, shop: Endpoint, now: float, count: int) -> None:
+    """Use the rate up, and put *count* off."""
+    while isinstance(ask(endpoints, shop, now), Send):
+        shop.release()
+    for _ in range(count - 1):
+        assert isinstance(ask(endpoints, shop, now), Hold)
+
+
+def test_what_was_kicked_or_called_off_leaves_no_gap() -> None:
+    """Issue 5, item 6: a hundred wait for their turns under a rate, and are gone: the next goes at once."""
+    endpoints, _, _ = known()
+    shop = endpoints.of(subscription(rate_per_s=10.0))
+    fill(endpoints, shop, START, 100)
+    for tenant, of in (("beta", None), (None, "sub_other")):
+        endpoints.free(tenant, of)
+        held = ask(endpoints, shop, START + 1)
+        assert isinstance(held, Hold)
+        assert held.defer.until > START + 9
+
+    endpoints.free("acme", None)
+
+    assert isinstance(ask(endpoints, shop, START + 1), Send)
+    shop.release()
+    fill(endpoints, shop, START + 1, 100)
+    endpoints.free(None, "sub_1")
+    assert isinstance(ask(endpoints, shop, START + 2), Send)
+
+
+def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
+    """Issue 5, item 6: what was put off looks again after a minute; what is new need not wait for that."""
+    shop = endpoint(rate_per_s=10.0, paused=True)
+    held = admit(shop, START)
+    assert isinstance(held, Hold)
+    assert held.defer.until >= START + PAUSED_LOOK_S
+
+    shop.rebind(subscription(rate_per_s=10.0))
+
+    assert isinstance(admit(shop, START + 1), Send)
+
+
+def test_a_clock_that_is_set_back_prolongs_nothing() -> None:
+    """FAULTS 39: the wall clock goes back by an hour; a Retry-After, turns and budgets keep what was left."""
+    endpoints, _, log = known()
+    shop = endpoints.of(subscription(rate_per_s=1.0, retry=replace(POLICIES["default"], budget=1)))
+    assert isinstance(ask(endpoints, shop, START), Send)
+    busy = Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60")
+    endpoints.learn(shop, busy, shop.breaker.epoch, START)
+    shop.release()
+    for _ in range(3):
+        assert isinstance(ask(endpoints, shop, START), Hold)
+    assert [endpoints.postpone_s(shop, START) for _ in range(2)] == [0.0, 60.0]
+    back = START - 3600
+
+    held = ask(endpoints, shop, back)
+
+    assert isinstance(held, Hold)
+    assert back + 60 <= held.defer.until <= back + 65
+    assert endpoints.postpone_s(shop, back) == 120.0
+    assert isinstance(ask(endpoints, shop, back + 59), Hold)
+    assert isinstance(ask(endpoints, shop, back + 70), Send)
+    assert [line["by_s"] for line in log.events("clock.set_back")] == [3600.0]
 
 
 def test_an_operator_resets() -> None:

@@ -94,3 +94,15 @@ async def test_what_cannot_be_told_now_is_told_later(worker: Worker) -> None:
 
     assert told(worker) == ["tenant.noisy"]
     assert worker.count("ops_events_total") == 1
+
+
+async def test_what_is_summed_up_still_is_told_at_the_end(worker: Worker) -> None:
+    """S2-5: a clean stop within the minute loses no count."""
+    ops = Ops(worker.world, worker.registry)
+    for _ in range(3):
+        ops.note(Note(type=OpsType.DELIVERY_PARKED, tenant="acme", subject="sub_1"))
+
+    await ops.finish()
+
+    bodies = [json.loads(p.publication.body) for p in worker.publisher.confirmed]
+    assert [body["data"]["count"] for body in bodies] == [1, 2]

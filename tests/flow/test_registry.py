@@ -144,6 +144,40 @@ async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None
     assert [entry.enabled for entry in await worker.store.entries()] == [True]
 
 
+async def test_an_answer_of_the_old_url_does_not_disable_the_new_one(worker: Worker) -> None:
+    """FAULTS 32, 38: a request was under way to the old URL, which says 410, while the operator moved it."""
+    old = await worker.subscribe("shop")
+    await worker.unsubscribe("shop")
+    moved = await worker.subscribe("shop", url="https://moved.example/")
+    assert moved.id == old.id
+
+    worker.registry.disable(old, "HTTP 410")
+    await worker.registry.settle()
+
+    assert worker.registry.get(moved.id) is moved
+    assert [entry.enabled for entry in await worker.store.entries()] == [True]
+    assert worker.log.events("endpoint.disabled") == []
+
+
+async def test_disabling_compiles_nothing(worker: Worker) -> None:
+    """FAULTS 38, 74: one 410 in a tenant of 10,000 subscriptions does not hold the event loop."""
+    shop = await worker.subscribe("shop")
+    store = GivenStore()
+    registry = Registry(store, worker.observe)
+    store.given = [
+        replace(shop, id=f"sub_{n}", name=str(n), url=f"https://{n}.example/", events=Patterns(["order.*"]))
+        for n in range(5)
+    ]
+    assert await registry.reload()
+    Patterns.compiled.clear()
+
+    registry.disable(store.given[1], "HTTP 410")
+    registry.disable(store.given[3], "HTTP 410")
+
+    assert [s.name for s in registry.match("acme", "order.created")] == ["0", "2", "4"]
+    assert Patterns.compiled == []
+
+
 async def test_disabling_is_said_once(worker: Worker) -> None:
     """Many answers of 410 at the same time are one event for the operator; it outlives a reload."""
     shop = await worker.subscribe("shop")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from bench.processes import stop
 from tests.receiver import Receiver
 from tests.system.daemon import (
     BREAKER_OFF,
@@ -18,6 +21,7 @@ from tests.system.daemon import (
     to,
     until,
 )
+from tests.system.test_cli_live import command, objects
 
 MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
 
@@ -102,23 +106,40 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
     assert (await all_delivered(receiver, target, [new]))[new] == 1, "what is new is sent at once"
 
 
-async def test_an_operator_opens_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """Issue 5, item 3: `leveret breaker open` holds a healthy endpoint in every worker until the reset."""
-    target = "/ok/forced"
-    await shared.apply(to(receiver, target, "forced"))
-    (entry,) = [each for each in await shared.entries() if each.tenant == "forced"]
+async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
+    """FAULTS 39, S3-3, ADR 44: the only worker stops and starts again.
 
-    await shared.cli("breaker", "open", entry.id)
+    A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
+    """
+    kept, busy = "/ok/kept", "/retry-after/busy?s=600&times=1&status=429"
+    daemon = Daemon(tmp_path, vhost)
+    await daemon.apply(to(receiver, kept, "kept"), to(receiver, busy, "busy"))
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            await publisher.publish("busy")
+            await until(lambda: len(requests_of(receiver, busy)) == 1, "it was asked to wait")
+            await daemon.logged("delivery.attempted", tenant="busy")
+            await daemon.stop()
+            done = await command(daemon, "breaker", "open", f"kept/{kept}", "--json")
+            assert [row["heard"] for row in objects(done)] == [False]
+            assert "no worker listens" in done.stderr
 
-    await shared.logged("breaker.changed", tenant="forced", after="open")
-    before = shared.metric("leveret_events_total", outcome="matched")
-    held = await publisher.publish("forced")
-    await until(lambda: shared.metric("leveret_events_total", outcome="matched") > before, "it was taken")
-    await shared.cli("breaker", "reset", entry.id)
-    await shared.logged("breaker.changed", tenant="forced", after="closed")
-    sent = await publisher.publish("forced")
-    await all_delivered(receiver, target, [sent])
-    assert held not in deliveries(receiver, target)
+            await daemon.start()
+            held = await publisher.publish("kept")
+            await publisher.publish("busy")
+            deferrals = partial(daemon.metric, "leveret_deferrals_total")
+            await until(lambda: deferrals(reason="breaker") == 1, "it is open by hand")
+            await until(lambda: deferrals(reason="paced") == 1, "it is asked to wait")
+            done = await command(daemon, "breaker", "reset", f"kept/{kept}", "--json")
+            assert [row["heard"] for row in objects(done)] == [True]
+            assert done.stderr == ""
+            sent = await publisher.publish("kept")
+            await all_delivered(receiver, kept, [sent])
+        assert held not in deliveries(receiver, kept)
+        assert len(requests_of(receiver, busy)) == 1
+    finally:
+        await stop(daemon.process, 10)
 
 
 async def test_age_ends_what_a_breaker_holds(

@@ -58,6 +58,7 @@ class StoreRecorder:
         self._now = now
         self._states: dict[str, EndpointState] = {}
         self._healths: dict[str, Health] = {}
+        self._holds: dict[str, float] = {}
         self._parked: dict[str, ParkedRow | None] = {}  #: None: it is parked no more
         self._work = asyncio.Event()
 
@@ -78,6 +79,11 @@ class StoreRecorder:
     def health(self, subscription: Subscription, health: Health) -> None:
         """Note for how long an endpoint has failed, or that it has taken something since; returns at once."""
         self._healths[endpoint_id(subscription.tenant, subscription.url)] = health
+        self._work.set()
+
+    def hold(self, subscription: Subscription, until: float) -> None:
+        """Note until when (Unix seconds) an endpoint wants nothing, 0 ends it; returns at once."""
+        self._holds[endpoint_id(subscription.tenant, subscription.url)] = until
         self._work.set()
 
     def parked(self, entry: ParkedEntry) -> None:
@@ -114,12 +120,14 @@ class StoreRecorder:
         """Write one batch; return False when the store did not take it, and keep what was in it."""
         states, self._states = self._states, {}
         healths, self._healths = self._healths, {}
+        holds, self._holds = self._holds, {}
         lines = {key: self._parked.pop(key) for key in list(islice(self._parked, BATCH_MAX))}
         if not self._parked:
             self._work.clear()
         batch = Batch(
             states=states,
             healths=healths,
+            holds=holds,
             parked={key: row for key, row in lines.items() if row is not None},
             gone=[key for key, row in lines.items() if row is None],
         )
@@ -130,6 +138,7 @@ class StoreRecorder:
         except BaseException as error:
             self._states = states | self._states
             self._healths = healths | self._healths
+            self._holds = holds | self._holds
             self._parked = lines | self._parked
             self._drop_oldest()
             self._work.set()

@@ -13,13 +13,15 @@ from typing import Any
 from sqlalchemy import Row, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.breaker import by_hand
 from consumer.core.health import Health
 from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.subscription import endpoint_id
 from consumer.edges.store.database import Database
 from consumer.edges.store.health import read_healths, write_healths
+from consumer.edges.store.holds import read_holds, write_holds
 from consumer.edges.store.pieces import chunks, delete_ids
-from consumer.edges.store.tables import ENDPOINT_STATES, PARKED_INDEX, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
 
@@ -30,12 +32,13 @@ class Batch:
 
     states: Mapping[str, EndpointState] = field(default_factory=dict)  #: by endpoint
     healths: Mapping[str, Health] = field(default_factory=dict)  #: by endpoint
+    holds: Mapping[str, float] = field(default_factory=dict)  #: by endpoint, Unix seconds; 0 ends it
     parked: Mapping[str, ParkedRow] = field(default_factory=dict)  #: by entry id
     gone: Sequence[str] = ()  #: ids of entries that are parked no more
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
-        return bool(self.states or self.healths or self.parked or self.gone)
+        return bool(self.states or self.healths or self.holds or self.parked or self.gone)
 
 
 class Records:
@@ -77,6 +80,36 @@ class Records:
         """
         async with self._database.reading() as connection:
             return await read_healths(connection)
+
+    async def holds(self) -> Mapping[str, float]:
+        """Return until when endpoints want nothing, by endpoint, in Unix seconds.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_holds(connection)
+
+    async def decide(self, wanted: EndpointState) -> None:
+        """Write what an operator wants of a breaker, see :func:`by_hand`; closed ends its endpoint's pause.
+
+        Args:
+            wanted: Its epoch does not matter.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        states, ids = ENDPOINT_STATES, [wanted.endpoint]
+        async with self._database.writing() as connection:
+            found = select(states.c.state, states.c.epoch).where(states.c.endpoint == wanted.endpoint)
+            row = (await connection.execute(found)).first()
+            before, epoch = ("", 0) if row is None else row
+            epoch = epoch if before == wanted.state else by_hand(epoch)
+            await delete_ids(connection, states, "endpoint", ids)
+            values = asdict(replace(wanted, epoch=epoch, updated=self._now()))
+            await connection.execute(insert(states), [values])
+            if wanted.state == "closed":
+                await delete_ids(connection, HOLDS, "endpoint", ids)
 
     async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
         """Return the newest lines of the index first; those whose time is over are left out.
@@ -123,6 +156,7 @@ class Records:
         async with self._database.writing() as connection:
             await self._write_states(connection, batch.states)
             await write_healths(connection, batch.healths)
+            await write_holds(connection, batch.holds, self._now())
             gone = [*batch.gone, *batch.parked]
             await delete_ids(connection, PARKED_INDEX, "id", gone)
             if batch.parked and self._parked_max:

@@ -36,7 +36,7 @@ from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
 from consumer.edges.store.pieces import delete_ids
 from consumer.edges.store.records import Records
 from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
-from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, REVISION, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, REVISION, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""
@@ -309,7 +309,7 @@ class SqlStore:
         await delete_ids(connection, SUBSCRIPTIONS, "id", gone)
         if fresh:
             await connection.execute(insert(SUBSCRIPTIONS), fresh)
-        for table in (ENDPOINT_STATES, HEALTH):
+        for table in (ENDPOINT_STATES, HEALTH, HOLDS):
             await delete_ids(connection, table, "endpoint", _outdated(before, merged))
 
 

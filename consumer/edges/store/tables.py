@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0004"
 """The newest migration; four digits, so that they compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -74,6 +74,13 @@ HEALTH: Final = Table(
     Column("failing_since", Float),  # the first failure since the last success; null: there was none
     Column("counts", Boolean, nullable=False),  # failures within a day lay far enough apart
     Column("taken_at", Float, nullable=False),  # the last success that was written down; 0: none
+)
+
+HOLDS: Final = Table(
+    "leveret_holds",
+    METADATA,
+    Column("endpoint", Text, primary_key=True),
+    Column("until", Float, nullable=False),  # nothing is sent before: it said Retry-After
 )
 
 PAUSES: Final = Table(

@@ -1,0 +1,33 @@
+"""Until when endpoints want nothing, as rows: a ``Retry-After`` outlives the worker that met it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.edges.store.pieces import delete_ids
+from consumer.edges.store.tables import HOLDS
+
+
+async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
+    """Return what is known, by endpoint, in Unix seconds."""
+    if connection is None:
+        return {}
+    rows = (await connection.execute(select(HOLDS))).all()
+    return {row.endpoint: row.until for row in rows}
+
+
+async def write_holds(connection: AsyncConnection, holds: Mapping[str, float], now: float) -> None:
+    """Write *holds*, by endpoint: a later end stays, 0 ends it; what is over goes."""
+    if not holds:
+        return
+    there = await read_holds(connection)
+    ends = {endpoint: max(until, there.get(endpoint, 0.0)) for endpoint, until in holds.items() if until}
+    await connection.execute(delete(HOLDS).where(HOLDS.c.until <= now))
+    await delete_ids(connection, HOLDS, "endpoint", list(holds))
+    if ends:
+        await connection.execute(
+            insert(HOLDS), [{"endpoint": endpoint, "until": until} for endpoint, until in ends.items()]
+        )

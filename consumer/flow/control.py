@@ -1,0 +1,56 @@
+"""Take what is told to all workers: by other workers, and by an operator's commands.
+
+Data flow: leveret.control -> :meth:`Control.take` -> Endpoints, Agreement, a reload of the subscriptions.
+Whoever may publish there may say anything; what is not understood is passed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from consumer.flow.agreement import Agreement
+from consumer.flow.endpoints import Endpoints
+from consumer.flow.registry import Registry
+from consumer.ports import Clock
+
+
+class Control:
+    """One worker's ear."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        endpoints: Endpoints,
+        agreement: Agreement,
+        clock: Clock,
+        reload: Callable[[], None],
+    ) -> None:
+        """Bind to the flow; *reload* begins to load the subscriptions anew."""
+        self._registry = registry
+        self._endpoints = endpoints
+        self._agreement = agreement
+        self._clock = clock
+        self._reload = reload
+
+    def take(self, body: bytes) -> None:
+        """Do what one message says."""
+        try:
+            message = orjson.loads(body)
+        except ValueError:
+            return
+        if not isinstance(message, dict):
+            return
+        meant = self._registry.get(str(message.get("subscription")))
+        match message.get("kind"):
+            case "reset":
+                self._endpoints.reset(meant, self._clock.now())
+            case "open":
+                self._endpoints.force(meant)
+            case "free":
+                self._endpoints.free(message.get("tenant"), message.get("subscription"))
+            case "reload":
+                self._reload()
+            case _:
+                self._agreement.hear(message)

@@ -1,0 +1,71 @@
+"""What is told to all workers: by an operator's commands, by other workers, by nobody knows whom."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from consumer.core.agreement import Kind, News, Said, encode
+from consumer.core.subscription import endpoint_id
+from consumer.flow.agreement import Agreement
+from consumer.flow.control import Control
+from tests.flow.worker import Worker, event_message
+
+URL = "https://shop.example/"
+
+
+def control(worker: Worker, reloads: list[str]) -> Control:
+    """The ear of a worker."""
+    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    registry, endpoints = worker.registry, worker.endpoints
+    return Control(registry, endpoints, talk, worker.clock, lambda: reloads.append("again"))
+
+
+async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
+    """Issue 5, item 3: open and reset; a reload; and what another worker says."""
+    [shop] = await worker.subscribe_all("shop")
+    reloads = list[str]()
+    ear = control(worker, reloads)
+    ear.take(orjson.dumps({"kind": "open", "subscription": shop.id}))
+    await worker.handle(event_message(message_id="held"))
+    assert (worker.endpoint(shop).state, worker.sent("shop")) == ("open", 0)
+
+    ear.take(orjson.dumps({"kind": "reset", "subscription": shop.id}))
+    await worker.handle(event_message(message_id="sent"))
+
+    assert (worker.endpoint(shop).state, worker.sent("shop")) == ("closed", 1)
+    ear.take(orjson.dumps({"kind": "reload"}))
+    assert reloads == ["again"]
+    await worker.clock.advance(3.0)  # its own success is no news any more
+    news = News(
+        subscription=shop.id, endpoint=endpoint_id("acme", URL), state="open", epoch=9_000, rest_s=9.0
+    )
+    ear.take(encode(Said(Kind.STATE, "w1", [news])))
+    assert worker.endpoint(shop).state == "open"
+
+
+async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> None:
+    """Issue 5, item 6: `leveret waiting kick` says that all moments are free: nobody waits for them."""
+    [shop] = await worker.subscribe_all("shop", rate_per_s=1, burst=1)
+    for number in range(11):
+        await worker.handle(event_message(message_id=f"e{number}"))
+    assert worker.sent("shop") == 1
+    await worker.clock.advance(1.0)
+
+    control(worker, []).take(orjson.dumps({"kind": "free", "tenant": "acme", "subscription": None}))
+    await worker.handle(event_message(message_id="kicked"))
+
+    assert worker.sent("shop") == 2
+    assert worker.endpoint(shop).state == "closed"
+
+
+@pytest.mark.parametrize("body", [b"", b"no", b"[]", b'"open"', b"{}", b'{"kind": []}', b'{"kind": "open"}'])
+async def test_what_is_not_understood_is_passed_by(worker: Worker, body: bytes) -> None:
+    """Whoever may publish there may say anything."""
+    await worker.subscribe_all("shop")
+
+    control(worker, []).take(body)
+    await worker.handle(event_message())
+
+    assert worker.sent("shop") == 1
+    assert worker.bugs() == []
