@@ -141,6 +141,10 @@ class Series:
         self.tenant_parked = self._counter("tenant_parked", "Deliveries parked, by tenant.", "tenant")
         text = "Parked deliveries that were sent on their way again, by tenant."
         self.tenant_replayed = self._counter("tenant_replayed", text, "tenant")
+        self._by_tenant = (
+            *(self.tenant_jobs, self.tenant_last_job, self.tenant_waiting, self.tenant_rounds),
+            *(self.tenant_priority, self.tenant_consecutive, self.tenant_parked, self.tenant_replayed),
+        )
         # series: own | other
         text = "Tenants met since the start, by whether they have series of their own."
         self.tenants = self._gauge("tenants", text, "series")
@@ -238,7 +242,7 @@ class Series:
     def tenant_label(self, tenant: str) -> str:
         """Return *tenant*, or ``other`` once as many as the settings allow have series of their own.
 
-        The set only fills: a tenant's label never changes while the daemon runs.
+        It stays so until :meth:`exchange_tenants`.
         """
         if tenant in self._own_tenants:
             return tenant
@@ -250,6 +254,23 @@ class Series:
             self._other_tenants.add(tenant)
             self.tenants.labels("other").set(len(self._other_tenants))
         return OTHER
+
+    def exchange_tenants(self, leaves: str, comes: str, counted: Tally) -> None:
+        """Give up the series of a tenant for those of another, which begin at 0.
+
+        Args:
+            leaves: It had series of its own, all of them; it shares ``other`` from now on.
+            comes: It shared ``other``.
+            counted: The jobs of the one that leaves.
+        """
+        self._own_tenants.remove(leaves)
+        self._own_tenants.add(comes)
+        self._other_tenants.discard(comes)
+        if len(self._other_tenants) < MAX_OTHERS:
+            self._other_tenants.add(leaves)
+        self._settler.tallies.remove(counted)
+        for series in self._by_tenant:
+            series.remove(leaves)
 
 
 def attempt_label(number: int) -> str:

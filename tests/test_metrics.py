@@ -107,7 +107,7 @@ def test_attempts_from_ten_on_share_a_label(number: int, label: str) -> None:
 
 
 def test_the_first_hundred_tenants_keep_their_label() -> None:
-    """The set only fills; it never changes a tenant's label."""
+    """As long as nobody else is busier."""
     series = Series(CollectorRegistry())
     first = [series.tenant_label(f"t{n}") for n in range(MAX_TENANTS)]
 

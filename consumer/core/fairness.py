@@ -191,6 +191,10 @@ class FairQueue(Generic[C]):
         line = self._lines.get(tenant)
         return 0 if line is None else len(line.jobs)
 
+    def tenants(self) -> int:
+        """Return how many tenants wait."""
+        return len(self._heap)
+
     def waiting_by_tenant(self) -> dict[str, int]:
         """Return how many jobs of each tenant wait, of those that have any."""
         return {tenant: len(line.jobs) for tenant, line in self._lines.items() if line.jobs}
@@ -303,7 +307,8 @@ class FairQueue(Generic[C]):
             passed = [line for line in passed if line is not found]
         for line in passed:
             if found is not None:  # no more credit for a tenant held up than one batch
-                line.tag = max(line.tag, found.tag - self._max_consecutive * max(line.step, found.step))
+                job = max(line.cost * line.step, found.cost * found.step)
+                line.tag = max(line.tag, found.tag - self._max_consecutive * job)
             self._order += 1
             heappush(heap, (line.tag, self._order, line))
         return found

@@ -79,6 +79,10 @@ class Scheduler(Generic[C]):
         self.length -= len(taken)
         return taken
 
+    def waiting(self) -> int:
+        """Return how many tenants wait; one that waits in two shares counts twice."""
+        return sum([self.queues[share].tenants() for share in self._busy])
+
     def standings(self) -> dict[str, Standing]:
         """Return where every tenant with waiting jobs stands, over all shares."""
         found: dict[str, Standing] = {}

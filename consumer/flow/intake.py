@@ -57,7 +57,7 @@ SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
 
 
 MOST_ASIDE = 256  #: jobs that are moved at once
-MOST_IN_PASS = 16  #: jobs that start in one pass of the loop while tenants share it
+MOST_IN_PASS = 16  #: jobs that start in one pass of the loop for each tenant that waits, where some share it
 RATE_LOOK_S = 0.01  #: what waits for the worker's rate looks again after this, at least
 
 
@@ -94,7 +94,8 @@ class Intake:
         self._reserved = 0  #: slots that only tenants under their cap are given; see lend
         self._stuck = False  #: nobody may start one of those, as long as nothing changes
         self._paced = False  #: no more than MOST_IN_PASS start at a time
-        self._in_pass = 0  #: jobs that were started in this pass of the loop
+        self._in_pass = 0  #: jobs that were started since the last pass in which that was too many
+        self._passing = False  #: the next pass goes on with it
         self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts)
         self._share_of = {source: i for i, (_, sources, _) in enumerate(SHARES) for source in sources}
         self._waited = {s: world.observe.waited(name) for name, sources, _ in SHARES for s in sources}
@@ -138,7 +139,8 @@ class Intake:
                 return
             if self._rate is not None and not self._has_room(self._rate):
                 return
-            if self._paced and self._in_pass >= MOST_IN_PASS:
+            if self._paced and self._in_pass >= MOST_IN_PASS * queued.waiting():
+                self._go_on_later()
                 return
             scarce = free <= self._reserved
             job = None if scarce and self._stuck else queued.pop(scarce=scarce)
@@ -151,14 +153,18 @@ class Intake:
             self._waited[job.source](self.now - job.at)
             job.counted = True
             self._starting += 1
-            if not self._in_pass:
-                self._loop.call_soon(self._next_pass)
             self._in_pass += 1
             job.task = self._loop.create_task(self._run(job))
             self._tasks.add(job.task)
 
+    def _go_on_later(self) -> None:
+        """Start more behind those that were started now: by then their deliveries are counted."""
+        if not self._passing:
+            self._passing = True
+            self._loop.call_soon(self._next_pass)
+
     def _next_pass(self) -> None:
-        self._in_pass = 0
+        self._in_pass, self._passing = 0, False
         self.pump()
 
     def _has_room(self, rate: Rate) -> bool:
@@ -180,8 +186,8 @@ class Intake:
     def lend(self, most: int) -> None:
         """Let one tenant have *most* deliveries in flight where nobody else waits; the rest is for others.
 
-        Where that is not all, others are there: then only some jobs start in one pass of the loop, so that
-        passes stay short. Who comes next waits for some of them, however much stands before it.
+        Where that is not all, others are there: then only some jobs of a tenant start in one pass of the
+        loop. Who comes next waits for these, however much stands before it.
         """
         reserved = self.slots.capacity - most
         self._paced = reserved > 0

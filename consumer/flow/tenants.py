@@ -1,6 +1,7 @@
 """What is counted per tenant. Belongs to the Observer, which alone calls it.
 
-Jobs are counted on the path of every message, and cost one addition. All the rest is looked at once a second.
+Jobs are counted on the path of every message, and cost one addition. All the rest is looked at once a second,
+and once a minute which tenants are the busiest: they have series of their own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 
 from prometheus_client import Gauge
 
+from consumer.core.busiest import exchanges
 from consumer.core.fairness import Standing, priority_after
-from metrics.series import OTHER, Series, Tally
+from metrics.series import MAX_OTHERS, OTHER, Series, Tally
 
+EXCHANGE_S = 60.0
 IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
 
 
@@ -27,6 +30,7 @@ class _Meter:
     priority: Gauge
     consecutive: Gauge
     seen: int = 0  #: jobs at the last look
+    before: int = 0  #: jobs a minute ago
 
 
 class Tenants:
@@ -36,6 +40,8 @@ class Tenants:
         self._series = series
         self._meters: dict[str, _Meter] = {}
         self.jobs: dict[str, Tally] = {}  #: by label; other tenants are not in it
+        self._others: dict[str, int] = {}  #: jobs since the last exchange, of tenants without a label
+        self._exchanged = 0.0  #: Unix seconds
 
     def know(self, tenants: Iterable[str]) -> None:
         """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
@@ -44,7 +50,10 @@ class Tenants:
 
     def job(self, tenant: str) -> None:
         """Count one started job of a tenant whose label is not in :attr:`jobs` yet."""
-        self._meter(self._series.tenant_label(tenant)).jobs.inc()
+        label = self._series.tenant_label(tenant)
+        self._meter(label).jobs.inc()
+        if label == OTHER and (tenant in self._others or len(self._others) < MAX_OTHERS):
+            self._others[tenant] = self._others.get(tenant, 0) + 1
 
     def parked(self, tenant: str) -> None:
         """Count a delivery that was parked."""
@@ -76,6 +85,21 @@ class Tenants:
             meter.rounds.set(standing.rounds)
             meter.priority.set(priority_after(standing.rounds))
             meter.consecutive.set(standing.consecutive)
+        if now - self._exchanged >= EXCHANGE_S:
+            self._exchanged = now
+            self._exchange()
+
+    def _exchange(self) -> None:
+        """Give the labels to the tenants that were busiest in the last minute."""
+        meters = self._meters
+        own = {label: m.jobs.count - m.before for label, m in meters.items() if label != OTHER}
+        for leaves, comes in exchanges(own, self._others):
+            self._series.exchange_tenants(leaves, comes, meters.pop(leaves).jobs)
+            del self.jobs[leaves]
+            self._meter(comes)
+        for meter in meters.values():
+            meter.before = meter.jobs.count
+        self._others.clear()
 
     def _label(self, tenant: str) -> str:
         return tenant if tenant in self._meters else OTHER

@@ -314,7 +314,7 @@ class MetricsSettings(Section):
     """The series under /metrics."""
 
     tenants: Annotated[int, Field(ge=0, le=2_000)] = 100
-    """Tenants with series of their own, in the order of the subscriptions; further ones share `other`."""
+    """Tenants with series of their own, the busiest ones if there are more; the rest share `other`."""
 
 
 class LogSettings(Section):

@@ -41,9 +41,9 @@ VERDICTS = {
 class Desk:
     """An observer, what it wrote and what it counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: int = 100) -> None:
         self.log = RecordingLog()
-        self.series = Series(CollectorRegistry())
+        self.series = Series(CollectorRegistry(), tenants)
         self.observe = Observer(self.series, self.log)
 
     def count(self, name: str, **labels: str) -> float | None:
@@ -375,3 +375,32 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
         assert "4111" not in repr(fields)
         assert "body" not in repr(sorted(fields))
         assert repr(shop.keys[0]) not in repr(fields)
+
+
+def test_the_busiest_tenants_have_series_of_their_own() -> None:
+    """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
+    desk = Desk(tenants=2)
+    desk.observe.tenants_known(["acme", "beta", "flood"])
+    desk.observe.looked({}, START, ready=True)
+    families = {family.name for family in desk.series.registry.collect()}
+
+    def jobs(**counts: int) -> None:
+        for tenant, count in counts.items():
+            for _ in range(count):
+                desk.observe.tenant_job(tenant)
+
+    jobs(acme=100, flood=500)
+    desk.observe.looked({}, START + 59, ready=True)
+    assert desk.count("tenant_jobs_total", tenant="flood") is None
+    desk.observe.looked({"flood": Standing(7, 1, 0)}, START + 60, ready=True)
+    jobs(acme=1, beta=2, flood=3)
+    desk.observe.looked({"flood": Standing(5, 1, 0)}, START + 61, ready=True)
+
+    assert desk.count("tenant_jobs_total", tenant="flood") == 3
+    assert desk.count("tenant_jobs_total", tenant="acme") == 101
+    assert desk.count("tenant_jobs_total", tenant="other") == 502
+    assert desk.count("tenant_waiting_messages", tenant="flood") == 5
+    samples = [sample for family in desk.series.registry.collect() for sample in family.samples]
+    assert [sample for sample in samples if sample.labels.get("tenant") == "beta"] == []
+    assert {family.name for family in desk.series.registry.collect()} == families
+    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
