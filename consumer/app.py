@@ -293,7 +293,8 @@ class Daemon:
         records = self._store.records
         try:
             states, healths = await records.endpoint_states(), await records.healths()
-            self._agreement.remember(states, healths, await records.holds())
+            self._agreement.remember(states, healths)
+            self._agreement.recall(await records.holds())
         except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
             self.observe.store_failed("read", error)
         await self._edge.run()

@@ -307,8 +307,7 @@ class FairQueue(Generic[C]):
             passed = [line for line in passed if line is not found]
         for line in passed:
             if found is not None:  # no more credit for a tenant held up than one batch
-                job = max(line.cost * line.step, found.cost * found.step)
-                line.tag = max(line.tag, found.tag - self._max_consecutive * job)
+                line.tag = max(line.tag, found.tag - self._max_consecutive * max(line.step, found.step))
             self._order += 1
             heappush(heap, (line.tag, self._order, line))
         return found

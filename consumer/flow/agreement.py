@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from consumer.core import agreement
@@ -29,7 +28,6 @@ from consumer.ports import Publication
 LATELY_S = 30.0  #: what changed within this time is told again with each beat: a lost message is healed
 AT_ONCE = 500  #: endpoints in one message
 HELD_SLACK_S = 1.0  #: a pause is told, and taken over, only where it is longer by more than this
-NO_HOLDS: Mapping[str, float] = MappingProxyType({})
 
 
 class Agreement:
@@ -62,18 +60,17 @@ class Agreement:
         endpoints.on_change = self.changed
         endpoints.on_health = self.tell
         endpoints.begin = self._begin
+        endpoints.on_set_back = self._told.clear
 
     # what happens here
 
-    def remember(
-        self,
-        states: Iterable[EndpointState],
-        healths: Mapping[str, Health],
-        holds: Mapping[str, float] = NO_HOLDS,
-    ) -> None:
+    def remember(self, states: Iterable[EndpointState], healths: Mapping[str, Health]) -> None:
         """Take what the store says of endpoints: with it begins whoever starts late."""
         self._stored = {state.subscription_id: state for state in states if state.epoch > 0}
         self._healths = dict(healths)
+
+    def recall(self, holds: Mapping[str, float]) -> None:
+        """Take until when endpoints wanted nothing, in Unix seconds, as the store says."""
         self._holds = dict(holds)
 
     def changed(self, endpoint: Endpoint) -> None:
@@ -204,6 +201,7 @@ class Agreement:
     async def _say(self, kind: Kind, endpoints: Sequence[Endpoint]) -> None:
         """Publish; what cannot be said now is told again with a later beat."""
         now = self._world.clock.now()
+        self._endpoints.steady(now)
         for news in agreement.pieces((_news(e, now) for e in endpoints), AT_ONCE):
             publication = Publication(
                 exchange=self._world.names.control,

@@ -97,6 +97,7 @@ class Attempts:
     def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
         """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""
         event, endpoint, now = message.event, target.endpoint, self._world.clock.now()
+        self._endpoints.steady(now)
         hold = endpoint.recall(target.epoch, now)
         if hold is None:
             return None

@@ -18,6 +18,7 @@ from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
 
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
+TELL_S = 3.0  #: time to tell what is owed; while the broker is blocked nothing is confirmed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +50,17 @@ class Drain:
             await self._store_cut(intake)
         given_back += await intake.give_back() + await leaving
         await self.flush()
-        await self.ops.finish()
-        await self.agreement.leave()
+        await self._tell_last()
         self.observe.said("drain.ended", given_back=given_back)
+
+    async def _tell_last(self) -> None:
+        """Tell operators what is owed, and the others goodbye; no broker is waited for that takes nothing."""
+        try:
+            async with asyncio.timeout(TELL_S):
+                await self.ops.finish()
+                await self.agreement.leave()
+        except TimeoutError:
+            self.observe.warned("drain.untold")
 
     async def _store_cut(self, intake: Intake) -> None:
         """Wait until what was cut is stored; without a broker that never comes, and all comes again."""

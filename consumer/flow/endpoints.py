@@ -58,6 +58,7 @@ class Endpoints:
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
         self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
         self.on_health: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of lasting failures
+        self.on_set_back: Callable[[], None] = lambda: None  #: told after a step back of the wall clock
         self.begin: Callable[[Subscription], Known] = lambda _subscription: Known()
 
     def all(self) -> Collection[Endpoint]:
@@ -128,6 +129,7 @@ class Endpoints:
             self._rate.set_back(by_s)
         if self._budget is not None:
             self._budget = self._budget._replace(next_at=self._budget.next_at - by_s)
+        self.on_set_back()
 
     def share(self, workers: int) -> None:
         """Divide every configured rate by the number of workers that live now, at least 1."""

@@ -31,6 +31,7 @@ class Ops:
         self._registry = registry
         self._digest = Digest()
         self._owed: deque[Publication] = deque(maxlen=KEPT)
+        self._flushing = asyncio.Lock()
         world.observe.on_note = self.note
 
     def note(self, note: Note) -> None:
@@ -47,7 +48,11 @@ class Ops:
             await self.flush()
 
     async def flush(self) -> None:
-        """Publish what is owed, as far as the broker takes it."""
+        """Publish what is owed, as far as the broker takes it; one at a time, so that each is told once."""
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         while self._owed:
             oldest = self._owed[0]
             try:

@@ -16,6 +16,9 @@ from consumer.core.fairness import Standing, priority_after
 from metrics.series import MAX_OTHERS, OTHER, Series, Tally
 
 EXCHANGE_S = 60.0
+KEPT_S = (
+    86_400.0  #: who has parked something that was not replayed keeps its series: the alert looks so far back
+)
 IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
 
 
@@ -42,6 +45,10 @@ class Tenants:
         self.jobs: dict[str, Tally] = {}  #: by label; other tenants are not in it
         self._others: dict[str, int] = {}  #: jobs since the last exchange, of tenants without a label
         self._exchanged = 0.0  #: Unix seconds
+        self._now = 0.0  #: Unix seconds at the last look
+        self._parked: dict[
+            str, tuple[int, float]
+        ] = {}  #: by label: parked and not replayed; the last one's time
 
     def know(self, tenants: Iterable[str]) -> None:
         """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
@@ -57,11 +64,18 @@ class Tenants:
 
     def parked(self, tenant: str) -> None:
         """Count a delivery that was parked."""
-        self._series.tenant_parked.labels(self._label(tenant)).inc()
+        label = self._label(tenant)
+        self._series.tenant_parked.labels(label).inc()
+        self._parked[label] = (self._parked.get(label, (0, 0.0))[0] + 1, self._now)
 
     def replayed(self, tenant: str) -> None:
         """Count a parked delivery that came back."""
-        self._series.tenant_replayed.labels(self._label(tenant)).inc()
+        label = self._label(tenant)
+        self._series.tenant_replayed.labels(label).inc()
+        if label in self._parked:
+            count, at = self._parked.pop(label)
+            if count > 1:
+                self._parked[label] = (count - 1, at)
 
     def look(self, standings: Mapping[str, Standing], now: float) -> None:
         """Bring the gauges up to date.
@@ -70,6 +84,7 @@ class Tenants:
             standings: Of the tenants that wait, by what their messages say.
             now: Unix seconds.
         """
+        self._now = now
         by_label: dict[str, Standing] = {}
         for tenant, standing in standings.items():
             label = tenant if tenant in self._meters else OTHER
@@ -85,14 +100,16 @@ class Tenants:
             meter.rounds.set(standing.rounds)
             meter.priority.set(priority_after(standing.rounds))
             meter.consecutive.set(standing.consecutive)
-        if now - self._exchanged >= EXCHANGE_S:
+        if not 0 <= now - self._exchanged < EXCHANGE_S:
             self._exchanged = now
             self._exchange()
 
     def _exchange(self) -> None:
         """Give the labels to the tenants that were busiest in the last minute."""
         meters = self._meters
-        own = {label: m.jobs.count - m.before for label, m in meters.items() if label != OTHER}
+        self._parked = {label: seen for label, seen in self._parked.items() if self._now - seen[1] < KEPT_S}
+        staying = {OTHER, *self._parked}
+        own = {label: m.jobs.count - m.before for label, m in meters.items() if label not in staying}
         for leaves, comes in exchanges(own, self._others):
             self._series.exchange_tenants(leaves, comes, meters.pop(leaves).jobs)
             del self.jobs[leaves]

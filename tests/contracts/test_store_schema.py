@@ -124,6 +124,19 @@ async def test_a_step_that_breaks_off_leaves_nothing(place: Place) -> None:
     assert len(await place.open().load()) == 1
 
 
+async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
+    """FAULTS 68: a listing beside workers of the release before; the first one that writes brings it up."""
+    await apply(place.open(), shop())
+    await execute(place, "DROP TABLE leveret_holds")
+    await execute(place, NEWER.replace("0999", "0003"))
+
+    assert await place.open().records.holds() == {}
+    assert len(await place.open().entries()) == 1
+
+    await apply(place.open(), shop(timeout_s=3))
+    assert "leveret_holds" in await tables(place)
+
+
 async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
     """Issue 3, item 1: of a newer release; delivery goes on from what can be read, writes are refused."""
     await apply(place.open(), shop())

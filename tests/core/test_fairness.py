@@ -222,6 +222,25 @@ def test_over_its_cap_a_tenant_that_aged_is_served() -> None:
     assert 1 <= served.count("a") <= 3
 
 
+def test_who_was_held_up_by_its_cap_has_no_more_than_its_turn_after_that() -> None:
+    """S1-8: three in a row, however long it was passed over and whatever the others' jobs cost."""
+    line = Line(Caps(capacity=256))
+    line.push("s" * 900)
+    for tenant in "wxyz":
+        line.push(tenant * 60, 100)
+    held = line.accounts.of("s")
+    held.in_flight = 256  # its endpoint is slow
+    line.serve(40)
+    held.in_flight = 0
+
+    line.push("q")
+    served = line.serve(20)
+
+    assert "q" in served
+    rows = groupby(served[: served.index("q")])
+    assert max((len(list(row)) for _, row in rows), default=0) <= MAX_CONSECUTIVE
+
+
 def test_a_heavy_tenant_is_not_capped_below_what_it_earns() -> None:
     """S1-16: with weights 1:2:4 the heaviest may hold more than a quarter."""
     line = Line(Caps(capacity=100), WEIGHTS)

@@ -282,12 +282,27 @@ async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: floa
     """FAULTS 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
     await worker.subscribe_all("shop")
     talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
-    talk.remember((), {}, {endpoint_id("acme", URL): START + rest_s})
+    talk.recall({endpoint_id("acme", URL): START + rest_s})
 
     await worker.handle(event_message())
 
     assert worker.sent("shop") == sent
     assert all(waiting.not_before >= START + rest_s for waiting in worker.waiting())
+
+
+async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
+    """FAULTS 39: what is left of a pause is told, before any request too, and a new one afterwards."""
+    async with crew(2) as two:
+        first, second = two.workers
+        for index, rest in enumerate(("60", "20")):
+            first.sender.on(URL, Reply(status=429, retry_after=rest))
+            await first.handle(event_message(message_id=f"busy-{index}"))
+            first.clock.step_s -= 3600.0
+            await first.clock.advance(5.0)  # beats
+
+            left_s = second.endpoint(two.shops[1]).pace.held_until - second.clock.now()
+            assert float(rest) - 10.0 < left_s <= float(rest) + 6.0
+            await first.clock.advance(70.0)
 
 
 async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:

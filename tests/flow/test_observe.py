@@ -404,3 +404,24 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     assert [sample for sample in samples if sample.labels.get("tenant") == "beta"] == []
     assert {family.name for family in desk.series.registry.collect()} == families
     assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
+
+
+def test_who_has_parked_something_keeps_its_series() -> None:
+    """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
+    desk = Desk(tenants=1)
+    desk.observe.tenants_known(["down", "busy"])
+    desk.observe.looked({}, START, ready=True)
+
+    def minute(now: float) -> bool:
+        for _ in range(100):
+            desk.observe.tenant_job("busy")
+        desk.observe.looked({}, now, ready=True)
+        return desk.count("tenant_jobs_total", tenant="down") is not None
+
+    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="down")
+    assert minute(START + 60)
+    assert minute(START - 3600)  # the clock was set back: no reason to wait for an hour
+    assert minute(START - 3540)
+    desk.observe.replayed("down", None)
+    assert not minute(START - 3480)
+    assert desk.count("tenant_parked_total", tenant="busy") == 0

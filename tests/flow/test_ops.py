@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from consumer.core.ops import Note, OpsType
 from consumer.flow.ops import LOOK_S, Ops
+from tests.fakes import settled
 from tests.fakes_sender import Reply
 from tests.flow.worker import NAMES, Worker, event_message
 
@@ -106,3 +107,17 @@ async def test_what_is_summed_up_still_is_told_at_the_end(worker: Worker) -> Non
 
     bodies = [json.loads(p.publication.body) for p in worker.publisher.confirmed]
     assert [body["data"]["count"] for body in bodies] == [1, 2]
+
+
+async def test_each_is_told_once_where_two_tell(worker: Worker) -> None:
+    """A stop comes while the broker has not confirmed yet."""
+    ops = Ops(worker.world, worker.registry)
+    ops.note(Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
+    worker.publisher.hang()
+    both = asyncio.gather(ops.flush(), ops.finish())
+    await settled()
+    worker.publisher.go_on()
+    await both
+
+    assert told(worker) == ["breaker.opened"]
+    assert worker.count("ops_events_total") == 1

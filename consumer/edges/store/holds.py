@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.edges.store.pieces import delete_ids
@@ -12,11 +12,15 @@ from consumer.edges.store.tables import HOLDS
 
 
 async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
-    """Return what is known, by endpoint, in Unix seconds."""
-    if connection is None:
+    """Return what is known, by endpoint, in Unix seconds; nothing where an older release keeps the store."""
+    if connection is None or not await connection.run_sync(_is_kept):
         return {}
     rows = (await connection.execute(select(HOLDS))).all()
     return {row.endpoint: row.until for row in rows}
+
+
+def _is_kept(connection: Connection) -> bool:
+    return inspect(connection).has_table(HOLDS.name)
 
 
 async def write_holds(connection: AsyncConnection, holds: Mapping[str, float], now: float) -> None:
