@@ -89,14 +89,9 @@ class Floods:
         own = events_of(quiet, int(LEG_S / EVERY_S), f"leg{self.number}", size=200)
         trickle = Trickle(track.broker.url, own, EVERY_S)
         running = asyncio.ensure_future(trickle.run())
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            if inflow.more:
-                publishing = asyncio.get_running_loop().run_in_executor(
-                    pool, publish_now, track.broker.url, inflow.more
-                )
-            rate = await track.nginx.wait_for(mark, len(inflow.waiting) + len(inflow.more), LEG_S)
-            if inflow.more:
-                await publishing
+        publishing = asyncio.ensure_future(publish_aside(track.broker.url, inflow.more))
+        rate = await track.nginx.wait_for(mark, len(inflow.waiting) + len(inflow.more), LEG_S)
+        await publishing
         lasted_s = time.time() - trickle.began
         await asyncio.sleep(after_s)
         trickle.stop()
@@ -112,8 +107,15 @@ class Floods:
         return rate, waits, lasted_s
 
 
+async def publish_aside(url: str, events: Sequence[EventSpec]) -> None:
+    """Publish *events* from a process of its own; none are no reason for one."""
+    if events:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            await asyncio.get_running_loop().run_in_executor(pool, publish_now, url, events)
+
+
 def publish_now(url: str, events: Sequence[EventSpec]) -> None:
-    """Publish *events* from a process of its own."""
+    """Publish *events*; of a process."""
     asyncio.run(publish(url, events))
 
 

@@ -16,15 +16,10 @@ from bench.fairness_sim.load import Arrival
 from consumer.core.accounts import Accounts, Caps
 from consumer.core.noise import Came, Look, NoiseMeter, NoiseRule, spill_index
 from consumer.core.shares import Scheduler
+from consumer.flow.spill import ENDED_PER_MOVE, IDLE_S, KEPT_IN_LINE, LEAST_MOVED, LOOK_S, MOVE_S
 
 LANE, SPILL = 0, 1  #: shares
 PARTS = (0.45, 0.15)  #: of fresh and spilled events; the others of a worker have no work here
-LOOK_S = 0.5
-MOVE_S = 0.05
-KEPT_RATIO = 1 / 16  #: of a window stays in hand when jobs are moved
-ENDED_PER_MOVE = 2
-LEAST_MOVED = 4
-IDLE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +247,7 @@ class Cluster:
 
     def _move(self, now: float) -> None:
         """Move newest jobs of bound tenants out of the windows, one for every second that ended."""
-        keep = max(1, int(self._shape.window * KEPT_RATIO))
+        keep = max(1, int(self._shape.window * KEPT_IN_LINE))
         for worker, fair in enumerate(self._fair):
             most, fair.ends = max(LEAST_MOVED, fair.ends // ENDED_PER_MOVE), 0
             for tenant in self._bound:

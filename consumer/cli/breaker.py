@@ -24,7 +24,7 @@ from consumer.core.subscription import endpoint_id
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import Address, find
 from consumer.edges.control import tell_workers
-from consumer.edges.store import open_store
+from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
@@ -80,12 +80,9 @@ def _decide(kind: str, state: str, wanted: Address) -> tuple[StoredEntry, bool]:
 
 
 async def _rows(settings: Settings) -> Sequence[Mapping[str, object]]:
-    store = open_store(settings)
-    try:
+    async with opened_store(settings) as store:
         entries, states = await store.entries(), await store.endpoint_states()
         holds, healths = await store.records.holds(), await store.records.healths()
-    finally:
-        await store.close()
     now, by_endpoint = time.time(), {state.endpoint: state for state in states}
     rows = []
     for entry in (entry for entry in entries if entry.enabled):
@@ -107,23 +104,20 @@ async def _rows(settings: Settings) -> Sequence[Mapping[str, object]]:
 
 
 async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
-    store = open_store(settings)
+    decided = EndpointState(
+        endpoint=endpoint_id(entry.tenant, entry.url),
+        tenant=entry.tenant,
+        subscription_id=entry.id,
+        state=state,
+        epoch=0,
+        since=time.time(),
+        reason="by hand",
+    )
     try:
-        await store.records.decide(
-            EndpointState(
-                endpoint=endpoint_id(entry.tenant, entry.url),
-                tenant=entry.tenant,
-                subscription_id=entry.id,
-                state=state,
-                epoch=0,
-                since=time.time(),
-                reason="by hand",
-            )
-        )
+        async with opened_store(settings) as store:
+            await store.records.decide(decided)
     except StoreUnavailable as error:
         raise StoreUnavailable(f"the workers were told, but a restart forgets it: {error}") from None
-    finally:
-        await store.close()
 
 
 def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool) -> None:

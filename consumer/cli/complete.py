@@ -35,14 +35,11 @@ def policy_names(incomplete: str) -> list[str]:
 
 
 def _entries() -> Sequence[StoredEntry]:
-    from consumer.edges.store import open_store  # noqa: PLC0415 (every command imports this, few the store)
+    from consumer.edges.store import opened_store  # noqa: PLC0415 (every command imports this, few the store)
 
     async def read() -> Sequence[StoredEntry]:
-        store = open_store(load_settings())
-        try:
+        async with opened_store(load_settings()) as store:
             return await store.entries()
-        finally:
-            await store.close()
 
     try:
         return asyncio.run(read())

@@ -18,7 +18,7 @@ from consumer.core.subscription_model import refuse_endpoint
 from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.core.subscription_steps import remove
 from consumer.core.urls import parse_url
-from consumer.edges.store import Step, open_store
+from consumer.edges.store import Step, opened_store
 from consumer.settings import Settings
 
 ALLOW = """set LEVERET_EGRESS__ALLOW='["127.0.0.0/8"]', for the daemon and for this command"""
@@ -66,8 +66,5 @@ class Guest:
         await self._change(lambda kept: remove(kept, {own}))
 
     async def _change(self, step: Step) -> None:
-        store = open_store(self._settings)
-        try:
+        async with opened_store(self._settings) as store:
             await store.change(step)
-        finally:
-            await store.close()

@@ -20,7 +20,7 @@ from consumer.core.parked import rfc3339
 from consumer.core.pauses import Pause, Scope
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import full_name
-from consumer.edges.store import open_store
+from consumer.edges.store import opened_store
 from consumer.settings import load_settings
 
 COLUMNS = ("scope", "name", "subscription", "since")
@@ -96,8 +96,7 @@ async def _change(chosen: tuple[Scope, str] | None, *, lift: bool) -> tuple[list
         ConfigError: there is no such tenant or subscription.
         StoreUnavailable: the store cannot be read or written.
     """
-    store = open_store(load_settings())
-    try:
+    async with opened_store(load_settings()) as store:
         entries, changed = await store.entries(), False
         if chosen is not None:
             known = await store.pauses()
@@ -106,8 +105,6 @@ async def _change(chosen: tuple[Scope, str] | None, *, lift: bool) -> tuple[list
         names = {entry.id: full_name(entry) for entry in entries}
         rows = [_row(one, names.get(one.name)) for one in await store.pauses()]
         return rows, changed
-    finally:
-        await store.close()
 
 
 def _pause(chosen: tuple[Scope, str], entries: Sequence[StoredEntry], known: Sequence[Pause]) -> Pause:

@@ -13,7 +13,7 @@ import typer
 
 from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
-from consumer.edges.store import SqlStore, open_store
+from consumer.edges.store import SqlStore, opened_store
 from consumer.settings import load_settings
 
 app = typer.Typer(help="The keys that encrypt the secrets in the store.", no_args_is_help=True)
@@ -50,10 +50,7 @@ def rekey(as_json: AsJson = False) -> None:
 
 def _with_store(use: Callable[[SqlStore], Awaitable[T]]) -> T:
     async def run() -> T:
-        store = open_store(load_settings())
-        try:
+        async with opened_store(load_settings()) as store:
             return await use(store)
-        finally:
-            await store.close()
 
     return asyncio.run(run())

@@ -148,6 +148,10 @@ class Budget(NamedTuple):
     slack_s: float
     next_at: float = 0.0
 
+    def set_back(self, by_s: float) -> Budget:
+        """Return the budget after the wall clock was set back; see :func:`set_back`."""
+        return self._replace(next_at=self.next_at - by_s)
+
 
 def budget(count: int, period_s: float) -> Budget:
     """Return a whole budget: *count* at once, then one each *period_s* / *count*."""

@@ -133,7 +133,7 @@ class Endpoint(Line):
         if self._silent_since is not None:
             self._silent_since -= by_s
         if self._budget is not None:
-            self._budget = self._budget._replace(next_at=self._budget.next_at - by_s)
+            self._budget = self._budget.set_back(by_s)
         self._look()
 
     def force(self) -> None:

@@ -128,7 +128,7 @@ class Endpoints:
         if self._rate is not None:
             self._rate.set_back(by_s)
         if self._budget is not None:
-            self._budget = self._budget._replace(next_at=self._budget.next_at - by_s)
+            self._budget = self._budget.set_back(by_s)
         self.on_set_back()
 
     def share(self, workers: int) -> None:

@@ -139,7 +139,8 @@ class Intake:
                 return
             if self._rate is not None and not self._has_room(self._rate):
                 return
-            if self._paced and self._in_pass >= MOST_IN_PASS * queued.waiting():
+            begun = self._in_pass if self._paced else 0
+            if begun >= MOST_IN_PASS and begun >= MOST_IN_PASS * queued.waiting():
                 self._go_on_later()
                 return
             scarce = free <= self._reserved

@@ -46,9 +46,8 @@ class Tenants:
         self._others: dict[str, int] = {}  #: jobs since the last exchange, of tenants without a label
         self._exchanged = 0.0  #: Unix seconds
         self._now = 0.0  #: Unix seconds at the last look
-        self._parked: dict[
-            str, tuple[int, float]
-        ] = {}  #: by label: parked and not replayed; the last one's time
+        #: By label: how many were parked and not replayed, and when the last one was, in Unix seconds.
+        self._parked: dict[str, tuple[int, float]] = {}
 
     def know(self, tenants: Iterable[str]) -> None:
         """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""

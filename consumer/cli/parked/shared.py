@@ -21,7 +21,7 @@ from consumer.core.parked import ParkedEntry
 from consumer.core.parked_filter import Filter
 from consumer.edges.broker.connect import close_quietly, connect
 from consumer.edges.parked import Unreadable, browse
-from consumer.edges.store import open_store
+from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names
 
@@ -125,7 +125,6 @@ def drain(settings: Settings, step: Callable[..., AsyncIterator[_T]], take: Call
 
 async def _forget(settings: Settings, gone: Mapping[str, float]) -> None:
     """Keep the index of parked entries up to date; a store that is away forgets them in time by itself."""
-    store = open_store(settings)
-    with suppress(LeveretError):
-        await store.forget_parked(gone)
-    await store.close()
+    async with opened_store(settings) as store:
+        with suppress(LeveretError):
+            await store.forget_parked(gone)

@@ -17,7 +17,7 @@ from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.core.subscription_steps import Address, full_name
 from consumer.core.urls import show_url
-from consumer.edges.store import Step, open_store
+from consumer.edges.store import Step, opened_store
 from consumer.settings import Settings
 
 Which = Annotated[
@@ -50,11 +50,8 @@ def read_entries(settings: Settings) -> Sequence[StoredEntry]:
     """Return what is kept, sorted by tenant and name."""
 
     async def read() -> Sequence[StoredEntry]:
-        store = open_store(settings)
-        try:
+        async with opened_store(settings) as store:
             return await store.entries()
-        finally:
-            await store.close()
 
     return sorted(asyncio.run(read()), key=full_name)
 
@@ -63,11 +60,8 @@ def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collect
     """Return what is kept, sorted by tenant and name, and the keys of what is paused."""
 
     async def read() -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
-        store = open_store(settings)
-        try:
+        async with opened_store(settings) as store:
             return await store.entries(), [pause.key for pause in await store.pauses()]
-        finally:
-            await store.close()
 
     entries, pauses = asyncio.run(read())
     return sorted(entries, key=full_name), pauses
@@ -77,11 +71,8 @@ def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:
     """Take *step* on what is kept, in one transaction."""
 
     async def run() -> Merge:
-        store = open_store(settings)
-        try:
+        async with opened_store(settings) as store:
             return await store.change(step, write=write)
-        finally:
-            await store.close()
 
     return asyncio.run(run())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.recorder import StoreRecorder
@@ -10,7 +13,7 @@ from consumer.edges.store.sqlite import SqliteDatabase
 from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
 from consumer.settings import Settings
 
-__all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store"]
+__all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store", "opened_store"]
 
 
 def open_store(settings: Settings) -> SqlStore:
@@ -24,6 +27,20 @@ def open_store(settings: Settings) -> SqlStore:
     database = _database(settings)
     records = Records(database, settings.store.parked_index_max)
     return SqlStore(database, keys, settings.subscription_rules(), records)
+
+
+@asynccontextmanager
+async def opened_store(settings: Settings) -> AsyncIterator[SqlStore]:
+    """Give the store that *settings* name, and close it: for a command, which looks once.
+
+    Raises:
+        ConfigError: as :func:`open_store`.
+    """
+    store = open_store(settings)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def _database(settings: Settings) -> Database:

@@ -15,6 +15,10 @@ async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
     """Return what is known, by endpoint, in Unix seconds; nothing where an older release keeps the store."""
     if connection is None or not await connection.run_sync(_is_kept):
         return {}
+    return await _read(connection)
+
+
+async def _read(connection: AsyncConnection) -> Mapping[str, float]:
     rows = (await connection.execute(select(HOLDS))).all()
     return {row.endpoint: row.until for row in rows}
 
@@ -27,7 +31,7 @@ async def write_holds(connection: AsyncConnection, holds: Mapping[str, float], n
     """Write *holds*, by endpoint: a later end stays, 0 ends it; what is over goes."""
     if not holds:
         return
-    there = await read_holds(connection)
+    there = await _read(connection)
     ends = {endpoint: max(until, there.get(endpoint, 0.0)) for endpoint, until in holds.items() if until}
     await connection.execute(delete(HOLDS).where(HOLDS.c.until <= now))
     await delete_ids(connection, HOLDS, "endpoint", list(holds))
