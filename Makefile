@@ -89,6 +89,18 @@ prove-fairness: broker-install ## Measure how tenants share a worker; writes bui
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_fairness $(PROVE)
 
+.PHONY: prove-loss
+prove-loss: broker-install postgres-install ## Measure what used to lose or delay deliveries, on both brokers; needs root
+	failed=0; $(BIN)/python -m bench.prove_loss $(PROVE) || failed=1; \
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loss \
+		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
+
+.PHONY: prove-hostile
+prove-hostile: broker-install ## Measure what strangers can do from outside, on both brokers; needs root
+	failed=0; $(BIN)/python -m bench.prove_hostile $(PROVE) || failed=1; \
+	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_hostile \
+		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
+
 .PHONY: fairness-sim
 fairness-sim: $(READY) ## Simulate 1,000 tenants on 20 workers; writes docs/fairness.svg
 	$(BIN)/python -m bench.fairness_sim

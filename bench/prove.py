@@ -77,12 +77,14 @@ class Bench:
         folder: A private folder, emptied before each proof.
         scale: 1 is the real thing; smaller shrinks every count, and every figure is then short.
         broker_version: What the RabbitMQ server's version begins with; another one ends the run.
+        suffix: Ends the name of each figure, where one file holds the figures of several brokers.
         notes: Further measurements, printed and kept beside the figures.
     """
 
     folder: Path
     scale: float = 1.0
     broker_version: str = ""
+    suffix: str = ""
     notes: dict[str, object] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
@@ -146,7 +148,8 @@ async def run_proof(proof: Proof, bench: Bench) -> list[Figure]:
         traceback.print_exc()
         bench.notes[f"{proof.name}_error"] = traceback.format_exc(limit=3)
     seconds = time.monotonic() - began
-    return [judge(goal, found.get(goal.name), seconds) for goal in proof.goals]
+    figures = [judge(goal, found.get(goal.name), seconds) for goal in proof.goals]
+    return [replace(figure, name=figure.name + bench.suffix) for figure in figures]
 
 
 def run(proofs: Sequence[Proof], *, bench: Bench, output: Path, complete: bool) -> int:
@@ -164,13 +167,23 @@ def run(proofs: Sequence[Proof], *, bench: Bench, output: Path, complete: bool) 
     """
     figures: list[Figure] = []
     path = output if complete else output.with_stem(f"{output.stem}-part")
+    notes = path.with_stem(f"{path.stem}-notes{bench.suffix}")
+    earlier = of_other_brokers(path, bench.suffix)
     for proof in proofs:
         figures += asyncio.run(run_proof(proof, bench))
-        write(path, figures)
-        write_notes(path.with_stem(f"{path.stem}-notes"), bench.notes)
+        write(path, [*earlier, *figures])
+        write_notes(notes, bench.notes)
     show(figures)
     print(f"RabbitMQ {bench.notes.get('rabbitmq', 'was not started')}; {path}")
     return 0 if figures and all(figure.ok for figure in figures) else 1
+
+
+def of_other_brokers(path: Path, suffix: str) -> Sequence[Figure]:
+    """Return the figures in *path* that a run with *suffix* keeps: without a suffix the file begins anew."""
+    if not suffix or not path.exists():
+        return ()
+    rows = [Figure(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    return [figure for figure in rows if not figure.name.endswith(suffix)]
 
 
 def write(path: Path, figures: Sequence[Figure]) -> None:
@@ -238,6 +251,9 @@ def command(
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
     parser.add_argument("--output", type=Path, default=output, help="file for the figures")
     parser.add_argument("--broker-version", default="", help="what the server's version must begin with")
+    parser.add_argument(
+        "--suffix", default="", help="ends each figure's name; other figures in the file stay"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args(arguments)
     wanted = chosen(proofs, [name for name in options.only.split(",") if name])
@@ -247,7 +263,12 @@ def command(
     try:
         return run(
             wanted,
-            bench=Bench(folder=root / "run", scale=options.scale, broker_version=options.broker_version),
+            bench=Bench(
+                folder=root / "run",
+                scale=options.scale,
+                broker_version=options.broker_version,
+                suffix=options.suffix,
+            ),
             output=options.output,
             complete=not options.only and options.scale >= 1,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from bench.core.kills import LAG_S, WINDOW_S, explained
 from bench.core.ledger import Books, Parked
 from bench.core.timing import distance_to_uniform
 from bench.load import secret_of
-from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, run_proof
+from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, of_other_brokers, run_proof, write
 from bench.prove_core import PROOFS
 from bench.sink import Seen, Sink, flaky_attempts
 from tests.receiver import flaky_fails
@@ -189,3 +190,14 @@ async def test_the_timing_proof_in_small(tmp_path: Path) -> None:
     assert (early.value, early.n, early.ok) == (0, 40, False)
     assert figures["retry_spread_ks"].value is not None
     assert bench.notes["retry_before_logged_due"] is False
+
+
+def test_the_figures_of_two_brokers_share_one_file(tmp_path: Path) -> None:
+    """A run with a suffix keeps the other broker's figures and replaces its own; one without begins anew."""
+    goal = Goal(name="x", text="0", unit="", n=1)
+    path = tmp_path / "figures.json"
+    first = judge(goal, Measured(name="x", value=0, n=1), 0.0)
+    write(path, [first, replace(first, name="x_4")])
+
+    assert [figure.name for figure in of_other_brokers(path, "_4")] == ["x"]
+    assert not of_other_brokers(path, "")

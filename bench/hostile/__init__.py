@@ -1,0 +1,1 @@
+"""The proofs of what strangers can do from outside, one module each."""

@@ -1,0 +1,28 @@
+"""The proofs of what used to lose or delay deliveries.
+
+Run ``python -m bench.prove_loss [--only NAME,...] [--scale 0.05]``.
+It writes ``build/prove-loss.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1
+the name gets ``-part``. NAME is a proof or one of its figures. On a second broker ``--suffix _4`` adds its
+figures to the same file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.prove import Proof, command
+
+PROOFS: Sequence[Proof] = ()
+
+OUTPUT = Path("build/prove-loss.json")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the proofs; 0 only when every figure is ok."""
+    return command(PROOFS, OUTPUT, __doc__, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
