@@ -53,6 +53,7 @@ from metrics.series import Series
 from topology.plan import build_plan, sized_queues
 
 GAUGES_EVERY_S = 1.0
+FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Daemon:
         settings, spec = self._settings, self._spec
         declare = how.declare and settings.topology.declare
         options = EdgeOptions(
-            amqp=amqp_options(settings.amqp, urls),
+            amqp=amqp_options(settings.amqp, urls, self._rotated_urls if settings.amqp_url_file else None),
             plan=build_plan(spec),
             windows=windows(settings, self.observe),
             control=spec.names.control if declare else None,
@@ -191,6 +192,13 @@ class Daemon:
         if self._failpoint is not None:
             edge.publisher.failpoint = self._failpoint.reach
         return edge
+
+    def _rotated_urls(self) -> tuple[str, ...]:
+        """Return the broker's URLs as their file has them now, and let no webhook go where they lead."""
+        urls = self._settings.amqp_urls()
+        for url in urls:
+            self.sender.guard.protect_url(url)
+        return urls
 
     def _build_world(self) -> World:
         settings, spec = self._settings, self._spec
@@ -308,6 +316,7 @@ class Daemon:
             self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
             series.loop_lag.set(max(0.0, loop.time() - due))
+            series.log_dropped.count = logs.dropped()
             for source, count in self._deliverer.intake.by_source().items():
                 series.window.labels(source).set(count)
 
@@ -335,6 +344,7 @@ class Daemon:
     def _signalled(self) -> None:
         if self._stop.is_set():
             self.observe.warned("daemon.forced")
+            logs.flush(FORCED_FLUSH_S)
             os._exit(1)
         self._stop.set()
 

@@ -220,6 +220,8 @@ class Series:
         self.records_dropped = self._counter("records_dropped", text)
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
+        text = "Log lines that were dropped, because nobody read the log or the disk is full."
+        self.log_dropped = self.tally(self._counter("log_lines_dropped", text))
         self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

@@ -107,6 +107,31 @@ async def test_the_senders_numbers_can_be_asked_for(desk: Desk) -> None:
     assert answer.json()["delaySequence"] == ["1000ms", "2000ms", "4000ms", "8000ms"]
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8080", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8080", 200),
+        ("evil.example", 421),
+        ("evil.example:8080", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("evil.example@localhost", 421),
+        ("localhost:1:2", 421),
+        ("192.168.0.1", 421),
+        ("", 421),
+    ],
+)
+async def test_a_page_for_this_machine_is_not_read_under_another_name(
+    desk: Desk, host: str, status: int
+) -> None:
+    """FAULTS 76: a foreign page whose name leads to this machine reads nothing; health stays open to all."""
+    assert (await desk.ask(STATS, host=host)).status_code == status
+    assert (await desk.ask("/healthz", host=host)).status_code == 200
+
+
 async def test_on_an_open_address_there_are_health_and_metrics_only() -> None:
     """ARCHITECTURE, outside contract: without tokens nobody else learns more."""
     desk = Desk()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
+import warnings
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal
@@ -23,10 +25,12 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     """Leave the process-wide set-up of logging as it was."""
-    root = logging.getLogger()
+    root, hook = logging.getLogger(), sys.excepthook
     before = (root.handlers[:], root.level, {n: logging.getLogger(n).level for n in NAMES})
     yield
     structlog.reset_defaults()
+    logging.captureWarnings(capture=False)
+    sys.excepthook = hook
     root.handlers[:], root.level = before[0], before[1]
     for name, level in before[2].items():
         logging.getLogger(name).setLevel(level)
@@ -48,6 +52,7 @@ class Stream(io.TextIOWrapper):
 
     def text(self) -> str:
         """Return what was written."""
+        assert logs.flush()
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
         return buffer.getvalue().decode()
@@ -199,9 +204,21 @@ def test_the_daemon_hears_the_amqp_library_where_the_command_line_had_silenced_i
 
 
 def test_other_libraries_errors_are_seen() -> None:
-    """As plain lines on the same stream."""
+    """FAULTS 93: as JSON too, so that nothing in the log is anything else."""
     stream, _ = configured()
 
-    logging.getLogger("asyncio").error("Task exception was never retrieved")
+    logging.getLogger("asyncio").error("Task exception was never retrieved", exc_info=RuntimeError("a bug"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=False)
+        logging.captureWarnings(capture=True)
+        warnings.warn("a library is old", DeprecationWarning, stacklevel=1)
+    sys.excepthook(ValueError, ValueError("nobody caught it"), None)
 
-    assert "never retrieved" in stream.text()
+    library, warning, crash = stream.lines()
+    assert (library["event"], library["logger"]) == ("library.logged", "asyncio")
+    assert library["detail"] == "Task exception was never retrieved"
+    assert "RuntimeError: a bug" in library["exception"]
+    assert "a library is old" in warning["detail"]
+    assert (crash["event"], crash["level"]) == ("daemon.crashed", "error")
+    assert "nobody caught it" in crash["exception"]

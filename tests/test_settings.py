@@ -364,6 +364,17 @@ def test_two_ways_to_say_one_thing_in_one_place_is_an_error(tmp_path: Path) -> N
     assert "database_url and database_url_file cannot both be set" in line
 
 
+@pytest.mark.parametrize("query", ["no_verify_ssl=1", "heartbeat=5&no_verify_ssl=0", "NO_VERIFY_SSL=1"])
+def test_a_url_cannot_switch_off_the_check_of_the_brokers_certificate(query: str) -> None:
+    """The remedy is the authority's file; the URL, which holds a password, is never repeated."""
+    with pytest.raises(
+        ConfigError, match=r"no_verify_ssl; name the broker's authority in .amqp. ca_file"
+    ) as no:
+        load_settings({"LEVERET_AMQP_URL": f"amqps://u:geheim@h/?{query}"})
+
+    assert "geheim" not in str(no.value)
+
+
 def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:
     """ARCHITECTURE, aio-pika: AMQP URL list, URL from a file that is read anew at each connection."""
     listed = load_settings({"LEVERET_AMQP_URL": "amqp://u:a,b@one/ , amqps://two/%2f amqp://three"})

@@ -13,6 +13,7 @@ import typer
 
 from consumer.cli.words import Words
 from consumer.core.plain import printable
+from consumer.edges.process import forbid_core_dumps, open_standard_streams
 
 app = typer.Typer(
     name="leveret",
@@ -42,6 +43,8 @@ def _top(*, _version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line; wrong usage is one line on stderr and exit code 2."""
+    open_standard_streams()
+    forbid_core_dumps()
     _silence_the_amqp_library()
     command = typer.main.get_command(app)
     try:

@@ -6,10 +6,12 @@ Data flow: request -> what the daemon says of itself -> text or JSON. Nothing ca
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
@@ -17,6 +19,10 @@ from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
 """Source: REQUIREMENTS S0-6."""
+
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
+"""Source: RFC 9110, 7.2: ``uri-host [ ":" port ]``."""
 
 
 class HealthServer:
@@ -56,7 +62,7 @@ class HealthServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         if self._sender_stats is not None and is_loopback(host):
-            app.router.add_get(SENDER_STATS, self._stats)
+            app.router.add_get(SENDER_STATS, _for_this_machine(self._stats))
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, reuse_address=True)
@@ -89,6 +95,22 @@ class HealthServer:
 
     async def _stats(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._sender_stats, content_type="application/json")
+
+
+def _for_this_machine(handler: Handler) -> Handler:
+    """Answer only who asked for this machine by name.
+
+    A page of another site in a person's browser can make its own name lead here (DNS rebinding), and then
+    read the answer. The ``Host`` of such a request is that name.
+    """
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        named = _HOST.fullmatch(request.headers.get("Host", ""))
+        if named is None or not is_loopback(named[1].strip("[]").removesuffix(".")):
+            raise web.HTTPMisdirectedRequest(text="ask for localhost or 127.0.0.1 by name\n")
+        return await handler(request)
+
+    return handle
 
 
 def is_loopback(host: str) -> bool:

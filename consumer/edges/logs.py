@@ -1,139 +1,117 @@
-"""Set structlog up: JSON lines, or colours on a terminal. Text of strangers is escaped either way."""
+"""Set structlog up: JSON lines, or colours on a terminal. Text of strangers is escaped either way.
+
+Data flow: log call -> rendered line -> LogWriter -> its own thread -> stderr. What libraries log, warn of and
+crash with takes the same way, so a JSON log holds only JSON.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
 import logging
 import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Literal, TextIO
+from types import TracebackType
+from typing import Any, Literal, TextIO
 
 import orjson
 import structlog
 
-FLUSH_S = 0.1  #: the longest that a line waits for company while more are logged
+from consumer.edges.log_writer import FLUSH_S, LogWriter
+
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+EXIT_FLUSH_S = 1.0  #: the longest that the end of the process waits for whoever reads the log
+
+_writer: LogWriter | None = None
 
 
-class Lines:
-    """Takes whole lines and writes them together: a system call for each would be felt at thousands a second.
-
-    A line waits for company for :data:`FLUSH_S` at most, and not at all from level warning on.
-    """
-
-    def __init__(self, target: BinaryIO) -> None:
-        self._target = target
-        self._lines: list[bytes] = []
-        self._flushed_at = 0.0
-        self._lost = 0  #: lines that could not be written; told once they can be again
-        atexit.register(self.flush)
-
-    def flush(self) -> None:
-        """Write what waits."""
-        if self._lines:
-            lines, self._lines = self._lines, []
-            if self._lost:
-                lines.append(_render("error", {"event": "log.lost", "lines": self._lost}))
-            try:
-                self._target.write(b"\n".join(lines) + b"\n")
-                self._target.flush()
-            except (OSError, ValueError):  # a full disk or a closed pipe must not stop a delivery
-                self._lost += len(lines)
-            else:
-                self._lost = 0
-        self._flushed_at = time.monotonic()
-
-    def debug(self, line: bytes) -> None:
-        """Take a line that may wait."""
-        self._lines.append(line)
-        if time.monotonic() - self._flushed_at > FLUSH_S:
-            self.flush()
-
-    info = debug
-
-    def warning(self, line: bytes) -> None:
-        """Take a line that is written at once, behind those that wait."""
-        self._lines.append(line)
-        self.flush()
-
-    error = critical = warning
+def flush(limit_s: float = EXIT_FLUSH_S) -> bool:
+    """Write every line that waits; return whether all of them left within *limit_s*."""
+    return _writer is None or _writer.flush(limit_s)
 
 
-class _Forgiving:
-    """A terminal that may go away: what cannot be shown is dropped."""
-
-    def __init__(self, target: TextIO) -> None:
-        self._target = target
-
-    def write(self, text: str) -> int:
-        """Write *text* if that can be done."""
-        try:
-            return self._target.write(text)
-        except (OSError, ValueError):
-            return 0
-
-    def flush(self) -> None:
-        """Flush if that can be done."""
-        with suppress(OSError, ValueError):
-            self._target.flush()
-
-
-_lines: Lines | None = None
-
-
-def flush() -> None:
-    """Write the lines that wait for company; the daemon calls it while little is logged."""
-    if _lines is not None:
-        _lines.flush()
+def dropped() -> int:
+    """Return how many lines were dropped since the start, because nobody read the log or the disk is full."""
+    return 0 if _writer is None else _writer.dropped
 
 
 async def flush_always() -> None:
-    """Write the last lines of a burst, behind which nothing more is logged."""
+    """Hand over the last lines of a burst, behind which nothing more is logged."""
     while True:
         await asyncio.sleep(FLUSH_S)
-        flush()
+        if _writer is not None:
+            _writer.hand_over()
 
 
 def configure(level: str, form: Literal["auto", "json", "console"], stream: TextIO | None = None) -> None:
     """Send every log line to *stream* (stderr), from *level* on."""
-    global _lines  # noqa: PLW0603 - as structlog's own configuration, one per process
+    global _writer  # noqa: PLW0603 - as structlog's own configuration, one per process
     target = sys.stderr if stream is None else stream
     pretty = form == "console" or (form == "auto" and target.isatty())
-    if pretty:
-        processors: list[Any] = [
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _escape,
-            structlog.dev.ConsoleRenderer(),
-        ]
-        factory: Any = structlog.PrintLoggerFactory(_Forgiving(target))  # type: ignore[arg-type]  # a sink is enough
-    else:
-        processors = []
-        _lines = Lines(target.buffer)
-        factory = _always(_lines)
+    if _writer is not None:
+        _writer.close(EXIT_FLUSH_S)
+    _writer = LogWriter(target.buffer, lambda lines: _lost(lines, pretty=pretty))
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _escape,
+        structlog.dev.ConsoleRenderer(),
+        _encode,
+    ]
     structlog.configure(
-        processors=processors,
+        processors=processors if pretty else [],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]) if pretty else _line_logger(level),
-        logger_factory=factory,
+        logger_factory=_always(_writer),
         cache_logger_on_first_use=True,
     )
-    # The AMQP library logs what we report ourselves, with URLs; only its errors pass.
-    logging.basicConfig(level=logging.ERROR, stream=target, format="%(name)s: %(message)s", force=True)
+    _adopt_libraries()
+
+
+def _lost(lines: int, *, pretty: bool) -> bytes:
+    """Return the line that takes the place of dropped ones."""
+    if pretty:
+        return f"log.lost lines={lines}".encode()
+    return _render("error", {"event": "log.lost", "lines": lines})
+
+
+def _encode(_logger: Any, _name: str, line: str) -> bytes:
+    return line.encode(errors="backslashreplace")
+
+
+class _Bridge(logging.Handler):
+    """Passes what libraries log on to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log *record* as ``library.logged``."""
+        fields = {"exc_info": record.exc_info} if record.exc_info else {}
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        log = getattr(structlog.get_logger(), level)
+        log("library.logged", logger=record.name, detail=record.getMessage(), **fields)
+
+
+def _adopt_libraries() -> None:
+    """Take over what libraries log, warn of, and what ends a thread or the process."""
+    logging.basicConfig(level=logging.ERROR, handlers=[_Bridge()], force=True)
+    logging.captureWarnings(capture=True)
+    logging.getLogger("py.warnings").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+    # The AMQP library logs what we report ourselves, with URLs; only its errors pass.
     for name in ("aiormq", "aio_pika"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
         logging.getLogger(name).propagate = True  # the command line had turned it off
+    sys.excepthook = _crashed
 
 
-def _always(lines: Lines) -> Callable[..., Lines]:
-    def factory(*_arguments: object) -> Lines:
-        return lines
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    structlog.get_logger().error("daemon.crashed", exc_info=(kind, error, trace))
+    flush()
+
+
+def _always(writer: LogWriter) -> Callable[..., LogWriter]:
+    def factory(*_arguments: object) -> LogWriter:
+        return writer
 
     return factory
 

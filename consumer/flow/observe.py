@@ -287,10 +287,12 @@ class Observer:
         if totals.get("parked") == 0:
             self.series.parked_empty.set(int(now))
 
-    def broker_unreachable(self, connection: str, error: Exception) -> None:
-        """No broker of the list took the connection."""
+    def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
+        """No broker of the list took the connection; *is_new*: the log does not have that reason yet."""
         self.series.connect_failures.labels(connection).inc()
-        self.log.warning("broker.unreachable", connection=connection, detail=str(error))
+        if is_new:
+            wait_s = round(next_try_s, 3)
+            self.log.warning("broker.unreachable", connection=connection, detail=detail, next_try_s=wait_s)
 
     def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
         """A publish was not confirmed; it is tried again after *wait_s*, the source stays unacked."""

@@ -349,6 +349,8 @@ def _check_amqp_url(url: str, which: str) -> None:
         parts = urlsplit("")
     if parts.scheme not in ("amqp", "amqps") or not parts.hostname or not port_is_good:
         raise ValueError(f"{which} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://...")
+    if "no_verify_ssl" in parts.query.lower():
+        raise ValueError(f"{which} has no_verify_ssl; name the broker's authority in [amqp] ca_file instead")
     _refuse_late_at(parts, f"{which} has")
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import aio_pika
+import httpx2
 import pytest
 from aio_pika.abc import AbstractConnection
 from prometheus_client import CollectorRegistry
+from yarl import URL
 
-from consumer.core.errors import BrokerUnavailable, TopologyMismatch
-from consumer.edges.broker.connect import AmqpOptions, KeepAlive, open_channel
+from consumer.core.errors import BrokerUnavailable, ConfigError, TopologyMismatch
+from consumer.edges.broker.connect import AmqpOptions, KeepAlive, close_quietly, connect, open_channel
+from consumer.edges.broker.refusals import AGAIN_S, Refusals
 from consumer.flow.observe import Observer
+from consumer.settings.root import split_amqp_urls
 from metrics.series import Series
 from tests.fakes import RecordingLog
 
@@ -74,3 +81,97 @@ async def test_what_has_arrived_is_read_at_once(vhost: str) -> None:
 
         assert channel.frames.maxsize == 0
         assert (await channel.queue_declare("one", exclusive=True)).message_count == 0
+
+
+@pytest.fixture
+def guest(management: httpx2.Client) -> Iterator[str]:
+    """A user without any right; its password is ``old``."""
+    name = f"guest-{secrets.token_hex(4)}"
+    management.put(f"/api/users/{name}", json={"password": "old", "tags": ""}).raise_for_status()
+    yield name
+    management.delete(f"/api/users/{name}").raise_for_status()
+
+
+async def refusal(url: URL) -> str:
+    """Return why the broker refuses a connection."""
+    with pytest.raises(BrokerUnavailable) as refused:
+        await connect(AmqpOptions(urls=(str(url),)), "test")
+    return str(refused.value)
+
+
+async def test_a_refusal_is_in_the_brokers_own_words(
+    vhost: str, guest: str, management: httpx2.Client
+) -> None:
+    """FAULTS 61: vhost missing, forbidden, limit reached, wrong password; never an object of the library."""
+    url = URL(vhost)
+    name = url.path[1:]
+    said = {
+        "missing": await refusal(url.with_path("/missing")),
+        "forbidden": await refusal(url.with_user(guest).with_password("old")),
+        "password": await refusal(url.with_user(guest).with_password("wrong")),
+    }
+    limit = f"/api/vhost-limits/{name}/max-connections"
+    management.put(limit, json={"value": 0}).raise_for_status()
+    said["limit"] = await refusal(url)
+
+    assert "530 NOT_ALLOWED - vhost missing not found" in said["missing"]
+    assert f"530 NOT_ALLOWED - access to vhost '{name}' refused for user '{guest}'" in said["forbidden"]
+    assert "ACCESS_REFUSED - Login was refused" in said["password"]
+    assert "connection limit (0) is reached" in said["limit"]
+    assert not [text for text in said.values() if "object at" in text or "wrong@" in text]
+
+
+async def test_a_rotated_password_is_found_at_the_next_connection(
+    vhost: str, guest: str, management: httpx2.Client, tmp_path: Path
+) -> None:
+    """FAULTS 94: the file is read at each connection; while it cannot be read, that is the reason."""
+    name = URL(vhost).path[1:]
+    rights = {"configure": "", "write": "", "read": ""}
+    management.put(f"/api/permissions/{name}/{guest}", json=rights).raise_for_status()
+    file = tmp_path / "amqp-url"
+
+    def read() -> tuple[str, ...]:
+        try:
+            return split_amqp_urls(file.read_text())
+        except OSError as error:
+            raise ConfigError(f"amqp_url_file: {error.strerror}") from None
+
+    def write(password: str) -> None:
+        file.write_text(str(URL(vhost).with_user(guest).with_password(password)))
+
+    write("old")
+    options = AmqpOptions(urls=read(), read_urls=read)
+    await close_quietly(await connect(options, "test"))
+    changed = {"password": "new", "tags": ""}
+    management.put(f"/api/users/{guest}", json=changed).raise_for_status()
+    with pytest.raises(BrokerUnavailable, match="ACCESS_REFUSED"):
+        await connect(options, "test")
+    write("new")
+    await close_quietly(await connect(options, "test"))
+    file.unlink()
+    with pytest.raises(BrokerUnavailable, match="amqp_url_file: No such file"):
+        await connect(options, "test")
+
+
+def test_a_refusal_is_reported_once_a_minute() -> None:
+    """Both connections of a worker meet it again and again; another reason, or one after success, is new."""
+    log, now, series = RecordingLog(), [0.0], Series(CollectorRegistry())
+    refusals = Refusals(Observer(series, log), lambda: now[0])
+
+    for connection in ("consume", "publish") * 5:
+        refusals.refused(connection, "no vhost", 0.25)
+    refusals.refused("publish", "no user", 0.5)
+    now[0] += AGAIN_S
+    refusals.refused("publish", "no vhost", 30.0)
+    refusals.connected()
+    refusals.refused("publish", "no vhost", 1.0)
+
+    assert [(fields["detail"], fields["next_try_s"]) for _, _, fields in log.lines] == [
+        ("no vhost", 0.25),
+        ("no user", 0.5),
+        ("no vhost", 30.0),
+        ("no vhost", 1.0),
+    ]
+    failures = series.registry.get_sample_value
+    assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 5
+    assert failures("leveret_connect_failures_total", {"connection": "publish"}) == 8

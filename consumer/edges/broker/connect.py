@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -18,6 +20,7 @@ from yarl import URL
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.retry import RetryPolicy, delay_s
 from consumer.edges.broker import frames
+from consumer.edges.broker.refusals import Refusals
 from consumer.flow.execute import Pacing, execute_with_retry
 from consumer.flow.observe import Observer
 from consumer.settings.sections import AmqpSettings
@@ -40,6 +43,7 @@ class AmqpOptions:
     """How to reach the broker."""
 
     urls: tuple[str, ...]  #: tried in turn; may hold passwords, so never logged
+    read_urls: Callable[[], tuple[str, ...]] | None = None  #: asked instead at each connection
     heartbeat_s: float = 10.0
     connect_timeout_s: float = 10.0
     reconnect_first_s: float = 0.2
@@ -49,14 +53,17 @@ class AmqpOptions:
     tls: ssl.SSLContext | None = None
 
 
-def amqp_options(settings: AmqpSettings, urls: tuple[str, ...]) -> AmqpOptions:
-    """Build the options from the settings.
+def amqp_options(
+    settings: AmqpSettings, urls: tuple[str, ...], read_urls: Callable[[], tuple[str, ...]] | None = None
+) -> AmqpOptions:
+    """Build the options from the settings; *read_urls* is asked for the URLs at each connection.
 
     Raises:
         ConfigError: a certificate file cannot be used.
     """
     return AmqpOptions(
         urls=urls,
+        read_urls=read_urls,
         heartbeat_s=settings.heartbeat_s,
         connect_timeout_s=settings.connect_timeout_s,
         reconnect_max_s=settings.reconnect_max_s,
@@ -93,7 +100,7 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
         BrokerUnavailable: none answered; names each without its password.
     """
     faults = []
-    for url in options.urls:
+    for url in await _current_urls(options):
         address = URL(url).update_query({"heartbeat": int(options.heartbeat_s), "name": f"leveret {name}"})
         try:
             return await aio_pika.connect(address, timeout=options.connect_timeout_s, ssl_context=options.tls)
@@ -102,6 +109,16 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     raise BrokerUnavailable(
         f"no broker answered: {'; '.join(faults)}; is it up, and is LEVERET_AMQP_URL right?"
     )
+
+
+async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:
+    """Return where the brokers are now: a file may have got another password since (FAULTS 94)."""
+    if options.read_urls is None:
+        return options.urls
+    try:
+        return await asyncio.to_thread(options.read_urls)
+    except ConfigError as error:
+        raise BrokerUnavailable(str(error)) from None
 
 
 class _DidNotLast(BrokerUnavailable):
@@ -117,7 +134,14 @@ class KeepAlive:
     observe: Observer
     sample: Callable[[], float]
     opening: Callable[[AmqpOptions, str], Awaitable[AbstractConnection]] = connect
+    refusals: Refusals | None = None  #: shared with other connections; None: its own
     _was_connected: bool = field(default=False, init=False)
+    _refusals: Refusals = field(init=False)
+    _refused: str | None = field(default=None, init=False)  #: why the last try never began
+
+    def __post_init__(self) -> None:
+        """Report refusals alone where nobody shares them."""
+        self._refusals = self.refusals or Refusals(self.observe, time.monotonic)
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         """Return never; the pause starts anew once a session lasted.
@@ -140,21 +164,29 @@ class KeepAlive:
             if loop.time() - began <= self.options.reconnect_max_s:
                 raise _DidNotLast
 
-        pacing = Pacing(sample=self.sample, now=loop.time)
+        pacing = Pacing(sample=self.sample, now=loop.time, sleep=self._pause)
         while True:
             done = await execute_with_retry(
                 lasting, policy, pacing, is_retryable=lambda error: isinstance(error, _DidNotLast)
             )
             if done.error is not None and not isinstance(done.error, _DidNotLast):
                 raise done.error  # the topology differs, or a bug: nothing that a new connection mends
-            await asyncio.sleep(delay_s(policy, 1, self.sample()))
+            await self._pause(delay_s(policy, 1, self.sample()))
+
+    async def _pause(self, wait_s: float) -> None:
+        """Report why there is no connection, and wait for the next try."""
+        if self._refused is not None:
+            self._refusals.refused(self.name, self._refused, wait_s)
+        await asyncio.sleep(wait_s)
 
     async def _once(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         try:
             connection = await self.opening(self.options, self.name)
         except BrokerUnavailable as error:
-            self.observe.broker_unreachable(self.name, error)
+            self._refused = str(error)
             return
+        self._refused = None
+        self._refusals.connected()
         if self._was_connected:
             self.observe.series.reconnects.labels(self.name).inc()
         self._was_connected = True
@@ -224,5 +256,12 @@ async def close_reason(resource: Connection | Channel) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    """Return what went wrong, in the broker's own words where it answered."""
     text = str(error) or type(error).__name__
+    if answered := _ANSWERED.search(text):
+        text = answered[1]
     return text[:300]
+
+
+_ANSWERED = re.compile(r"^Expected one of .*, got (.+)", re.DOTALL)
+"""What the library raises when the broker answers with another frame; see :func:`frames.install`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from consumer.edges.broker.connect import (
     underlay,
 )
 from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.windows import Window, WindowReader
@@ -75,9 +77,10 @@ class BrokerEdge:
         self._options = options
         self._callbacks = callbacks
         self._observe = observe
-        self._consuming = KeepAlive(options.amqp, "consume", observe, sample)
+        refusals = Refusals(observe, time.monotonic)
+        self._consuming = KeepAlive(options.amqp, "consume", observe, sample, refusals=refusals)
         self.publisher = ConfirmingPublisher(
-            options.amqp, KeepAlive(options.amqp, "publish", observe, sample), instance
+            options.amqp, KeepAlive(options.amqp, "publish", observe, sample, refusals=refusals), instance
         )
         self.routes = BrokerRoutes(
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from datetime import datetime
 
-from pamqp import decode
+from pamqp import commands, decode
 from pamqp.common import FieldTable, FieldValue
 
 UNREADABLE = "leveret-unreadable" + " " * 256
@@ -27,6 +27,12 @@ def install() -> None:
     decode.METHODS["table"] = table
     decode.METHODS["timestamp"] = timestamp
     decode.TABLE_MAPPING[b"T"] = timestamp
+    commands.Connection.Close.__repr__ = closing_reason  # type: ignore[method-assign, assignment]  # of its base
+
+
+def closing_reason(close: commands.Connection.Close) -> str:
+    """Return the broker's reason: of a refusal the library's errors show this repr and nothing else."""
+    return f"{close.reply_code} {close.reply_text}"
 
 
 def short_str(value: bytes) -> tuple[int, str]:
