@@ -33,18 +33,27 @@ class Authority:
         self.file = str(folder / f"{name}.pem")
         Path(self.file).write_text(self.pem)
 
-    def pair(self, name: str, *, days: int = 1, signed: bool = True) -> Pair:
-        """Return a new certificate for *name*, a host name or an address; it ends in *days*."""
+    def pair(self, name: str, *, days: int = 1, signed: bool = True, alternative: bool = True) -> Pair:
+        """Return a new certificate for *name*, a host name or an address; it ends in *days*.
+
+        Without *alternative* the name is the subject's common name only, as it was in old certificates.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _issue(name, key, self if signed else None, days=days)
+        certificate = _issue(name, key, self if signed else None, days=days, san=alternative)
         return Pair(_pem(certificate), _private(key))
 
     def server(
-        self, host: str, *, days: int = 1, signed: bool = True, clients: bool = False
+        self,
+        host: str,
+        *,
+        days: int = 1,
+        signed: bool = True,
+        clients: bool = False,
+        alternative: bool = True,
     ) -> ssl.SSLContext:
         """Return a server's context for *host*; with *clients* it wants a certificate of this authority."""
-        made = self.pair(host, days=days, signed=signed)
-        file = self.folder / f"{host.replace(':', '_')}-{days}-{signed}.pem"
+        made = self.pair(host, days=days, signed=signed, alternative=alternative)
+        file = self.folder / f"{host.replace(':', '_')}-{days}-{signed}-{alternative}.pem"
         file.write_text(made.key + made.certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
@@ -55,7 +64,13 @@ class Authority:
 
 
 def _issue(
-    name: str, key: ec.EllipticCurvePrivateKey, by: Authority | None, *, days: int, ca: bool = False
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    by: Authority | None,
+    *,
+    days: int,
+    ca: bool = False,
+    san: bool = True,
 ) -> x509.Certificate:
     """Return a certificate for *name*, signed by the authority or by itself."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -64,7 +79,7 @@ def _issue(
         alternative: x509.GeneralName = x509.IPAddress(ip_address(name))
     except ValueError:
         alternative = x509.DNSName(name)
-    return (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(by.certificate.subject if by else subject)
@@ -72,10 +87,11 @@ def _issue(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=30))
         .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        .sign(by.key if by else key, hashes.SHA256())
     )
+    if san:
+        builder = builder.add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+    return builder.sign(by.key if by else key, hashes.SHA256())
 
 
 def _pem(certificate: x509.Certificate) -> str:

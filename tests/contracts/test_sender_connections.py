@@ -365,3 +365,77 @@ async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> N
     task = asyncio.current_task()
     assert task is not None
     assert (outcome.kind, task.cancelling()) == (Kind.CLIENT_ERROR, 0)
+
+
+@pytest.mark.parametrize("later_s", [0.0, 0.02])
+async def test_a_body_behind_a_204_never_reaches_the_next_request(
+    sender: WebhookSender, later_s: float
+) -> None:
+    """FAULTS 91: not even that of a server which writes it after the next request could have left."""
+
+    async def talk(call: Call) -> None:
+        while True:
+            await call.request()
+            await call.say(b"HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n")
+            await asyncio.sleep(later_s)
+            await call.say(b"accepted")
+
+    async with RawServer(talk) as server:
+        outcomes = [await sender.send(to(server.url())) for _ in range(20)]
+
+        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(Kind.OK, 204)] * 20
+        assert len(server.requests) == 20
+
+
+async def test_a_connection_is_kept_once_a_204_was_followed_by_nothing(sender: WebhookSender) -> None:
+    """FAULTS 91, S0-9: an endpoint that keeps to HTTP is not asked for more than a few connections."""
+    async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+        assert (await sender.send(to(server.url()))).kind is Kind.OK
+        await asyncio.sleep(0.3)
+        for _ in range(20):
+            assert (await sender.send(to(server.url()))).kind is Kind.OK
+
+        assert server.connections == 1
+
+
+async def test_one_connection_and_204s(build: BuildSender) -> None:
+    """FAULTS 91: with a bound of one connection nobody waits for it in vain."""
+    sender = build(replace(OPTIONS, connections_per_host=1))
+    async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+        outcomes = await asyncio.gather(*(sender.send(to(server.url())) for _ in range(5)))
+    await sender.close()
+
+    assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+    assert max(outcome.duration_s for outcome in outcomes) < SOON_S
+
+
+async def test_an_answer_out_of_turn_that_the_loop_has_not_seen_is_not_taken(sender: WebhookSender) -> None:
+    """FAULTS 91: it waits in the kernel when the next request is due; that one goes elsewhere."""
+    told, spoke = threading.Event(), threading.Event()
+    requests: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        first, _ = listener.accept()
+        requests.append(first.recv(65_536))
+        first.sendall(ok(body=b"first"))
+        told.wait(10)
+        first.sendall(ok(body=b"unasked"))
+        spoke.set()
+        second, _ = listener.accept()
+        requests.append(second.recv(65_536))
+        second.sendall(ok(body=b"second"))
+        first.close()
+        second.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(5)
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        first = await sender.send(to(url))
+        told.set()
+        spoke.wait(10)  # blocks the loop on purpose: the bytes arrive, and the loop cannot look
+        second = await sender.send(to(url))
+        thread.join(10)
+
+    assert (first.body, second.body, len(requests)) == (b"first", b"second", 2)

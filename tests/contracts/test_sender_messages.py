@@ -110,24 +110,6 @@ async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, 
         assert server.connections == 2
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
-        b"HTTP/1.1 204 None\r\n\r\nleftover",
-    ],
-    ids=["bad-chunk", "body-after-204"],
-)
-async def test_a_head_that_comes_in_one_segment_with_garbage(sender: WebhookSender, answer: bytes) -> None:
-    """FAULTS 49: aiohttp's parser gives up the whole segment, so this is ``protocol`` and will be sent again;
-    httpx2's takes the head."""
-    outcome = await outcome_of(sender, says(answer))
-
-    status = int(answer.split(b" ")[1])
-    expected = (Kind.OK, status) if sender.client == "httpx" else (Kind.PROTOCOL, None)
-    assert (outcome.kind, outcome.status) == expected
-
-
 async def test_an_endless_body_ends_with_the_deadline_and_the_status_decides(sender: WebhookSender) -> None:
     """FAULTS 34, 45: a 503 whose body trickles is a 503."""
 
@@ -193,7 +175,7 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             Kind.PROTOCOL,
         ),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20_000 + b"\r\n\r\n", Kind.TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", Kind.TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", Kind.TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 1_000 + b"\r\n") * 10_000 + b"\r\n", Kind.TOO_LARGE),
         (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Kind.PROTOCOL),
@@ -221,10 +203,10 @@ async def test_what_is_not_http_is_told_as_such(sender: WebhookSender, answer: b
 
 
 async def test_interim_responses_without_end(sender: WebhookSender) -> None:
-    """FAULTS 49: 1xx after 1xx is no answer: aiohttp's way gives up after some, httpx2's at the deadline."""
-    outcome = await outcome_of(sender, says(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000), timeout_s=0.5)
+    """FAULTS 49: 1xx after 1xx is not an answer; both senders give up long before the deadline."""
+    outcome = await outcome_of(sender, says(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000))
 
-    assert outcome.kind is (Kind.TIMEOUT_TOTAL if sender.client == "httpx" else Kind.PROTOCOL)
+    assert (outcome.kind, outcome.detail) == (Kind.PROTOCOL, "1xx responses without end")
     assert outcome.duration_s < SOON_S
 
 

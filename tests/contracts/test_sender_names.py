@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from consumer.core.access import Access, OAuth2Client
 from consumer.core.model import Kind
-from consumer.edges.http import SenderOptions, WebhookSender
+from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
 from tests.name_server import Answer, NameServer
 from tests.raw_server import Call, RawServer, eventually, ok, says
@@ -244,6 +246,65 @@ def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
     )
 
     assert (done.stdout.strip(), done.stderr) == (text.split(maxsplit=1)[0], "")
+
+
+async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAULTS 92: with a search domain and ``ndots:5`` nobody below that domain is asked in a name's place."""
+    monkeypatch.setenv("LOCALDOMAIN", "cluster.local")  # as "search" and "options" in /etc/resolv.conf
+    monkeypatch.setenv("RES_OPTIONS", "ndots:5")
+    for name in (HOST, "receiver", "token.example", "proxy.example"):
+        dns.on(name, Answer((HERE,)))
+        dns.on(f"{name}.cluster.local", Answer(("127.0.0.66",)))
+    dns.on("service.cluster.local", Answer((HERE,)))
+    sender = make()
+    async with RawServer(says(ok(headers=CLOSE))) as server:
+        for host in (HOST, f"{HOST}.", "receiver"):
+            assert (await sender.send(to(server.url(host=host)))).kind is Kind.OK
+        missing = await sender.send(to(server.url(host="service")))
+
+    assert (missing.kind, "write the name in full" in missing.detail) == (Kind.DNS, True)
+    assert not [name for name in dns.asked if name.endswith("cluster.local")]
+
+
+async def test_token_endpoint_and_proxy_are_absolute_too(
+    build: BuildSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAULTS 92: whatever the daemon connects to on a webhook's behalf."""
+    monkeypatch.setenv("LOCALDOMAIN", "cluster.local")
+    monkeypatch.setenv("RES_OPTIONS", "ndots:5")
+    options = SenderOptions(egress=LOOPBACK, name_servers=(dns.address,))
+    client = OAuth2Client(token_url="https://token.example/", client_id="a", client_secret="b")
+    request = to(f"https://{HOST}/")
+    for asked, sender, wanted in (
+        ("token.example", build(options), request._replace(access=Access(oauth2=client))),
+        (
+            "proxy.example",
+            build(replace(options, proxy=Proxy(scheme="http", host="proxy.example", port=1))),
+            request,
+        ),
+    ):
+        dns.on(HOST, Answer((HERE,)))
+        await sender.send(wanted)
+        await sender.close()
+        assert dns.asked[asked] == 1
+
+    assert not [name for name in dns.asked if name.endswith("cluster.local")]
+
+
+async def test_what_is_ours_is_found_as_its_own_client_finds_it(
+    make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAULTS 92: where only the search domain leads to the broker, its port is judged by that."""
+    monkeypatch.setenv("LOCALDOMAIN", "cluster.local")
+    monkeypatch.setenv("RES_OPTIONS", "ndots:5")
+    dns.on("rabbitmq.cluster.local", Answer(("192.0.2.1",)))
+    dns.on(HOST, Answer((HERE,)))
+    sender = make()
+    async with RawServer(says(ok())) as server:
+        sender.guard.protect("rabbitmq", server.port)
+
+        assert (await sender.send(to(server.url(host=HOST)))).kind is Kind.OK
+    assert dns.asked["rabbitmq.cluster.local"] == 1
 
 
 async def test_a_slow_answer_counts_against_the_deadline(make: MakeSender, dns: NameServer) -> None:

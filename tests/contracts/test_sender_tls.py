@@ -72,12 +72,13 @@ async def test_a_good_certificate_is_accepted_and_the_connection_kept(
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("fault", ["self-signed", "wrong host", "expired"])
+@pytest.mark.parametrize("fault", ["self-signed", "wrong host", "expired", "no SAN"])
 async def test_a_bad_certificate_is_a_tls_failure(
     sender: WebhookSender, authority: Authority, fault: str
 ) -> None:
-    """FAULTS 44: the request is not sent, and never over less than TLS."""
+    """FAULTS 44: the request is not sent, and never over less than TLS; a common name is not a name."""
     contexts = {
+        "no SAN": authority.server(HOST, alternative=False),
         "self-signed": authority.server(HOST, signed=False),
         "wrong host": authority.server("other.example"),
         "expired": authority.server(HOST, days=-1),
@@ -88,6 +89,22 @@ async def test_a_bad_certificate_is_a_tls_failure(
         assert (outcome.kind, outcome.status) == (Kind.TLS, None)
         assert "certificate" in outcome.detail.lower()
         assert server.requests == []
+
+
+async def test_a_full_stop_behind_the_host_is_left_out(sender: WebhookSender, authority: Authority) -> None:
+    """FAULTS 92: ``hook.example.`` is the same host: to TLS, in Host, and to the pool."""
+    context, names = authority.server(HOST), []
+    context.sni_callback = lambda _connection, name, _context: names.append(name)
+    async with RawServer(says(ok()), tls=context) as server:
+        for host in (f"{HOST}.", HOST):
+            request = to(server)
+            outcome = await sender.send(request._replace(url=request.url.replace(HOST, host)))
+            assert (outcome.kind, outcome.detail) == (Kind.OK, "")
+
+        assert (names, server.connections) == ([HOST], 1)
+        assert {request.split(b"\r\n")[1] for request in server.requests} == {
+            f"Host: {HOST}:{server.port}".encode()
+        }
 
 
 async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(

@@ -50,9 +50,24 @@ class Goal(NamedTuple):
 class Guard:
     """Judges names and addresses."""
 
-    def __init__(self, rule: EgressRule, resolve: Resolve, resolve_timeout_s: float) -> None:
+    def __init__(
+        self,
+        rule: EgressRule,
+        resolve: Resolve,
+        resolve_timeout_s: float,
+        resolve_ours: Resolve | None = None,
+    ) -> None:
+        """Prepare; nothing is looked up.
+
+        Args:
+            rule: What may be called.
+            resolve: Looks up endpoints, token endpoints and the proxy.
+            resolve_timeout_s: Bound on each look-up.
+            resolve_ours: Looks up what is protected, as those find it that connect to it; None: as others.
+        """
         self._rule = rule
         self._resolve = resolve
+        self._resolve_ours = resolve_ours or resolve
         self._resolve_timeout_s = resolve_timeout_s
         self._own_ports: set[int] = set()
         self._protected: dict[int, set[str]] = {}
@@ -127,11 +142,14 @@ class Guard:
         Raises:
             OSError: there is none, or the look-up took too long.
         """
+        return await self._find(self._resolve, host, port)
+
+    async def _find(self, resolve: Resolve, host: str, port: int) -> Sequence[str]:
         if is_address(host):
             return (host,)
         try:
             async with asyncio.timeout(self._resolve_timeout_s):
-                found = await self._resolve(host, port)
+                found = await resolve(host, port)
         except TimeoutError:
             raise socket.gaierror(socket.EAI_AGAIN, "the name look-up took too long") from None
         if not found:
@@ -156,7 +174,7 @@ class Guard:
             BlockedAddress: neither is known, so that any address could be one of them.
         """
         try:
-            found = await self.look_up(host, port)
+            found = await self._find(self._resolve_ours, host, port)
         except OSError as fault:
             known = self._last_places.get(host)
             if known is None:

@@ -1,26 +1,41 @@
 """An httpx2 transport whose connections our dialer opens.
 
-Data flow: httpx2.Request -> (GuardedTransport) httpcore2's pool -> (_Connection) dialer -> HTTP/1.1 on a Pipe
-The pool, HTTP/1.1 and the types are httpx2's; addresses, proxy and TLS are ours.
+Data flow: httpx2.Request -> (GuardedTransport) httpcore2's pool -> (_Connection) dialer -> (_Http11) request
+out, :class:`.Answer` in, on a Pipe.
+The pool and the types are httpx2's; addresses, proxy, TLS and what an answer means are ours.
 """
 
 from __future__ import annotations
 
 import math
+import re
+import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import cast
 
 import httpcore2
 import httpx2
 
 from consumer.core.access import TlsPolicy
+from consumer.core.model import Kind
+from consumer.edges.http.answer import Answer
 from consumer.edges.http.guard import Goal
+from consumer.edges.http.options import SenderOptions
+from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.pipe import Pipe, PipeStream
 from consumer.edges.http.tls import ResumingContext
+from consumer.edges.http.wire import QUIET_S
 
 ON_TURN = "leveret.on_turn"  #: extension of a request: called once it need not wait for others to end
 ON_OPEN = "leveret.on_open"  #: the same, called once there is a connection
+ANSWER = "leveret.answer"  #: extension of a response: the Answer, whose headers it holds
+
+_READ_BYTES = 65_536
+_NEW, _BUSY, _IDLE, _CLOSED = "new", "busy", "idle", "closed"
+_NO_LIMIT = sys.maxsize  #: whoever reads the body bounds it
+_BREAK = re.compile(rb"[\r\n\0]")
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -33,8 +48,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         """Send *request* and return the response with its body unread.
 
         Raises:
-            AttemptFailed: there is no connection.
-            httpcore2.NetworkError, httpcore2.ProtocolError: it broke, or what came is no HTTP.
+            AttemptFailed: there is no connection, or what came is not HTTP.
+            httpcore2.NetworkError: it broke.
         """
         url = request.url
         answer = await self._pool.handle_async_request(
@@ -50,7 +65,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
         return httpx2.Response(
             status_code=answer.status,
-            headers=answer.headers,
             stream=_Body(answer),
             extensions=dict(answer.extensions),
         )
@@ -125,11 +139,11 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         response = await self._http.handle_async_request(request)
         if not self._resumable:
             self._resumable = True
-            self._keep_session(response)
+            self._keep_session(self._http)
         return response
 
-    def _keep_session(self, response: httpcore2.Response) -> None:
-        tls = response.extensions["network_stream"].get_extra_info("ssl_object")
+    def _keep_session(self, http: _Http11) -> None:
+        tls = http.stream.get_extra_info("ssl_object")
         if tls is not None and self._context is not None:
             self._context.keep(tls)
 
@@ -142,17 +156,17 @@ class _Connection(httpcore2.AsyncConnectionInterface):
             transport.abort()
             raise httpcore2.ConnectError("the sender was closed")
         self._ends_at = time.monotonic() + self._parts.options.connection_max_age_s
-        return _Http11(self._origin, PipeStream(transport, pipe), self._parts.options.keepalive_s)
+        return _Http11(PipeStream(transport, pipe), self._parts.options)
 
     async def aclose(self) -> None:
         """Cut it."""
         self._closed = True
         if self._http is not None:
-            await self._http.aclose()
+            self._http.close()
 
     def info(self) -> str:
         """Say what state it is in."""
-        return "not open" if self._http is None else self._http.info()
+        return "not open" if self._http is None else self._http.state
 
     def can_handle_request(self, origin: httpcore2.Origin) -> bool:
         """Whether it leads there."""
@@ -160,7 +174,7 @@ class _Connection(httpcore2.AsyncConnectionInterface):
 
     def is_connected(self) -> bool:
         """Whether it is open."""
-        return self._http is not None and self._http.is_connected()
+        return self._http is not None and self._http.state != _CLOSED
 
     def is_available(self) -> bool:
         """Whether it can take a request now."""
@@ -174,11 +188,11 @@ class _Connection(httpcore2.AsyncConnectionInterface):
 
     def is_idle(self) -> bool:
         """Whether nothing is under way on it."""
-        return self._failed if self._http is None else self._http.is_idle()
+        return self._failed if self._http is None else self._http.state == _IDLE
 
     def is_closed(self) -> bool:
         """Whether it is of no use any more."""
-        return self._failed if self._http is None else self._http.is_closed()
+        return self._failed if self._http is None else self._http.state == _CLOSED
 
 
 def _tell(request: httpcore2.Request, event: str) -> None:
@@ -187,14 +201,109 @@ def _tell(request: httpcore2.Request, event: str) -> None:
         told()
 
 
-class _Http11(httpcore2.AsyncHTTP11Connection):
-    """httpcore2's HTTP/1.1; a connection with bytes left over is not used again.
+class _Http11:
+    """HTTP/1.1 on one connection: one request and its answer at a time."""
 
-    What follows a response in the same segment lies in the parser, where httpcore2 does not look: it would
-    be taken for the next request's. the test
-    ``test_a_connection_with_something_left_over_is_not_used_again`` holds it.
-    """
+    def __init__(self, stream: PipeStream, options: SenderOptions) -> None:
+        self.stream = stream
+        self.state = _NEW
+        self._keepalive_s = options.keepalive_s
+        self._waits = not options.connections_per_host  #: the pool does not look when a wait is over
+        self._rests_from = math.inf  #: monotonic seconds: since then no request has been out
+        self._free_at = 0.0  #: monotonic seconds: from then on it may take the next request
+        self._quiet = False  #: nothing came behind a 204
+
+    async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
+        """Send, and read the head.
+
+        Raises:
+            AttemptFailed: what came is not HTTP, or nothing came.
+            httpcore2.NetworkError: the connection broke.
+            httpcore2.ConnectionNotAvailable: it cannot be used any more; the pool takes another one.
+        """
+        if self.state != _NEW and (not self.is_available() or self.stream.spent()):
+            raise httpcore2.ConnectionNotAvailable
+        self._quiet = self._quiet or self._free_at > 0  # it was waited for, and nothing came
+        self.state = _BUSY
+        try:
+            self.stream.write(_head(request))
+            async for part in cast(AsyncIterable[bytes], request.stream):
+                self.stream.write(part)
+            answer = Answer(_NO_LIMIT)
+            while not answer.status:
+                await self.read(answer)
+        except BaseException:
+            self.close()
+            raise
+        return httpcore2.Response(
+            status=answer.status, content=_Content(self, answer), extensions={ANSWER: answer}
+        )
+
+    async def read(self, answer: Answer) -> None:
+        """Give *answer* what comes next."""
+        data = await self.stream.read(_READ_BYTES)
+        if data:
+            answer.feed(data)
+        else:
+            answer.end()
+
+    def finish(self, answer: Answer) -> None:
+        """The answer has been read as far as anybody wants it."""
+        if self.state == _CLOSED:
+            return
+        unsure = answer.bodiless and not self._quiet
+        if not answer.kept or (unsure and not self._waits):
+            self.close()
+            return
+        self.state = _IDLE
+        self._rests_from = time.monotonic()
+        self._free_at = self._rests_from + QUIET_S if unsure else 0.0
+
+    def is_available(self) -> bool:
+        """Whether it can take a request now."""
+        return self.state == _IDLE and (not self._free_at or time.monotonic() >= self._free_at)
 
     def has_expired(self) -> bool:
         """Whether it should be closed."""
-        return bool(self._h11_state.trailing_data[0]) or super().has_expired()
+        if self.state != _IDLE:
+            return False
+        return time.monotonic() > self._rests_from + self._keepalive_s or self.stream.spent()
+
+    def close(self) -> None:
+        """Cut it."""
+        self.state = _CLOSED
+        self.stream.abort()
+
+
+class _Content:
+    """The body of an answer, as it comes."""
+
+    def __init__(self, http: _Http11, answer: Answer) -> None:
+        self._http = http
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        answer = self._answer
+        while True:
+            if answer.body:
+                part = bytes(answer.body)
+                answer.body.clear()
+                yield part
+            elif answer.over:
+                break
+            else:
+                await self._http.read(answer)
+        if answer.fault:
+            raise AttemptFailed(Kind.PROTOCOL, answer.fault)
+
+    async def aclose(self) -> None:
+        """Keep the connection, or cut it if something is left."""
+        self._http.finish(self._answer)
+
+
+def _head(request: httpcore2.Request) -> bytes:
+    lines = [b"%b %b HTTP/1.1" % (request.method, request.url.target)]
+    lines += [b"%b: %b" % header for header in request.headers]
+    if any(_BREAK.search(line) for line in lines):
+        raise AttemptFailed(Kind.CLIENT_ERROR, "the request holds a line break or NUL")
+    return b"\r\n".join((*lines, b"", b""))

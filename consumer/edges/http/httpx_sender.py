@@ -4,15 +4,14 @@ Data flow: flow.deliver -> (HttpxSender.send) httpx2.Request -> GuardedTransport
 body -> Outcome. It keeps the contract of :mod:`.sender`, at several times the CPU: ``bench/http_clients``.
 
 **What is sent twice.** Nothing. Before httpcore2 takes a connection from the pool it asks whether that is
-still open (:meth:`consumer.edges.http.pipe.PipeStream.spent`); a dead one is replaced before a byte was
-written.
+still open and silent (:meth:`consumer.edges.http.pipe.PipeStream.spent`); any other is replaced before a byte
+was written.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import httpx2
@@ -20,7 +19,8 @@ from yarl import URL
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.httpx_pool import ON_OPEN, ON_TURN, GuardedTransport
+from consumer.edges.http.answer import Answer
+from consumer.edges.http.httpx_pool import ANSWER, ON_OPEN, ON_TURN, GuardedTransport
 from consumer.edges.http.outcomes import (
     IN_QUEUE,
     AttemptFailed,
@@ -32,9 +32,6 @@ from consumer.edges.http.outcomes import (
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.request import read_url, write_head
 
-_HEAD_LINES = 128  #: header lines of a response that are taken, as the other sender does
-_LINE_BYTES = 8_190  #: of each
-
 
 @dataclass(slots=True)
 class _Attempt:
@@ -42,7 +39,7 @@ class _Attempt:
 
     had_turn: bool = False  #: it need not wait for another request's connection
     connected: bool = False
-    response: httpx2.Response | None = None
+    answer: Answer | None = None  #: None before its head is complete
     body: bytes = b""
 
     def took_turn(self) -> None:
@@ -85,11 +82,11 @@ class HttpxSender:
             late = bound.expired() and isinstance(fault, TimeoutError)
             kind, detail = self._late(attempt, fault.__cause__) if late else classify(fault)
         duration_s = time.monotonic() - began
-        if attempt.response is None:
+        answer = attempt.answer
+        if answer is None:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
-        values = _values(attempt.response)
-        outcome = answered(attempt.response.status_code, values, attempt.body, duration_s, detail)
-        return outcome._replace(control=control_of(values)) if self._options.obey_control else outcome
+        outcome = answered(answer.status, answer.values, attempt.body, duration_s, detail)
+        return outcome._replace(control=control_of(answer.values)) if self._options.obey_control else outcome
 
     def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[Kind, str]:
         if cut is not None and not attempt.had_turn and self._options.connections_per_host:
@@ -113,8 +110,7 @@ class HttpxSender:
         transport = self._transport(url, None if request.access is None else request.access.tls)
         response = await transport.handle_async_request(_request(url, request, attempt))
         try:
-            _check_head(response)
-            attempt.response = response
+            attempt.answer = response.extensions[ANSWER]
             limit = self._options.max_response_bytes
             async for part in response.stream:  # type: ignore[union-attr]  # an async transport's is async
                 attempt.body += part
@@ -163,25 +159,3 @@ def _request(url: URL, request: SignedRequest, attempt: _Attempt) -> httpx2.Requ
             ON_OPEN: attempt.opened,
         },
     )
-
-
-def _check_head(response: httpx2.Response) -> None:
-    """Refuse what the other sender refuses: a switch of protocols, two lengths, a head that is too large."""
-    if response.status_code == 101:
-        raise AttemptFailed(Kind.PROTOCOL, "101: the server switched protocols unasked")
-    if "transfer-encoding" in response.headers and "content-length" in response.headers:
-        raise AttemptFailed(Kind.PROTOCOL, "the response has two lengths")  # RFC 9112, 6.3
-    lines = response.headers.raw
-    if len(lines) > _HEAD_LINES or any(len(name) + len(value) > _LINE_BYTES for name, value in lines):
-        raise AttemptFailed(Kind.TOO_LARGE, "the head of the response is too large")
-
-
-def _values(response: httpx2.Response) -> Callable[[str], Sequence[str]]:
-    """Return what reads the response's headers; bytes that are no UTF-8 are kept apart, as elsewhere."""
-
-    def values(name: str) -> Sequence[str]:
-        wanted = name.encode()
-        raw = response.headers.raw
-        return [value.decode("utf-8", "surrogateescape") for key, value in raw if key.lower() == wanted]
-
-    return values

@@ -23,16 +23,24 @@ class Parts:
             ConfigError: the CA file cannot be read.
         """
         self.options = options
-        self._lookup = Lookup(
+        bounds = (
             options.resolve_timeout_s,
             options.resolve_ttl_min_s,
             options.resolve_ttl_max_s,
             options.name_servers,
         )
-        self.guard = Guard(options.egress, resolve or self._lookup, options.resolve_timeout_s)
+        self._lookup = Lookup(*bounds)
+        self._lookup_of_ours = Lookup(*bounds, absolute=False)
+        self.guard = Guard(
+            options.egress,
+            resolve or self._lookup,
+            options.resolve_timeout_s,
+            resolve or self._lookup_of_ours,
+        )
         self.dialer = Dialer(options, self.guard)
         self.tls = TlsContexts(options.ca_file)
 
     async def close(self) -> None:
         """End the look-ups."""
         await self._lookup.close()
+        await self._lookup_of_ours.close()

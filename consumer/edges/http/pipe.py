@@ -1,12 +1,11 @@
-"""One connection as httpcore2 wants it: bytes in, bytes out, and whether it may be used again.
+"""One connection of the second sender: bytes in, bytes out, and whether it may be used again.
 
-Data flow: (Dialer) transport and Pipe -> httpcore2's HTTP/1.1 connection reads and writes -> aborted or kept.
+Data flow: (Dialer) transport and Pipe -> (PipeStream) httpx_pool reads and writes -> aborted or kept.
 """
 
 from __future__ import annotations
 
 import asyncio
-import select
 import ssl
 from typing import Any
 
@@ -14,14 +13,10 @@ import httpcore2
 
 from consumer.core.model import Kind
 from consumer.edges.http.outcomes import AttemptFailed
+from consumer.edges.http.wire import Wire
 
 _PAUSE_BYTES = 65_536  #: unread bytes from which the transport stops reading
 _JOIN_BYTES = 65_536  #: a piece up to this size waits for what is written behind it
-
-_BEGINNING = b"HTTP/1."
-
-#: The server closed its side; 0 where the system cannot tell. Source: Linux poll(2).
-_PEER_GONE: int = getattr(select, "POLLRDHUP", 0)
 
 
 class Pipe(asyncio.Protocol):
@@ -91,66 +86,49 @@ class Pipe(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-class PipeStream(httpcore2.AsyncNetworkStream):
-    """A :class:`Pipe` with its transport, under httpcore2's names. Time is bounded by who calls."""
+class PipeStream:
+    """A :class:`Pipe` with its transport. Time is bounded by who calls."""
 
     def __init__(self, transport: asyncio.Transport, pipe: Pipe) -> None:
         self._transport = transport
         self._pipe = pipe
+        self._wire = Wire(transport)
         self._unwritten: list[bytes] = []
-        self._answering = False  #: a request went out, and nothing came back yet
-        self._poll: select.poll | None = None
-        if _PEER_GONE:
-            self._poll = select.poll()
-            self._poll.register(transport.get_extra_info("socket").fileno(), _PEER_GONE)
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Send what was written, then return what came.
-
-        Raises:
-            httpcore2.RemoteProtocolError: an answer does not begin as HTTP/1 does; the parser would wait for
-                the end of a head that never comes.
-        """
+    async def read(self, most: int) -> bytes:
+        """Send what was written, then return what came; nothing once the server has closed."""
         self._flush()
-        data = await self._pipe.read(max_bytes)
-        if self._answering and data:
-            self._answering = False
-            if not data.startswith(_BEGINNING[: len(data)]):
-                raise httpcore2.RemoteProtocolError("the answer does not begin with HTTP/1.")
-        return data
+        return await self._pipe.read(most)
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Take *buffer*: head and body leave together. Never waits, so that an early answer is read."""
-        self._unwritten.append(buffer)
-        if len(buffer) > _JOIN_BYTES:
+    def write(self, data: bytes) -> None:
+        """Take *data*: head and body leave together. Never waits, so that an early answer is read."""
+        self._unwritten.append(data)
+        if len(data) > _JOIN_BYTES:
             self._flush()
 
-    async def aclose(self) -> None:
+    def abort(self) -> None:
         """Cut the connection at once: a close would wait for a peer that does not read."""
         self._unwritten.clear()
         self._transport.abort()
 
-    def get_extra_info(self, info: str) -> Any:
-        """Answer what the pool asks: an idle connection that is readable cannot be used again."""
-        if info == "is_readable":
-            return self.spent()
-        return self._transport.get_extra_info(info)
+    def get_extra_info(self, name: str) -> Any:
+        """Ask the transport."""
+        return self._transport.get_extra_info(name)
 
     def spent(self) -> bool:
         """Return whether nothing should be sent on it any more.
 
-        It is closed, the server spoke out of turn, its close waits in the kernel, or a request is not out
+        It is closed, the server spoke out of turn or has closed, in the kernel too, or a request is not out
         yet.
         """
         return (
             self._transport.is_closing()
             or self._pipe.spoke()
             or self._transport.get_write_buffer_size() > 0
-            or (self._poll is not None and bool(self._poll.poll(0)))
+            or self._wire.stirs()
         )
 
     def _flush(self) -> None:
         if self._unwritten:
-            self._answering = True
             self._transport.write(b"".join(self._unwritten))  # one record of TLS, where it fits into one
             self._unwritten = []

@@ -19,6 +19,9 @@ _KNOWN_NAMES = 1_024
 def read_url(text: str, rule: EgressRule) -> URL:
     """Return a URL that may be called as far as it says itself; what is written as ASCII goes out so.
 
+    A full stop behind the host says that the name is absolute, which every name is here. It is left out, as
+    it belongs neither into Host nor into TLS. Source: RFC 6066, 3.
+
     Raises:
         AttemptFailed: it may not, or it is none.
     """
@@ -32,7 +35,9 @@ def read_url(text: str, rule: EgressRule) -> URL:
     reason = refuse_url(url.scheme, url.raw_host, rule)
     if reason is not None:
         raise AttemptFailed(Kind.BLOCKED, reason)
-    return url
+    if url.raw_host.endswith(".."):
+        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL's host has an empty label")
+    return url.with_host(url.raw_host[:-1]) if url.raw_host.endswith(".") else url
 
 
 def first_lines(url: URL) -> str:

@@ -5,6 +5,9 @@ the name servers of /etc/resolv.conf -> addresses and TTL.
 
 c-ares works in one thread of its own, whatever number of names it looks up, so a name server that is slow or
 silent holds up nothing but the requests that need its names.
+
+A name is absolute: ``hook.example`` is not also looked for below the search domains of /etc/resolv.conf,
+where somebody else may hold it. Only places that other libraries connect to are found as those find them.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import aiodns
+import pycares
 from aiodns.error import DNSError
 
 #: Finds the addresses of a host: (name, port) -> addresses as text. Raises OSError.
@@ -24,6 +28,9 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
 _LAST_WORDS_S = 1.0  #: c-ares answers at once when it is told to end
 _TRIES = 2  #: questions to one server before the next one, or the end
+
+#: No search domains, no aliases of HOSTALIASES; with EDNS, as c-ares has it otherwise. Source: ares_init(3).
+_ABSOLUTE = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
 
 #: c-ares' codes for "there is no such name" and "it has no address". Source: ares.h.
 _NO_SUCH_NAME = (aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME)
@@ -43,7 +50,15 @@ _CLOSED = _Answer((), socket.gaierror(socket.EAI_AGAIN, "the sender is closed"),
 class Lookup:
     """Looks names up. Lives in the loop of its first call."""
 
-    def __init__(self, timeout_s: float, ttl_min_s: float, ttl_max_s: float, servers: Sequence[str]) -> None:
+    def __init__(
+        self,
+        timeout_s: float,
+        ttl_min_s: float,
+        ttl_max_s: float,
+        servers: Sequence[str],
+        *,
+        absolute: bool = True,
+    ) -> None:
         """Prepare; nothing is opened before the first look-up.
 
         Args:
@@ -51,7 +66,9 @@ class Lookup:
             ttl_min_s: An answer, and a failure, is kept at least so long.
             ttl_max_s: An answer is kept at most so long.
             servers: Name servers as ``ADDRESS`` or ``ADDRESS:PORT``; empty: the system's.
+            absolute: False: also below the system's search domains, as ``getaddrinfo`` does.
         """
+        self._flags = _ABSOLUTE if absolute else None
         self._timeout_s = timeout_s
         self._ttl_min_s = ttl_min_s
         self._ttl_max_s = ttl_max_s
@@ -108,13 +125,18 @@ class Lookup:
             return _CLOSED
         if self._resolver is None:
             servers = list(self._servers) or None
-            self._resolver = aiodns.DNSResolver(servers, timeout=self._timeout_s / _TRIES, tries=_TRIES)
+            self._resolver = aiodns.DNSResolver(
+                servers, timeout=self._timeout_s / _TRIES, tries=_TRIES, flags=self._flags
+            )
         # For localhost c-ares adds ::1 to what /etc/hosts says: allowing 127.0.0.0/8 would not be enough.
-        family = socket.AF_INET if host.rstrip(".") == "localhost" else socket.AF_UNSPEC
+        name = host.removesuffix(".")  # with its dot c-ares would not find it in /etc/hosts
+        family = socket.AF_INET if name == "localhost" else socket.AF_UNSPEC
         try:
-            found = await self._resolver.getaddrinfo(host, family, type=socket.SOCK_STREAM)
+            found = await self._resolver.getaddrinfo(
+                name if self._flags else host, family, type=socket.SOCK_STREAM
+            )
         except DNSError as error:
-            fault = _fault(error)
+            fault = _fault(error, host)
             return _Answer((), fault, time.monotonic() + self._ttl_min_s)
         addresses = tuple(dict.fromkeys(_text(node.addr) for node in found.nodes))
         ttl_s = min((*(node.ttl for node in found.nodes), *(name.ttl for name in found.cnames)), default=0)
@@ -128,10 +150,11 @@ def _text(address: tuple[bytes, int] | tuple[bytes, int, int, int]) -> str:
     return f"{text}%{address[3]}" if len(address) == 4 and address[3] else text
 
 
-def _fault(error: DNSError) -> socket.gaierror:
+def _fault(error: DNSError, host: str) -> socket.gaierror:
     code, text = (*error.args, "", "")[:2]
     if code in _NO_SUCH_NAME:
-        return socket.gaierror(socket.EAI_NONAME, "there is no such name, or it has no address")
+        hint = "" if "." in host else "; no search domain is added, so write the name in full"
+        return socket.gaierror(socket.EAI_NONAME, f"there is no such name, or it has no address{hint}")
     if code == aiodns.error.ARES_ETIMEOUT:
         return socket.gaierror(socket.EAI_AGAIN, "no name server answered in time")
     return socket.gaierror(socket.EAI_AGAIN, f"the name server failed ({text})")

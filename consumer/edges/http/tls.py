@@ -31,6 +31,7 @@ class ResumingContext(ssl.SSLContext):
         """Make a context for a client: it verifies chain, name and dates."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made.hostname_checks_common_name = False  # Source: RFC 9525, 6.3
         made.set_alpn_protocols(["http/1.1"])
         made._sessions = {}
         return made

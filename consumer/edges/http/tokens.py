@@ -137,10 +137,10 @@ class Tokens:
         return token
 
     async def _fetch(self, asker: _Asker) -> _Token:
-        read_url(asker.client.token_url, self._rule)
+        url = read_url(asker.client.token_url, self._rule)
         transport = GuardedTransport(self._parts, _beside_system(asker.tls))
         try:
-            response = await transport.handle_async_request(_request(asker.client, self._agent))
+            response = await transport.handle_async_request(_request(asker.client, str(url), self._agent))
             try:
                 return _read_token(response.status_code, await _bounded(response), asker.client)
             finally:
@@ -215,7 +215,7 @@ def _beside_system(tls: TlsPolicy | None) -> TlsPolicy | None:
     return tls if tls is None or tls.ca is None else replace(tls, system=True)
 
 
-def _request(client: OAuth2Client, agent: str) -> httpx2.Request:
+def _request(client: OAuth2Client, url: str, agent: str) -> httpx2.Request:
     form = {"grant_type": "client_credentials"}
     form |= {"scope": client.scope} if client.scope else {}
     form |= {"audience": client.audience} if client.audience else {}
@@ -231,7 +231,7 @@ def _request(client: OAuth2Client, agent: str) -> httpx2.Request:
     else:  # both halves are form-encoded first: RFC 6749, 2.3.1
         pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
         headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-    return httpx2.Request("POST", client.token_url, headers=headers, content=urlencode(form).encode())
+    return httpx2.Request("POST", url, headers=headers, content=urlencode(form).encode())
 
 
 async def _bounded(response: httpx2.Response) -> bytes:

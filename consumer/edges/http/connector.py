@@ -1,0 +1,138 @@
+"""aiohttp's pool with connections of our own: the dialer opens them, and :class:`.Answer` reads what comes.
+
+Data flow: AiohttpSender -> (Connector) kept connection, or a new one -> (Handler) bytes -> Answer -> sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import BaseConnector, ClientRequest, ClientTimeout
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+
+from consumer.edges.http.answer import Answer
+from consumer.edges.http.dial import Dialer
+from consumer.edges.http.guard import Goal
+from consumer.edges.http.options import SenderOptions
+from consumer.edges.http.outcomes import IN_QUEUE, AttemptFailed
+from consumer.edges.http.tls import ResumingContext
+from consumer.edges.http.wire import Wire
+
+
+class Connector(BaseConnector):
+    """aiohttp's pool, with connections that our dialer opened."""
+
+    def __init__(self, dialer: Dialer, options: SenderOptions) -> None:
+        super().__init__(
+            limit=0, limit_per_host=options.connections_per_host, keepalive_timeout=options.keepalive_s
+        )
+        self._dialer = dialer
+
+    async def _create_connection(
+        self, req: ClientRequest, traces: list[Any], timeout: ClientTimeout
+    ) -> ResponseHandler:
+        url, context = req.url, req.ssl
+        goal = Goal(url.raw_host or "", url.port or 0, tls=url.scheme == "https")
+        own = context if goal.tls and isinstance(context, ssl.SSLContext) else None
+        _, protocol = await self._dialer.open(goal, own, lambda: Handler(self._loop))
+        return protocol
+
+    async def _wait_for_available_connection(self, key: ConnectionKey, traces: list[Any]) -> None:
+        """Note on a cancellation that nothing was dialled: every connection was in use."""
+        try:
+            await super()._wait_for_available_connection(key, traces)
+        except asyncio.CancelledError as cut:
+            cut.add_note(IN_QUEUE)
+            raise
+
+
+@dataclass(slots=True)
+class Target:
+    """What a URL means, worked out once."""
+
+    request: ClientRequest  #: names the pool's entry to the connector; is never sent itself
+    head: str  #: request line and Host
+    context: ResumingContext | None  #: of TLS; None for plain HTTP
+    quiet: bool = False  #: nothing came behind a 204 of it
+    watched: bool = False  #: one of its connections is waited on to find that out
+
+
+class Handler(ResponseHandler):
+    """The protocol of a connection: gives what comes to the answer that is waited for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.target: Target | None = None  #: of the last request
+        self.wire: Wire | None = None  #: None until its first use
+        self.ends_at = 0.0  #: in the loop's time: from then on it is not kept
+        self.resumable = False  #: True once its TLS session is kept
+        self._answer: Answer | None = None  #: None while no request is out
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+
+    @property
+    def should_close(self) -> bool:
+        """Asked by the pool."""
+        return self._should_close or self.transport is None or self._answer is not None
+
+    def begin(self, target: Target, answer: Answer) -> None:
+        """Read *answer* from now on."""
+        self.target = target
+        self._answer = answer
+
+    async def finish(self) -> None:
+        """Return once the answer is over.
+
+        Raises:
+            AttemptFailed, OSError: it is not one, or the connection broke; its status may be there.
+        """
+        answer = self._answer
+        if self._failure is None and answer is not None and not answer.over:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._failure is not None:
+            raise self._failure
+
+    def rest(self) -> None:
+        """The request is over: what comes from now on belongs to none."""
+        self._answer = None
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        answer = self._answer
+        if answer is None:
+            if self.target is not None:
+                self.target.quiet = False
+            self.abort()
+            return
+        try:
+            answer.feed(data)
+        except AttemptFailed as fault:
+            self._failure = fault
+            self._wake()
+        else:
+            if answer.over:
+                self._wake()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Called by the loop."""
+        super().connection_lost(exc)
+        if self._answer is not None and not self._answer.over and self._failure is None:
+            try:
+                self._answer.end()
+            except AttemptFailed as fault:
+                self._failure = fault
+            if isinstance(exc, Exception):
+                self._failure = exc
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
