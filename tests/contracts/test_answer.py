@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.hostile.answers import KINDS, OK
+from bench.hostile.answers import Kind as Answered
 from consumer.core.model import Kind
 from consumer.edges.http.answer import HEAD_BYTES, Answer
 from consumer.edges.http.outcomes import AttemptFailed
@@ -66,9 +67,9 @@ def test_how_the_bytes_are_cut_does_not_matter(data: bytes, cuts: set[int]) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_byte_by_byte_is_the_same(kind: object) -> None:
+def test_byte_by_byte_is_the_same(kind: Answered) -> None:
     """FAULTS 91: every kind of answer in the table."""
-    data = b"".join(kind.pieces)  # type: ignore[attr-defined]
+    data = b"".join(kind.pieces)
 
     assert read([bytes([byte]) for byte in data]) == read([data])
 

@@ -27,7 +27,9 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [^\r\n\0]*)?\r?"
 _END = re.compile(rb"\n\r?\n")  #: of a head; a line may end without its CR. Source: RFC 9112, 2.2
 _WELL_FORMED = re.compile(rb"(?:\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*\r?)*")  #: each line of a head
 _FOLD = re.compile(rb"\r?\n[ \t]+")  #: a line that goes on in the next one. Source: RFC 9112, 5.2
-_LENGTH = re.compile(r"[0-9]{1,18}")
+_FRAMING = re.compile(rb"\n(content-length|transfer-encoding|connection)[ \t]*:([^\n]*)")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_SPACE = b" \t\r"
 
 
 class Answer:
@@ -77,11 +79,11 @@ class Answer:
 
     def values(self, name: str) -> Sequence[str]:
         """Return the values of a header, by its *name* in lower case; bytes outside UTF-8 are kept apart."""
-        if b"\n" + name.encode() not in self._lower:
+        if name.encode() not in self._lower:
             return ()
         spans = (match.span(1) for match in _header(name).finditer(self._lower))
         found = (self._fields[start:end] for start, end in spans)
-        return [value.strip(b" \t\r").decode("utf-8", "surrogateescape") for value in found]
+        return [value.strip(_SPACE).decode("utf-8", "surrogateescape") for value in found]
 
     def feed(self, data: bytes) -> None:
         """Take what came.
@@ -111,6 +113,16 @@ class Answer:
                 self.fault = "the connection ended within the body"
 
     def _take_head(self, data: bytes) -> None:
+        if not self._buffer and data.startswith(_BEGINNING):  # nearly always: the whole head, and no more
+            size = data.find(b"\r\n\r\n", 0, HEAD_BYTES)
+            head = data[: max(size, 0)]
+            if head and b"\n\n" not in head and b"\n\r\n" not in head:
+                self._read_head(head)
+                data = data[size + 4 :]
+                if self.status:
+                    if data:
+                        self.feed(data)
+                    return
         buffer, seen = self._buffer, max(len(self._buffer) - 2, 0)
         buffer += data
         while not self.status:
@@ -161,19 +173,22 @@ class Answer:
 
     def _frame(self, status: int, minor: int, *, well_formed: bool) -> None:
         """Find out how long the body is. Source: RFC 9112, 6.3 and 9.3."""
-        lengths, codings = self.values("content-length"), self.values("transfer-encoding")
-        options = {each.strip() for each in ",".join(self.values("connection")).lower().split(",")}
-        persistent = "close" not in options and (minor > 0 or "keep-alive" in options)
-        self._persistent = persistent and well_formed
+        lengths: list[bytes] = []
+        codings: list[bytes] = []
+        options: list[bytes] = []
+        for name, value in _FRAMING.findall(self._lower):
+            found = lengths if name == b"content-length" else options if name == b"connection" else codings
+            found.append(value.strip(_SPACE))
+        self._persistent = well_formed and _persistent(options, minor)
         if status in _BODILESS:  # what claims a body is not believed, and may be followed by one
-            self._end_body(whole=not codings and all(length == "0" for length in lengths))
+            self._end_body(whole=not codings and all(length == b"0" for length in lengths))
         elif codings and lengths:
             raise AttemptFailed(Kind.PROTOCOL, "the response has two lengths")
         elif codings:
-            if minor > 0 and ",".join(codings).strip().lower() == "chunked":
+            if minor > 0 and codings == [b"chunked"]:
                 self._chunks = Chunks()
         elif lengths:
-            self._left = _length(",".join(lengths))
+            self._left = _length(b",".join(lengths))
             if self._left == 0:
                 self._end_body(whole=True)
 
@@ -207,20 +222,28 @@ class Answer:
         self.over, self.whole = True, whole
 
 
+def _persistent(options: Sequence[bytes], minor: int) -> bool:
+    """Return whether the server goes on with its connection."""
+    if not options or options == [b"keep-alive"]:
+        return minor > 0 or bool(options)
+    each = {option.strip(_SPACE) for option in b",".join(options).split(b",")}
+    return b"close" not in each and (minor > 0 or b"keep-alive" in each)
+
+
 @lru_cache(maxsize=64)
 def _header(name: str) -> re.Pattern[bytes]:
     return re.compile(rb"\n" + re.escape(name.encode()) + rb"[ \t]*:([^\n]*)")
 
 
-def _length(text: str) -> int:
+def _length(text: bytes) -> int:
     """Read a Content-Length; a list of one and the same number is that number. Source: RFC 9110, 8.6.
 
     Raises:
         AttemptFailed: it is not one length.
     """
-    each = {part.strip(" \t") for part in text.split(",")}
+    each = {part.strip(_SPACE) for part in text.split(b",")}
     if len(each) != 1 or not _LENGTH.fullmatch(text := each.pop()):
-        raise AttemptFailed(Kind.PROTOCOL, f"not a valid Content-Length: {shown(text)}")
+        raise AttemptFailed(Kind.PROTOCOL, f"not a valid Content-Length: {_first_line(text)}")
     return int(text)
 
 
