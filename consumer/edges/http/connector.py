@@ -71,7 +71,7 @@ class Handler(ResponseHandler):
         self.ends_at = 0.0  #: in the loop's time: from then on it is not kept
         self.resumable = False  #: True once its TLS session is kept
         self._answer: Answer | None = None  #: None while no request is out
-        self._waiter: asyncio.Future[None] | None = None
+        self._finished: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
 
     @property
@@ -92,11 +92,11 @@ class Handler(ResponseHandler):
         """
         answer = self._answer
         if self._failure is None and answer is not None and not answer.over:
-            self._waiter = self._loop.create_future()
+            self._finished = self._loop.create_future()
             try:
-                await self._waiter
+                await self._finished
             finally:
-                self._waiter = None
+                self._finished = None
         if self._failure is not None:
             raise self._failure
 
@@ -134,5 +134,5 @@ class Handler(ResponseHandler):
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_result(None)

@@ -10,10 +10,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-import aiohttp
 import httpcore2
-from aiohttp.http import HttpProcessingError
-from aiohttp.http_exceptions import LineTooLong
 
 from consumer.core.model import Control, Kind, Outcome
 from consumer.core.urls import show_url
@@ -98,36 +95,15 @@ def classify(fault: Exception) -> tuple[Kind, str]:
     match fault:
         case AttemptFailed():
             return fault.kind, shown(str(fault))
-        case HttpProcessingError():
-            return _classify_protocol(fault)
         case _ if isinstance(fault.__cause__, ssl.SSLError) or isinstance(fault, ssl.SSLError):
             kind = Kind.TLS  # an alert after the handshake, such as one for want of a client certificate
-        case aiohttp.ServerDisconnectedError():
-            return Kind.RESET, "the server closed the connection before answering"
-        case aiohttp.ClientOSError() | ConnectionError() | httpcore2.NetworkError():
+        case ConnectionError() | httpcore2.NetworkError():
             kind = Kind.RESET
-        case httpcore2.RemoteProtocolError():
-            return _classify_h11(fault)
         case OSError() if fault.errno in _BROKE:
             kind = Kind.RESET
         case _:
             kind = Kind.CLIENT_ERROR
     return kind, shown(f"{type(fault).__name__}: {fault}")
-
-
-def _classify_protocol(fault: HttpProcessingError) -> tuple[Kind, str]:
-    """Tell a head that is too large from one that is wrong; the parser's own fault is the cause."""
-    cause = fault.__cause__
-    too_large = isinstance(cause, LineTooLong) or "Too many headers" in fault.message
-    return Kind.TOO_LARGE if too_large else Kind.PROTOCOL, shown(fault.message)
-
-
-def _classify_h11(fault: httpcore2.RemoteProtocolError) -> tuple[Kind, str]:
-    """The same for the other parser, which has one fault for all, told apart by its text only."""
-    text = str(fault)
-    if "without sending" in text or "closed connection" in text:
-        return Kind.RESET, shown(text)
-    return Kind.TOO_LARGE if "too long" in text else Kind.PROTOCOL, shown(text)
 
 
 def shown(text: str) -> str:
