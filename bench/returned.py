@@ -93,6 +93,7 @@ async def left(url: str, queue: str) -> Collection[bytes]:
     """Return what is in a queue."""
     connection = await connect(url)
     channel = await connection.channel()
+    await counted(channel, queue, lambda found: bool(found.message_count))  # 0 until the queue has a leader
     count = (await channel.queue_declare(queue, passive=True)).message_count or 0
     bodies = [message.body for message in await take(channel, queue, "consume", count)]
     await connection.close()

@@ -70,14 +70,16 @@ def register(app: typer.Typer) -> None:
 def list_(options: List) -> None:
     """Print the parked entries, oldest first, or count them. Looking changes nothing."""
     rows: list[Mapping[str, object]] = []
-    limit = sys.maxsize if options.limit is None else options.limit
 
     def take(entry: ParkedEntry) -> bool:
         rows.append(entry_as_dict(entry))
-        return len(rows) < limit
+        return True
 
     with errors_in_one_line():
         look(load_settings(), options.filter(), take)
+    rows = sorted(rows, key=lambda row: str(row["parked_at"]))[
+        : options.limit
+    ]  # a look may change their order
     if options.group_by:
         columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
         groups = grouped(rows, options.group_by)

@@ -166,17 +166,17 @@ class Look:
     async def _begun(self) -> bool:
         """Start to consume, unless somebody else reads the queue."""
         self.left, others = await self._counted()
-        if others or not self.left:
-            return not others
+        if others:
+            return False
         await asyncio.sleep(GAP_S)  # who ended just now sees that nobody reads before we do
         self.left, others = await self._counted()
         if others:
             return False
         await self._open(FIRST_WINDOW)
         _, readers = await self._counted()
-        if readers <= 1:
+        if readers <= 1 and (self.left or await self._is_dry()):
             return True
-        await _whole(self._give_back())  # two began at once
+        await _whole(self._give_back())  # two began at once, or the queue had no leader and was not empty
         await _whole(self._close())
         self._windows, self._inbox = [], asyncio.Queue()
         return False
@@ -190,11 +190,15 @@ class Look:
     async def _is_stored(self) -> bool:
         """Return once the queue counts none of our consumers; False where that does not come."""
         deadline, before = asyncio.get_running_loop().time() + RETURNED_S, len(self._windows)
+        is_led = False
         while self._windows:
             channel = self._windows[-1].channel
-            counted = (
-                await channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
-            ).consumer_count or 0
+            counts = await channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
+            counted = counts.consumer_count or 0
+            if not counted and not counts.message_count and not is_led:
+                await self._demand_leader(channel)
+                is_led = True
+                continue
             if not counted or counted > before:  # more: it is another's turn, so ours are gone
                 break
             if asyncio.get_running_loop().time() > deadline:
@@ -202,6 +206,15 @@ class Look:
             before = counted
             await asyncio.sleep(ANSWER_S)
         return True
+
+    async def _demand_leader(self, channel: Channel) -> None:
+        """Return once the queue has a leader: without one both counts are 0, whatever is in it.
+
+        Source: ``rabbit_quorum_queue:stat``. To consume is an entry of the queue's log.
+        """
+        answer = await channel.basic_consume(self.queue, _ignore, timeout=CALL_S)
+        await channel.basic_cancel(answer.consumer_tag or "", timeout=CALL_S)
+        await channel.basic_nack(0, multiple=True)
 
     async def _close(self) -> None:
         for window in self._windows:
@@ -284,6 +297,10 @@ async def look_into(connection: AbstractConnection, queue: str) -> AsyncIterator
         raise BrokerUnavailable(
             f"queue {queue}: the broker did not store in time what was taken out; some of it may come again"
         )
+
+
+async def _ignore(_message: DeliveredMessage) -> None:
+    """Leave a message to the nack that follows."""
 
 
 def _unavailable(queue: str, error: BaseException) -> BrokerUnavailable:
