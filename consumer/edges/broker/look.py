@@ -164,19 +164,20 @@ class Look:
         return is_stored
 
     async def _begun(self) -> bool:
-        """Start to consume, unless somebody else reads the queue."""
+        """Start to consume, unless somebody else reads the queue or nothing is in it."""
         self.left, others = await self._counted()
-        if others:
-            return False
+        if not (self.left or others):
+            self.left, others = await self._counted(is_led=True)
+            return not (self.left or others)
         await asyncio.sleep(GAP_S)  # who ended just now sees that nobody reads before we do
         self.left, others = await self._counted()
-        if others:
+        if others or not self.left:
             return False
         await self._open(FIRST_WINDOW)
         _, readers = await self._counted()
-        if readers <= 1 and (self.left or await self._is_dry()):
+        if readers <= 1:
             return True
-        await _whole(self._give_back())  # two began at once, or the queue had no leader and was not empty
+        await _whole(self._give_back())  # two began at once
         await _whole(self._close())
         self._windows, self._inbox = [], asyncio.Queue()
         return False
@@ -250,12 +251,17 @@ class Look:
         last = self._windows[-1].prefetch
         return max(WINDOW_MIN, min(WINDOW_MAX, 2 * last, WINDOW_BYTES // self._largest_bytes))
 
-    async def _counted(self) -> tuple[int, int]:
-        """Return how many messages are ready, and how many consumers there are."""
+    async def _counted(self, *, is_led: bool = False) -> tuple[int, int]:
+        """Return how many messages are ready and how many consumers there are.
+
+        Without a leader both are 0; *is_led* waits for one.
+        """
 
         async def count() -> tuple[int, int]:
             channel = await open_channel(self._connection, confirms=False)
             try:
+                if is_led:
+                    await self._demand_leader(channel)
                 declared = await channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
                 return declared.message_count or 0, declared.consumer_count or 0
             finally:
