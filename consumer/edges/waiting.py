@@ -24,7 +24,7 @@ from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.waiting import Wanted, as_record, kicked, split
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.look import Held, completed, look_into
+from consumer.edges.broker.look import WHOLE, Held, completed, look_into
 from consumer.edges.broker.windows import raw_message
 from consumer.ports import Archive, Publication
 from topology.ladder import Ladder, first_hop_s
@@ -162,7 +162,7 @@ async def _passes(
     for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
         queue = ways.names.rung(rung_s)
         unreadable: list[str] = []
-        async with look_into(connection, queue) as look:
+        async with look_into(connection, queue, WHOLE) as look:  # only the head of a rung expires
             async for held in look.messages():
                 raw = raw_message(held.message, queue)
                 try:

@@ -33,6 +33,7 @@ from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
 _T = TypeVar("_T")
 
 FIRST_WINDOW = 64  #: messages; nothing is known of their size yet
+WHOLE = 65_535  #: messages; AMQP's largest prefetch
 WINDOW_MAX = 4096  #: messages
 WINDOW_MIN = 16  #: messages
 WINDOW_BYTES = 64 * 1024 * 1024  #: of bodies that may be on their way to us
@@ -104,8 +105,9 @@ class Held:
 class Look:
     """What one look sees. Made by :func:`look_into`."""
 
-    def __init__(self, connection: AbstractConnection, queue: str) -> None:
+    def __init__(self, connection: AbstractConnection, queue: str, first_window: int) -> None:
         self.queue = queue
+        self._first_window = first_window
         self.left = 0  #: messages that were there at the start and have not come
         self._connection = connection
         self._windows: list[_Window] = []
@@ -173,7 +175,7 @@ class Look:
         self.left, others = await self._counted()
         if others or not self.left:
             return False
-        await self._open(FIRST_WINDOW)
+        await self._open(self._first_window)
         _, readers = await self._counted()
         if readers <= 1:
             return True
@@ -187,6 +189,9 @@ class Look:
             await window.channel.basic_cancel(window.consumer, timeout=CALL_S)
         for window in self._windows:
             await window.channel.basic_nack(0, multiple=True)  # also what we have not seen yet
+            await window.channel.basic_qos(
+                prefetch_count=1, timeout=CALL_S
+            )  # answered: now the next, in order
 
     async def _is_stored(self) -> bool:
         """Return once the queue counts none of our consumers; False where that does not come."""
@@ -284,15 +289,23 @@ class Look:
 
 
 @asynccontextmanager
-async def look_into(connection: AbstractConnection, queue: str) -> AsyncIterator[Look]:
+async def look_into(
+    connection: AbstractConnection, queue: str, first_window: int = FIRST_WINDOW
+) -> AsyncIterator[Look]:
     """Give a look into *queue*; at its end what was not acked goes back, also when it is cancelled.
+
+    Args:
+        connection: To the broker; open until the look has ended.
+        queue: Its name.
+        first_window: Messages that come at once. With :data:`WHOLE` up to so many go back in their order,
+            also when some were acked or the look ended early; their bodies may all be in memory.
 
     Raises:
         QueueInUse: another look holds what is in it.
         BrokerUnavailable: the queue is not there, the connection broke, or acks may not have been stored:
             what they settled may come again.
     """
-    look = Look(connection, queue)
+    look = Look(connection, queue, first_window)
     try:
         await look.begin()
         yield look
