@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loss import parked_look
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = ()
+PROOFS: Sequence[Proof] = (parked_look.PROOF,)
 
 OUTPUT = Path("build/prove-loss.json")
 

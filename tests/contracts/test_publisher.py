@@ -135,11 +135,9 @@ class RealWorld:
 
     async def messages(self) -> list[aio_pika.abc.AbstractIncomingMessage]:
         """Return what stands in the first due queue."""
-        queue = await self.live.channel.get_queue(NAMES.due_queue(0), ensure=False)
-        found = []
-        while (message := await queue.get(no_ack=True, fail=False)) is not None:
-            found.append(message)
-        return found
+        name = NAMES.due_queue(0)
+        queue = await self.live.channel.declare_queue(name, passive=True)
+        return [each for _, each in await self.live.take([name], queue.declaration_result.message_count or 0)]
 
     async def taken(self) -> list[tuple[Publication, str]]:
         return [

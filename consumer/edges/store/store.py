@@ -139,6 +139,17 @@ class SqlStore:
             rows = await _rows(connection)
         return await asyncio.to_thread(self._entries, rows, self._keys.ring())
 
+    async def subscription_ids(self) -> frozenset[str]:
+        """Return the ids of all subscriptions, enabled or not; no key is needed.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            if connection is None:
+                return frozenset()
+            return frozenset((await connection.scalars(select(SUBSCRIPTIONS.c.id))).all())
+
     async def change(self, step: Step, *, write: bool = True) -> Merge:
         """Let *step* see the kept entries, and keep what it added, changed and removed, all or nothing.
 
