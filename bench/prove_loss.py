@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loss import clock_steps
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = ()
+PROOFS: Sequence[Proof] = (clock_steps.PROOF,)
 
 OUTPUT = Path("build/prove-loss.json")
 

@@ -123,7 +123,10 @@ class Endpoints:
         by_s = self.steps.set_back_s(now)
         if not by_s:
             return
-        self._observe.warned("clock.set_back" if by_s > 0 else "clock.set_forward", by_s=round(abs(by_s), 1))
+        if by_s > 0:
+            self._observe.warned("clock.set_back", by_s=round(by_s, 1))
+        else:
+            self._observe.warned("clock.set_forward", by_s=round(-by_s, 1))
         for endpoint in self._known.values():
             endpoint.set_back(by_s)
             if endpoint.told is not None:
