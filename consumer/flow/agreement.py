@@ -162,6 +162,7 @@ class Agreement:
     def _begin(self, subscription: Subscription) -> Known:
         """Return what is known of an endpoint that this worker meets now."""
         now = self._world.clock.now()
+        self._endpoints.steady(now)
         news = self._heard.pop(subscription.id, None)
         stored = self._stored.pop(subscription.id, None)
         here = endpoint_id(subscription.tenant, subscription.url)

@@ -148,6 +148,7 @@ class Endpoints:
 
     def reset(self, subscription: Subscription | None, now: float) -> None:
         """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
+        self.steady(now)
         if subscription is not None:
             endpoint = self.of(subscription)  # met or not: what the store says of it is over, too
             before = endpoint.breaker

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from consumer.core.breaker import Open
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.model import Kind, ParkReason
+from consumer.core.subscription import endpoint_id
+from consumer.flow.agreement import Agreement
 from consumer.flow.intake import Source
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
@@ -329,3 +331,25 @@ def test_an_attempt_remembers_the_clock_of_its_time() -> None:
         assert stamps == [int(START), int(START - DAY)]
 
     run_virtually(main)
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
+    """FAULTS 82: news and a reset that come before anybody looked at the clock again are of the new time."""
+    shop = await worker.subscribe("shop")
+    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    here = endpoint_id("acme", SHOP)
+    talk.recall({here: START + 20.0})
+    worker.endpoints.steady(worker.clock.now())
+    worker.clock.step_s += step_s
+    row = [shop.id, here, "open", 3, 10.0, 1, 0.0, 0.0, False, -1.0]
+
+    talk.hear({"kind": "state", "worker": "w9", "news": [row]})
+
+    met, now = worker.endpoint(shop), worker.clock.now()
+    assert isinstance(met.breaker, Open)
+    assert 10.0 <= met.breaker.until - now <= 12.0
+    assert met.pace.held_until - now == pytest.approx(20.0)
+    worker.clock.step_s += step_s
+    worker.endpoints.reset(shop, worker.clock.now())
+    assert met.free_at == worker.clock.now()
