@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loss import parked_look
+from bench.loss import clock_steps, parked_look
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (parked_look.PROOF,)
+PROOFS: Sequence[Proof] = (parked_look.PROOF, clock_steps.PROOF)
 
 OUTPUT = Path("build/prove-loss.json")
 

@@ -11,7 +11,7 @@ import os
 import random
 import signal
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -47,7 +47,7 @@ from consumer.flow.sharing import Sharing
 from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
 from consumer.flow.world import Bounds, World
-from consumer.ports import Incoming
+from consumer.ports import Clock, Incoming
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
@@ -61,6 +61,7 @@ class Run:
     """How ``leveret run`` was called."""
 
     declare: bool = True
+    clock: Clock = field(default_factory=SystemClock)  #: another one in the proofs of clock steps
 
 
 def run(settings: Settings, how: Run) -> int:
@@ -102,7 +103,7 @@ class Daemon:
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
         self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
-        self._clock = SystemClock()
+        self._clock = how.clock
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
         self._store = open_store(settings)
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)

@@ -141,11 +141,14 @@ class Recorder(Protocol):
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Note the state of an endpoint: closed, open, probing, forced or disabled."""
 
-    def health(self, subscription: Subscription, health: Health) -> None:
-        """Note for how long an endpoint has failed, or that it has taken something since."""
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
+        """Note for how long an endpoint has failed, or that it has taken something since.
 
-    def hold(self, subscription: Subscription, until: float) -> None:
-        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it."""
+        *anew*: The wall clock was set: what is written does not count.
+        """
+
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
+        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it; *anew* as above."""
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""

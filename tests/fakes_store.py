@@ -124,11 +124,11 @@ class MemoryRecorder:
         """Note the state of an endpoint."""
         self.states.append((subscription.name, state, epoch, reason))
 
-    def health(self, subscription: Subscription, health: Health) -> None:
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
         """Note what is known of failures."""
         self.healths.append((subscription.name, health))
 
-    def hold(self, subscription: Subscription, until: float) -> None:
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Note until when the endpoint wants nothing."""
         self.holds.append((subscription.name, until))
 

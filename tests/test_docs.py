@@ -41,6 +41,7 @@ IDS: Sequence[str] = (
     *map(str, (*range(57, 66), *range(67, 73), 74, 75, *range(76, 79))),
     *map(str, (91, 92)),
     *map(str, (80,)),
+    "82",
     *(f"SW-{n:02d}" for n in (*range(1, 12), *range(20, 28), *range(30, 48))),
 )
 """Every requirement, every row of faults, every rule of the specification."""

@@ -13,6 +13,8 @@ from bench.prove_loss import PROOFS
 ISSUE_TABLE = {
     "parked_look_lost": ("0", 30),
     "parked_look_doubled": ("0", 30),
+    "clock_late_s": ("≤ 5", 8),
+    "clock_parked": ("0", 8),
 }
 
 

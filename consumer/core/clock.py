@@ -118,10 +118,13 @@ def spread(free_at: float, now: float, earliest: float, interval_s: float) -> tu
 
 
 def set_back(clock: EndpointClock, by_s: float) -> EndpointClock:
-    """Return the clock after the wall clock was set back: what is left of each wait stays so."""
+    """Return the clock after the wall clock was set back, or forward where *by_s* is negative.
+
+    What is left of each wait stays so.
+    """
     return replace(
         clock,
-        held_until=max(clock.held_until - by_s, 0.0),
+        held_until=max(clock.held_until - by_s, 0.0) if clock.held_until else 0.0,
         next_at=clock.next_at - by_s,
         slow_at=clock.slow_at - by_s,
     )

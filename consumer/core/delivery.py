@@ -46,6 +46,8 @@ class DeliveryMessage:
     wait_s: float = 0.0  #: the whole wait that was wanted, for the 2 % rule
     exact: bool = False  #: the endpoint named the wait (``Retry-After``)
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
+    served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
+    late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -76,6 +78,10 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-exact"] = True
     if message.reserved:
         headers["leveret-reserved"] = True
+    if message.served_s:
+        headers["leveret-served"] = to_ms(message.served_s)
+    if message.late_s:
+        headers["leveret-late"] = to_ms(message.late_s)
     if event.timestamp_assumed:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
@@ -106,6 +112,8 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             wait_s=_seconds(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
+            served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the version before writes none
+            late_s=_seconds(h.get("leveret-late", 0)),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None

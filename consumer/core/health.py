@@ -50,6 +50,11 @@ def failed(state: Failing | None, now: float) -> Failing:
     return replace(state, counts=True) if now - state.first_at >= APART_S else state
 
 
+def set_back(state: Failing | None, by_s: float) -> Failing | None:
+    """Return the state after the wall clock was set back, or forward where *by_s* is negative."""
+    return None if state is None else replace(state, first_at=state.first_at - by_s)
+
+
 def merged(one: Health, other: Health) -> Health:
     """Join what two know; the later success ends every failure before it.
 

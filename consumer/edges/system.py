@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from consumer.core.errors import ConfigError
+from consumer.ports import Clock
 
 FAILPOINTS = (
     "after-take",
@@ -48,7 +49,7 @@ class SystemClock:
 class FileArchive:
     """Appends parked entries whose time is over to one JSON-lines file per month."""
 
-    def __init__(self, folder: Path, clock: SystemClock, stem: str = "expired") -> None:
+    def __init__(self, folder: Path, clock: Clock, stem: str = "expired") -> None:
         """Bind to a folder; *stem* is what the names of the files begin with."""
         self._folder = folder
         self._clock = clock

@@ -20,6 +20,7 @@ from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
 from consumer.core.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
+from consumer.core.due import off_rung, rest_s, served
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.waiting import Wanted, as_record, kicked, split
 from consumer.edges.broker.confirmed import Confirms
@@ -111,15 +112,17 @@ class _Taken:
 
     meant: DeliveryMessage
     others: DeliveryMessage | None
+    rung_s: float  #: of the rung that it was taken out of
     due_queue: str
     held: Held
 
     async def settle(self, writing: Confirms, ways: Ways) -> None:
         """Store what is not meant, confirmed, and only then ack."""
         if self.others is not None:
-            rung_s = first_hop_s(max(self.others.not_before - time.time(), 0.0), ways.ladder)
+            others = off_rung(self.others, self.rung_s)
+            rung_s = first_hop_s(rest_s(others, time.time()), ways.ladder)
             key = ways.names.wait_key(rung_s, self.due_queue)
-            await _publish(writing, _ours(self.others, ways.names.wait, key))
+            await _publish(writing, _ours(served(others, rung_s), ways.names.wait, key))
         try:
             await self.held.ack()
         except CONNECTION_ERRORS as error:
@@ -172,7 +175,7 @@ async def _passes(
                     continue
                 if parted.meant is not None:
                     due_queue = raw.routing_key.partition(".")[2]
-                    yield _Taken(parted.meant, parted.others, due_queue, held)
+                    yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
         if look.left:
             yield Passed(queue, look.left, "more wait in one rung than a look can hold")
         if unreadable:

@@ -21,6 +21,7 @@ from consumer.core.delivery import (
     unwrap_raw,
     wrap_raw,
 )
+from consumer.core.due import late_s, rest_s, served
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import parked_for_s
@@ -115,9 +116,11 @@ class Deliverer:
         except UnknownVersion:
             await self._leave_to_newer(job, raw)
             return
-        if message.not_before > now:
+        message = served(message, job.held_s) if job.held_s else message
+        if rest_s(message, now) > 0:
             await self._wait_on(job, message, now)
             return
+        message = self._grace(message, now)
         subscriptions, ends = [], []
         for target in message.targets:
             subscription = self._registry.get(target)
@@ -147,18 +150,25 @@ class Deliverer:
             reason, detail = ParkReason.DISABLED, "the subscription is disabled"
         elif subscription.locked is not None:
             reason, detail = ParkReason.LOCKED, subscription.locked
-        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
+        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s):
             reason, detail = ParkReason.EXPIRED, age_text(message, now)
         else:
             return None
         single = replace(message, targets=(target,))
         return self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
 
+    def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
+        """Let one that comes late for its deadline, as after a jump of the clock, live for one more try."""
+        event, known = message.event, (self._registry.get(target) for target in message.targets)
+        ends = (deadline(s.retry, event.arrived_at, None, message.late_s) for s in known if s is not None)
+        late = late_s(message, ends, now)
+        return message if late == message.late_s else replace(message, late_s=late)
+
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """It came back early: take the next rung, or hold the rest of the wait here."""
         onward = self._outbox.rewaiting(message, now)
         if onward is None:
-            if self.intake.hold(job, message.not_before - now):
+            if self.intake.hold(job, rest_s(message, now)):
                 return
             onward = self._outbox.waiting(message, now)
         await self._outbox.confirmed(onward, give_up=job.lost)

@@ -15,7 +15,7 @@ from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal, is_success, throttles
 from consumer.core.clock import Budget, EndpointClock, budget, draw
-from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged
+from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged, set_back
 from consumer.core.model import Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription
@@ -122,14 +122,14 @@ class Endpoint(Line):
         self.free_at = 0.0
 
     def set_back(self, by_s: float) -> None:
-        """The wall clock was set back by so many seconds: what is left of each wait stays.
-
-        The breaker sees to that by itself. Days of failure begin later then, never earlier.
-        """
+        """Keep every rest and every age: the wall clock was set back, or forward where *by_s* is negative."""
         self.pace = clock.set_back(self.pace, by_s)
+        self.breaker = breaker.set_back(self.breaker, by_s)
+        known, self.failing = self.failing is self.told, set_back(self.failing, by_s)
+        self.told = self.failing if known else set_back(self.told, by_s)
         self.free_at -= by_s
         self._throttled_at -= by_s
-        self._taken_at = max(self._taken_at - by_s, 0.0)
+        self._taken_at = max(self._taken_at - by_s, 0.0) if self._taken_at else 0.0
         if self._silent_since is not None:
             self._silent_since -= by_s
         if self._budget is not None:

@@ -38,6 +38,7 @@ class FanOut:
         self._endpoints = endpoints
         self._intake = intake
         self._outbox = Outbox(world)
+        endpoints.steps.monotonic = world.clock.monotonic
         self.attempts = Attempts(world, endpoints, intake.slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
@@ -112,12 +113,14 @@ class FanOut:
     ) -> Addressed:
         """Address a deferred target: no attempt is spent, and age still ends it."""
         event = message.event
-        until = min(hold.defer.until, deadline(subscription.retry, event.arrived_at, event.expires_at))
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
+        until = min(hold.defer.until, last)
         deferred = replace(
             message,
             targets=(subscription.id,),
             not_before=until,
             wait_s=max(until - now, 0.0),
+            served_s=0.0,
             exact=False,
             reserved=hold.reserved,
         )
@@ -137,10 +140,11 @@ class FanOut:
         await together([step for step in owed if step is not None])
 
     def _owed(self, job: Job, message: DeliveryMessage, result: Result) -> Coroutine[Any, Any, None] | None:
-        after = replace(message, targets=(result.subscription.id,), exact=False, reserved=False)
+        target = (result.subscription.id,)
+        after = replace(message, targets=target, exact=False, reserved=False, served_s=0.0)
         if result.attempt is not None:
-            attempts = (*message.attempts, result.attempt)
-            after = replace(after, attempts=attempts, attempts_made=message.attempts_made + 1)
+            attempts, made = (*message.attempts, result.attempt), message.attempts_made + 1
+            after = replace(after, attempts=attempts, attempts_made=made, late_s=result.stepped_s)
         match result.verdict:
             case Delivered(disables=disables):
                 if disables:
@@ -150,7 +154,7 @@ class FanOut:
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):
-                wait_s = max(until - self._world.clock.now(), 0.0)
+                wait_s = max(until - result.at, 0.0)
                 after = replace(after, not_before=until, wait_s=wait_s)
                 return self._outbox.confirmed(self._outbox.stored(after, direct=True), give_up=job.lost)
             case Park() as park:

@@ -131,7 +131,8 @@ class Observer:
         }
         if name == "delivered":
             self._delivered.inc()
-            self._delivery.observe(attempt.at + attempt.duration_s - done.event.arrived_at)
+            took_s = attempt.at + attempt.duration_s - done.event.arrived_at
+            self._delivery.observe(max(took_s, 0.0))  # the clock may have been set back
             if attempt.number == 1:
                 self._first_ok.inc()
             else:

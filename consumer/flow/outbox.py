@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
+from consumer.core.due import rest_s, served
 from consumer.core.errors import BrokerUnavailable, Refused
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
@@ -109,23 +110,24 @@ class Outbox:
 
         def address() -> Publication:
             now = self._world.clock.now()
-            at_once = direct and message.not_before - now <= DIRECT_S
+            at_once = direct and rest_s(message, now) <= DIRECT_S
             return self.due_now(message) if at_once else self.waiting(message, now)
 
         return address
 
     def waiting(self, message: DeliveryMessage, now: float) -> Publication:
         """Address a delivery message to the rung that its wait begins with."""
-        rung_s = first_hop_s(message.not_before - now, self._world.ladder)
-        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+        return self._on_rung(message, first_hop_s(rest_s(message, now), self._world.ladder))
 
     def rewaiting(self, message: DeliveryMessage, now: float) -> Publication | None:
         """Address a delivery message that came back early to its next rung; None: hold it here."""
-        rest_s = message.not_before - now
-        rung_s = next_hop_s(rest_s, message.wait_s, self._world.ladder, exact=message.exact)
-        if rung_s is None:
-            return None
-        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+        rest = rest_s(message, now)
+        rung_s = next_hop_s(rest, message.wait_s, self._world.ladder, exact=message.exact)
+        return None if rung_s is None else self._on_rung(message, rung_s)
+
+    def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
+        key = self._names.wait_key(rung_s, self._due_queue(message))
+        return self._ours(served(message, rung_s), self._names.wait, key)
 
     def due_now(self, message: DeliveryMessage) -> Publication:
         """Address a delivery message straight to a due queue, without a rung."""

@@ -73,10 +73,10 @@ class Unrecorded:
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Forget it."""
 
-    def health(self, subscription: Subscription, health: Health) -> None:
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
         """Forget it."""
 
-    def hold(self, subscription: Subscription, until: float) -> None:
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Forget it."""
 
     def parked(self, entry: ParkedEntry) -> None:

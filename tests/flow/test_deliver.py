@@ -626,7 +626,7 @@ async def test_an_early_delivery_takes_a_further_rung(worker: Worker) -> None:
     ticket = await worker.handle(delivery_message(early), Source.DUE)
 
     assert [p.key for p in worker.publisher.confirmed] == [f"4000.{DUE}"]
-    assert worker.waiting() == [early]
+    assert worker.waiting() == [replace(early, served_s=4.0)]
     assert ticket.settles == ["ack"]
     assert worker.sender.sent == []
 

@@ -66,7 +66,7 @@ class SqliteDatabase(Database):
             except OSError:
                 shown.append(None)
                 continue
-            if time.time() - status.st_mtime < _UNSETTLED_S:
+            if abs(time.time() - status.st_mtime) < _UNSETTLED_S:
                 return None
             shown.append((status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(shown)
