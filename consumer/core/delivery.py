@@ -46,6 +46,9 @@ class DeliveryMessage:
     wait_s: float = 0.0  #: the whole wait that was wanted, for the 2 % rule
     exact: bool = False  #: the endpoint named the wait (``Retry-After``)
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
+    held: bool = (
+        False  #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    )
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -76,6 +79,8 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-exact"] = True
     if message.reserved:
         headers["leveret-reserved"] = True
+    if message.held:
+        headers["leveret-held"] = True
     if event.timestamp_assumed:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
@@ -106,6 +111,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             wait_s=_seconds(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
+            held=bool(h.get("leveret-held", False)),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None

@@ -115,7 +115,7 @@ class Deliverer:
         except UnknownVersion:
             await self._leave_to_newer(job, raw)
             return
-        if message.not_before > now:
+        if message.not_before > now and not self._fan_out.is_freed(message):
             await self._wait_on(job, message, now)
             return
         subscriptions, ends = [], []
@@ -156,7 +156,7 @@ class Deliverer:
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """It came back early: take the next rung, or hold the rest of the wait here."""
-        onward = self._outbox.rewaiting(message, now)
+        onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
             if self.intake.hold(job, message.not_before - now):
                 return

@@ -77,7 +77,7 @@ class Endpoints:
             if known.subscription is subscription:
                 return known
             if known.subscription.url == subscription.url:
-                known.rebind(subscription)
+                known.rebind(subscription, self._now)
                 return known
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
@@ -155,7 +155,7 @@ class Endpoints:
         for endpoint in self._known.values():
             of = endpoint.subscription
             if tenant in (None, of.tenant) and subscription_id in (None, of.id):
-                endpoint.free()
+                endpoint.moments.free(self._now)
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""

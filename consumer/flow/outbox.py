@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
@@ -98,33 +99,39 @@ class Outbox:
         """
         await together([self.confirmed(each, give_up=give_up) for each in publications])
 
-    def stored(self, message: DeliveryMessage, *, direct: bool) -> Addressed:
+    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
         """Return what addresses a delivery message for the wait that is left when its turn has come.
 
         Args:
             message: What is still owed.
             direct: It may go straight to a due queue when there is next to no wait left; a failure never
                 does.
+            look_s: It comes back after this many seconds or less, to be looked at.
         """
 
         def address() -> Publication:
             now = self._world.clock.now()
             at_once = direct and message.not_before - now <= DIRECT_S
-            return self.due_now(message) if at_once else self.waiting(message, now)
+            return self.due_now(message) if at_once else self.waiting(message, now, look_s)
 
         return address
 
-    def waiting(self, message: DeliveryMessage, now: float) -> Publication:
-        """Address a delivery message to the rung that its wait begins with."""
-        rung_s = first_hop_s(message.not_before - now, self._world.ladder)
+    def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
+        """Address a delivery message to the rung that its wait begins with; *look_s* as in :meth:`stored`."""
+        rung_s = first_hop_s(min(message.not_before - now, look_s), self._world.ladder)
         return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
 
-    def rewaiting(self, message: DeliveryMessage, now: float) -> Publication | None:
-        """Address a delivery message that came back early to its next rung; None: hold it here."""
+    def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
+        """Address a delivery message that came back early to its next rung; None: hold it here.
+
+        *look_s* is as in :meth:`stored`.
+        """
         rest_s = message.not_before - now
         rung_s = next_hop_s(rest_s, message.wait_s, self._world.ladder, exact=message.exact)
         if rung_s is None:
             return None
+        if rung_s > look_s:
+            rung_s = first_hop_s(look_s, self._world.ladder)
         return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
 
     def due_now(self, message: DeliveryMessage) -> Publication:
