@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loss import hang, hang_simulated
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = ()
+PROOFS: Sequence[Proof] = (hang.PROOF, hang_simulated.PROOF)
 
 OUTPUT = Path("build/prove-loss.json")
 
