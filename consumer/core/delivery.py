@@ -85,7 +85,7 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
         headers["leveret-made"] = message.attempts_made
-        headers["leveret-attempts"] = _write_attempts(message.attempts[-KEPT_ATTEMPTS:])
+        headers["leveret-attempts"] = write_attempts(message.attempts[-KEPT_ATTEMPTS:])
     return headers
 
 
@@ -105,7 +105,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         return DeliveryMessage(
             event=_read_event(h, raw),
             targets=tuple(h["leveret-targets"].split()),
-            attempts=_read_attempts(h.get("leveret-attempts", "")),
+            attempts=read_attempts(h.get("leveret-attempts", "")),
             attempts_made=int(h.get("leveret-made", 0)),
             not_before=_seconds(h["leveret-not-before"]),
             wait_s=_seconds(h["leveret-wait"]),
@@ -233,7 +233,9 @@ def _read_table(text: str | None) -> dict[str, str]:
     return table
 
 
-def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
+def write_attempts(attempts: tuple[Attempt, ...]) -> str:
+    """Write attempts as one header; :func:`read_attempts` reads them."""
+
     def fields(a: Attempt) -> tuple[object, ...]:
         return (
             a.number,
@@ -246,7 +248,12 @@ def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
     return ";".join(",".join(map(str, fields(a))) for a in attempts)
 
 
-def _read_attempts(text: str) -> tuple[Attempt, ...]:
+def read_attempts(text: str) -> tuple[Attempt, ...]:
+    """Read what :func:`write_attempts` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
     attempts = []
     for part in filter(None, text.split(";")):
         number, at, kind, status, duration = part.split(",")

@@ -15,7 +15,7 @@ from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal, is_success, throttles
 from consumer.core.clock import Budget, EndpointClock, budget, draw
 from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged, much_the_same
-from consumer.core.model import Defer, Outcome
+from consumer.core.model import Attempt, Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription
 from consumer.flow.line import Line
@@ -75,6 +75,7 @@ class Endpoint(Line):
         self.told: Failing | None = None  #: as the other workers and the store know it
         self._taken_at = 0.0  #: Unix seconds of the last success; 0: none yet
         self.speed = Speed(bounds.quick_latency_s)
+        self.last_failure: Attempt | None = None  #: that counted for the breaker, since the start
         self.rebind(subscription)
 
     def rebind(self, subscription: Subscription, now: float = 0.0) -> None:
@@ -306,6 +307,9 @@ class Endpoint(Line):
         if signal is Signal.UNKNOWN:
             return Change.NONE
         alive = signal is Signal.ALIVE
+        if not alive:
+            duration_s = outcome.duration_s
+            self.last_failure = Attempt(0, now - duration_s, outcome.kind, outcome.status, duration_s)
         answer, policy = Answer(ok=alive, epoch=epoch), self.subscription.breaker
         if self.pace.slow_s and epoch == self.breaker.epoch:
             self.pace = (clock.speed_up if alive else clock.slow_down)(self.pace, now)
@@ -372,16 +376,15 @@ class Endpoint(Line):
         return self._spread(now, earliest, self._interval_s(now), reason)
 
     def _held(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
-        """Put off what the endpoint's speed of now says nothing about: it counts how fast it is when well."""
-        healthy_s = clock.saturation_interval_s(self.speed.healthy_s, self.slots)
-        return self._spread(now, earliest, max(healthy_s, least_s), reason)
+        """Put off what waits for something else than its slots: it counts how fast it is when well."""
+        well_s = clock.saturation_interval_s(self.speed.healthy_s, self.slots)
+        return self._spread(now, earliest, max(well_s, least_s), reason)
 
     def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
         """Give out moments from *earliest* on, *interval_s* apart or as far as its rate asks for."""
         rate_s = self.pace.interval_s
         least_s = max(rate_s, min(interval_s, HELD_INTERVAL_S))
-        at = self.moments.take(now, earliest, max(interval_s, rate_s), least_s)
-        return Hold(Defer(at), reason, rate_s > 0)
+        return Hold(Defer(self.moments.take(now, earliest, interval_s, least_s)), reason, rate_s > 0)
 
     def _held_by_pace(self, now: float, opens_at: float) -> Hold:
         """Spread what comes before its time; after a pause as fast as requests were taken before it."""

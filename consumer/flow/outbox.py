@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.errors import BrokerUnavailable, Refused
-from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, ParkReason, RawMessage
 from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -139,22 +139,31 @@ class Outbox:
         return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
 
     async def park_delivery(
-        self, message: DeliveryMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+        self,
+        message: DeliveryMessage,
+        reason: ParkReason,
+        detail: str,
+        *,
+        give_up: GiveUp | None = None,
+        failure: Attempt | None = None,
     ) -> None:
         """Park one delivery, confirmed; a full parked queue sends it to overflow.
+
+        Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
 
         Raises:
             BrokerUnavailable: *give_up* said so.
         """
-        note = self._note(reason, detail)
+        note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
         event = message.event
         headers = delivery_entry_headers(message, note)
         await self._to_parked(self._entry(event, headers, note), note, give_up)
-        self._world.record.parked(_recorded(headers, note, message))
+        entry = _recorded(headers, note, message)
+        self._world.record.parked(entry)
         self._world.observe.parked(
             reason,
             note.detail,
-            last=message.attempts[-1] if message.attempts else None,
+            last=entry.last,
             event_id=event.id,
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),
@@ -218,6 +227,7 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
         body=b"",
         delivery=of if isinstance(of, DeliveryMessage) else None,
         raw=of if isinstance(of, RawMessage) else None,
+        failure=note.failure,
     )
 
 
