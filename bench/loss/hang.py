@@ -74,7 +74,7 @@ class Drained:
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Publish while they are ill, and wait until all is delivered."""
-    each = bench.count(EVENTS, 200)
+    each = bench.count(EVENTS, 40)
     async with Broker(bench) as broker, Daemon(bench.folder, broker.url) as daemon:
         await daemon.start()
         began = time.time() + KNOWN_S

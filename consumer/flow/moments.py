@@ -14,6 +14,7 @@ from consumer.core.subscription import Subscription
 
 LOOK_S = 60.0  #: what is held for longer looks on its way whether its moment still holds, first after this
 LOOK_INTERVAL_S = 0.05  #: those looks come no closer: what they cost is bounded, however much waits
+GOLDEN_RATIO = 0.618034  #: its multiples divide a span evenly, however many there are
 ROUNDING_S = 0.01  #: delivery messages carry whole milliseconds
 
 
@@ -22,13 +23,22 @@ class Moments:
 
     def __init__(self) -> None:
         self.free_at = 0.0  #: no moment from here on was given out
+        self._part = 0.0
         self._looks_at = 0.0  #: no look from here on was given out
         self._freed_at = 0.0  #: whatever was given out before this is void
 
     def take(self, now: float, earliest: float, interval_s: float, least_s: float) -> float:
-        """Give out the next moment from *earliest* on; see :func:`consumer.core.clock.spread_within`."""
-        self.free_at, at = clock.spread_within(self.free_at, max(now, earliest), interval_s, least_s)
-        return at
+        """Give out the next moment from *earliest* on; see :func:`consumer.core.clock.spread_within`.
+
+        Where moments crowd at the end of their span each is moved back by a part of it, so that a crowd that
+        came at once does not come back as one.
+        """
+        earliest = max(now, earliest)
+        self.free_at, at = clock.spread_within(self.free_at, earliest, interval_s, least_s)
+        if interval_s <= least_s or at - earliest <= clock.AHEAD_S / 2:
+            return at
+        self._part = (self._part + GOLDEN_RATIO) % 1
+        return at - self._part * clock.AHEAD_S / 2
 
     def look_s(self, now: float) -> float:
         """Give out the next look on the way; return after how many seconds it is, :data:`LOOK_S` at least.
