@@ -205,7 +205,7 @@ def test_the_figures_of_two_brokers_share_one_file(tmp_path: Path) -> None:
 
 
 async def test_the_proof_of_hanging_in_small(tmp_path: Path) -> None:
-    """FAULTS 83: four endpoints, ill for two seconds, take all that waited; so few leave the figures short."""
+    """FAULTS 83: four endpoints, ill for two seconds, take all that waited; so few are short."""
     bench = Bench(folder=tmp_path / "run", scale=0.03)
 
     figures = {figure.name: figure for figure in await run_proof(hang.PROOF, bench)}
