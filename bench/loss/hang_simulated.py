@@ -15,9 +15,8 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from multiprocessing import get_context
 
 from prometheus_client import CollectorRegistry
 
@@ -245,16 +244,21 @@ def compare(case: Case) -> tuple[Drained, Drained]:
     return simulated(case, hangs=True), simulated(case, hangs=False)
 
 
+def _run(run: tuple[Case, bool]) -> Drained:
+    """Run one outage in a process of its own."""
+    case, hangs = run
+    return simulated(case, hangs=hangs)
+
+
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Run each case twice, side by side in processes of their own: no time is measured that passes."""
-    loop, cases = asyncio.get_running_loop(), CASES[: bench.count(len(CASES))]
-    with ProcessPoolExecutor() as pool:
-        runs = {
-            (case, hangs): loop.run_in_executor(pool, partial(simulated, case, hangs=hangs))
-            for case in reversed(cases)
-            for hangs in (True, False)
-        }
-        found = {run: await ended for run, ended in runs.items()}
+    cases = CASES[: bench.count(len(CASES))]
+    runs = [(case, hangs) for case in reversed(cases) for hangs in (True, False)]
+    with get_context("spawn").Pool() as pool:  # its exit ends them, whatever happens
+        ending = pool.map_async(_run, runs, chunksize=1)
+        while not ending.ready():  # noqa: ASYNC110 - a pool has no event
+            await asyncio.sleep(0.5)
+        found = dict(zip(runs, ending.get(), strict=True))
     for case in cases:
         bench.note(f"hang_simulated_{case}", [found[case, True], found[case, False]])
     ratio = max(found[case, True].seconds / found[case, False].seconds for case in cases)
