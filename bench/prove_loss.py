@@ -12,10 +12,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loss import clock_steps, parked_look
+from bench.loss import clock_steps, hang, hang_simulated, parked_look
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (parked_look.PROOF, clock_steps.PROOF)
+PROOFS: Sequence[Proof] = (
+    parked_look.PROOF,
+    clock_steps.PROOF,
+    hang.PROOF,
+    hang_simulated.PROOF,
+)
 
 OUTPUT = Path("build/prove-loss.json")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from consumer.core.health import Health
@@ -30,11 +31,13 @@ class MemoryStore:
     Attributes:
         failure: Raised by every call while it is set: a store that is away (FAULTS 68).
         locked: Ids of subscriptions whose secrets cannot be decrypted (FAULTS 69).
+        paused: Ids of subscriptions that an operator paused.
     """
 
     def __init__(self, rules: SubscriptionRules | None = None) -> None:
         self.failure: Exception | None = None
         self.locked: set[str] = set()
+        self.paused: set[str] = set()
         self._rules = rules or SubscriptionRules()
         self._entries: dict[str, StoredEntry] = {}
         self._make_secret = counting_secrets()
@@ -45,7 +48,8 @@ class MemoryStore:
         """Return every subscription, enabled or not."""
         entries = await self.entries()
         self._loaded = self._version
-        return tuple(entry.build(self._rules) for entry in entries)
+        built = (entry.build(self._rules) for entry in entries)
+        return tuple(replace(each, paused=each.id in self.paused) for each in built)
 
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries as they are kept, by tenant and name."""

@@ -48,6 +48,9 @@ class DeliveryMessage:
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
     served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
     late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
+    held: bool = (
+        False  #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    )
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -82,11 +85,13 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-served"] = to_ms(message.served_s)
     if message.late_s:
         headers["leveret-late"] = to_ms(message.late_s)
+    if message.held:
+        headers["leveret-held"] = True
     if event.timestamp_assumed:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
         headers["leveret-made"] = message.attempts_made
-        headers["leveret-attempts"] = _write_attempts(message.attempts[-KEPT_ATTEMPTS:])
+        headers["leveret-attempts"] = write_attempts(message.attempts[-KEPT_ATTEMPTS:])
     return headers
 
 
@@ -106,7 +111,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         return DeliveryMessage(
             event=_read_event(h, raw),
             targets=tuple(h["leveret-targets"].split()),
-            attempts=_read_attempts(h.get("leveret-attempts", "")),
+            attempts=read_attempts(h.get("leveret-attempts", "")),
             attempts_made=int(h.get("leveret-made", 0)),
             not_before=_seconds(h["leveret-not-before"]),
             wait_s=_seconds(h["leveret-wait"]),
@@ -114,6 +119,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             reserved=bool(h.get("leveret-reserved", False)),
             served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the version before writes none
             late_s=_seconds(h.get("leveret-late", 0)),
+            held=bool(h.get("leveret-held", False)),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None
@@ -235,7 +241,9 @@ def _read_table(text: str | None) -> dict[str, str]:
     return table
 
 
-def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
+def write_attempts(attempts: tuple[Attempt, ...]) -> str:
+    """Write attempts as one header; :func:`read_attempts` reads them."""
+
     def fields(a: Attempt) -> tuple[object, ...]:
         return (
             a.number,
@@ -248,7 +256,12 @@ def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
     return ";".join(",".join(map(str, fields(a))) for a in attempts)
 
 
-def _read_attempts(text: str) -> tuple[Attempt, ...]:
+def read_attempts(text: str) -> tuple[Attempt, ...]:
+    """Read what :func:`write_attempts` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
     attempts = []
     for part in filter(None, text.split(";")):
         number, at, kind, status, duration = part.split(",")

@@ -17,16 +17,19 @@ from consumer.core.delivery import (
     DeliveryMessage,
     headers_of,
     is_wrapped,
+    read_attempts,
     read_delivery,
     to_ms,
     unwrap_raw,
     wrap_raw,
+    write_attempts,
 )
 from consumer.core.errors import BadEvent
 from consumer.core.fields import as_text
-from consumer.core.model import Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
 
 _PARKED_AT = "leveret-parked-at"
+_FAILURE = "leveret-failure"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
 
 
@@ -45,6 +48,13 @@ class ParkedEntry:
     body: bytes
     delivery: DeliveryMessage | None = None
     raw: RawMessage | None = None
+    failure: Attempt | None = None  #: of its endpoint, where no attempt was made for this delivery itself
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last failure that is known of."""
+        own = None if self.delivery is None or not self.delivery.attempts else self.delivery.attempts[-1]
+        return own or self.failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,7 @@ class ParkNote:
     detail: str
     at: float  #: Unix seconds
     ttl_s: float  #: how long the parked queue keeps it
+    failure: Attempt | None = None  #: of the endpoint, where no attempt was made
 
 
 def delivery_id(event_id: str, subscription_id: str) -> str:
@@ -89,8 +100,9 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
             "detail": str(h["leveret-detail"]),
             "parked_at": h[_PARKED_AT] / 1000,
             "ttl_s": h["leveret-ttl"] / 1000,
+            "failure": next(iter(read_attempts(h.get(_FAILURE, ""))), None),
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a parked entry: {error!r}") from None
     if is_wrapped(raw):
         return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
@@ -139,7 +151,7 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
         "attempts": [],
     }
     if entry.delivery is not None:
-        return shown | _delivery_fields(entry.delivery)
+        return shown | _delivery_fields(entry.delivery, entry.last)
     return shown if entry.raw is None else shown | _raw_fields(entry.raw)
 
 
@@ -153,9 +165,8 @@ def rfc3339(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
+def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str, object]:
     event, target = message.event, message.targets[0] if message.targets else ""
-    last = message.attempts[-1] if message.attempts else None
     return {
         "delivery_id": delivery_id(event.id, target),
         "event_id": event.id,
@@ -196,7 +207,8 @@ def _code(status: int | None, kind: Kind) -> str:
 
 
 def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
-    return {
+    failure = {} if note.failure is None else {_FAILURE: write_attempts((note.failure,))}
+    return failure | {
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
         "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+from consumer.core.breaker import Closed, Open
 from consumer.core.delivery import (
     DeliveryMessage,
     UnknownVersion,
@@ -24,9 +26,9 @@ from consumer.core.delivery import (
 from consumer.core.due import late_s, rest_s, served
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
-from consumer.core.parked import parked_for_s
+from consumer.core.parked import parked_for_s, rfc3339
 from consumer.core.retry import deadline
-from consumer.flow.endpoints import Endpoints
+from consumer.flow.endpoints import Endpoint, Endpoints
 from consumer.flow.events import Events
 from consumer.flow.fanout import FanOut
 from consumer.flow.intake import OURS, Intake, Job, Source
@@ -45,6 +47,7 @@ class Deliverer:
     def __init__(self, world: World, registry: Registry, endpoints: Endpoints) -> None:
         self._world = world
         self._registry = registry
+        self._endpoints = endpoints
         self._outbox = Outbox(world)
         self.intake = Intake(world, self.handle)
         self._fan_out = FanOut(world, registry, endpoints, self.intake)
@@ -117,7 +120,7 @@ class Deliverer:
             await self._leave_to_newer(job, raw)
             return
         message = served(message, job.held_s) if job.held_s else message
-        if rest_s(message, now) > 0:
+        if rest_s(message, now) > 0 and not self._fan_out.is_freed(message):
             await self._wait_on(job, message, now)
             return
         message = self._grace(message, now)
@@ -154,8 +157,11 @@ class Deliverer:
             reason, detail = ParkReason.EXPIRED, age_text(message, now)
         else:
             return None
-        single = replace(message, targets=(target,))
-        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
+        single, failure = replace(message, targets=(target,)), None
+        endpoint = self._endpoints.met(subscription)
+        if endpoint is not None:
+            detail, failure = detail + outage_text(endpoint), endpoint.last_failure
+        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost, failure=failure)
 
     def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
         """Let one that comes late for its deadline, as after a jump of the clock, live for one more try."""
@@ -166,7 +172,7 @@ class Deliverer:
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """It came back early: take the next rung, or hold the rest of the wait here."""
-        onward = self._outbox.rewaiting(message, now)
+        onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
             if self.intake.hold(job, rest_s(message, now)):
                 return
@@ -190,6 +196,21 @@ class Deliverer:
             give_up=job.lost,
         )
         await job.incoming.ticket.ack()
+
+
+def outage_text(endpoint: Endpoint) -> str:
+    """Say what held a delivery back, to follow a reason; empty where the breaker is closed."""
+    state, last = endpoint.breaker, endpoint.last_failure
+    if isinstance(state, Closed):
+        return ""
+    words = "the breaker is open"
+    if isinstance(state, Open) and state.forced:
+        words += " by hand"
+    elif isinstance(state, Open) and state.since < inf:
+        words += f" since {rfc3339(state.since)}"
+    if last is not None:
+        words += f"; last failure: {last.kind.value if last.status is None else last.status}"
+    return f"; {words}"
 
 
 def _demand_readable(raw: RawMessage) -> None:

@@ -54,6 +54,7 @@ class Endpoints:
         self._known: dict[str, Endpoint] = {}
         self._forgiven: set[str] = set()  #: subscriptions not met yet whose failures before are over
         self.steps = Steps()  #: of the wall clock
+        self._now = 0.0  #: Unix seconds, as they were given last
         self._workers = 1
         count = bounds.retry_budget
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
@@ -78,7 +79,7 @@ class Endpoints:
             if known.subscription is subscription:
                 return known
             if known.subscription.url == subscription.url:
-                known.rebind(subscription)
+                known.rebind(subscription, self._now)
                 return known
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
@@ -120,6 +121,7 @@ class Endpoints:
 
     def steady(self, now: float) -> None:
         """See whether the wall clock was set since: every time that is kept or written moves along."""
+        self._now = now
         by_s = self.steps.set_back_s(now)
         if not by_s:
             return
@@ -164,7 +166,7 @@ class Endpoints:
         for endpoint in self._known.values():
             of = endpoint.subscription
             if tenant in (None, of.tenant) and subscription_id in (None, of.id):
-                endpoint.free()
+                endpoint.moments.free(self._now)
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from consumer.core.delivery import DeliveryMessage
@@ -19,8 +20,9 @@ from consumer.core.retry import deadline
 from consumer.core.subscription import Subscription
 from consumer.core.webhook import build_body
 from consumer.flow.attempt import Attempts, Result, Target
-from consumer.flow.endpoints import Endpoints, Hold, Wait
+from consumer.flow.endpoints import Endpoint, Endpoints, Hold, Wait
 from consumer.flow.intake import Intake, Job, Source
+from consumer.flow.moments import LOOK_S
 from consumer.flow.outbox import Addressed, Outbox, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
@@ -76,6 +78,26 @@ class FanOut:
             )
         await job.incoming.ticket.ack()
 
+    def is_freed(self, message: DeliveryMessage) -> bool:
+        """Say whether a delivery message that comes back early is to be admitted anew.
+
+        It was held until a moment that is worth nothing any more: its endpoint recovered, was reset or
+        resumed, or got other settings.
+        """
+        endpoint = self._held_by(message)
+        return endpoint is not None and endpoint.moments.is_void(message.not_before - message.wait_s)
+
+    def look_s(self, message: DeliveryMessage, now: float) -> float:
+        """Return after how many seconds, at most, a delivery message is to be looked at; infinity: never."""
+        endpoint = self._held_by(message)
+        if endpoint is None or message.not_before - now <= LOOK_S:
+            return inf
+        return endpoint.moments.look_s(now)
+
+    def _held_by(self, message: DeliveryMessage) -> Endpoint | None:
+        subscription = self._registry.get(message.targets[0]) if message.held and message.targets else None
+        return None if subscription is None else self._endpoints.of(subscription)
+
     async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
         """Make every request at the same time; return once the last one has ended."""
         if len(sends) == 1:
@@ -123,8 +145,10 @@ class FanOut:
             served_s=0.0,
             exact=False,
             reserved=hold.reserved,
+            held=True,
         )
-        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE)
+        look_s = self.look_s(deferred, now)
+        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store everything that is still owed; returns once the broker has confirmed all of it.
@@ -141,7 +165,7 @@ class FanOut:
 
     def _owed(self, job: Job, message: DeliveryMessage, result: Result) -> Coroutine[Any, Any, None] | None:
         target = (result.subscription.id,)
-        after = replace(message, targets=target, exact=False, reserved=False, served_s=0.0)
+        after = replace(message, targets=target, exact=False, reserved=False, held=False, served_s=0.0)
         if result.attempt is not None:
             attempts, made = (*message.attempts, result.attempt), message.attempts_made + 1
             after = replace(after, attempts=attempts, attempts_made=made, late_s=result.stepped_s)
@@ -155,8 +179,9 @@ class FanOut:
                 return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):
                 wait_s = max(until - result.at, 0.0)
-                after = replace(after, not_before=until, wait_s=wait_s)
-                return self._outbox.confirmed(self._outbox.stored(after, direct=True), give_up=job.lost)
+                after = replace(after, not_before=until, wait_s=wait_s, held=True)
+                stored = self._outbox.stored(after, direct=True, look_s=self.look_s(after, result.at))
+                return self._outbox.confirmed(stored, give_up=job.lost)
             case Park() as park:
                 return self._park(job, after, result.subscription, park)
             case Drop(reason=reason):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.due import rest_s, served
 from consumer.core.errors import BrokerUnavailable, Refused
-from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, ParkReason, RawMessage
 from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -99,31 +100,37 @@ class Outbox:
         """
         await together([self.confirmed(each, give_up=give_up) for each in publications])
 
-    def stored(self, message: DeliveryMessage, *, direct: bool) -> Addressed:
+    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
         """Return what addresses a delivery message for the wait that is left when its turn has come.
 
         Args:
             message: What is still owed.
             direct: It may go straight to a due queue when there is next to no wait left; a failure never
                 does.
+            look_s: It comes back after this many seconds or less, to be looked at.
         """
 
         def address() -> Publication:
             now = self._world.clock.now()
             at_once = direct and rest_s(message, now) <= DIRECT_S
-            return self.due_now(message) if at_once else self.waiting(message, now)
+            return self.due_now(message) if at_once else self.waiting(message, now, look_s)
 
         return address
 
-    def waiting(self, message: DeliveryMessage, now: float) -> Publication:
-        """Address a delivery message to the rung that its wait begins with."""
-        return self._on_rung(message, first_hop_s(rest_s(message, now), self._world.ladder))
+    def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
+        """Address a delivery message to the rung that its wait begins with; *look_s* as in :meth:`stored`."""
+        return self._on_rung(message, first_hop_s(min(rest_s(message, now), look_s), self._world.ladder))
 
-    def rewaiting(self, message: DeliveryMessage, now: float) -> Publication | None:
-        """Address a delivery message that came back early to its next rung; None: hold it here."""
-        rest = rest_s(message, now)
-        rung_s = next_hop_s(rest, message.wait_s, self._world.ladder, exact=message.exact)
-        return None if rung_s is None else self._on_rung(message, rung_s)
+    def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
+        """Address a delivery message that came back early to its next rung; None: hold it here.
+
+        *look_s* is as in :meth:`stored`.
+        """
+        ladder = self._world.ladder
+        rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, exact=message.exact)
+        if rung_s is None:
+            return None
+        return self._on_rung(message, first_hop_s(look_s, ladder) if rung_s > look_s else rung_s)
 
     def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
         key = self._names.wait_key(rung_s, self._due_queue(message))
@@ -134,22 +141,31 @@ class Outbox:
         return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
 
     async def park_delivery(
-        self, message: DeliveryMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+        self,
+        message: DeliveryMessage,
+        reason: ParkReason,
+        detail: str,
+        *,
+        give_up: GiveUp | None = None,
+        failure: Attempt | None = None,
     ) -> None:
         """Park one delivery, confirmed; a full parked queue sends it to overflow.
+
+        Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
 
         Raises:
             BrokerUnavailable: *give_up* said so.
         """
-        note = self._note(reason, detail)
+        note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
         event = message.event
         headers = delivery_entry_headers(message, note)
         await self._to_parked(self._entry(event, headers, note), note, give_up)
-        self._world.record.parked(_recorded(headers, note, message))
+        entry = _recorded(headers, note, message)
+        self._world.record.parked(entry)
         self._world.observe.parked(
             reason,
             note.detail,
-            last=message.attempts[-1] if message.attempts else None,
+            last=entry.last,
             event_id=event.id,
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),
@@ -213,6 +229,7 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
         body=b"",
         delivery=of if isinstance(of, DeliveryMessage) else None,
         raw=of if isinstance(of, RawMessage) else None,
+        failure=note.failure,
     )
 
 

@@ -352,4 +352,4 @@ async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, st
     assert met.pace.held_until - now == pytest.approx(20.0)
     worker.clock.step_s += step_s
     worker.endpoints.reset(shop, worker.clock.now())
-    assert met.free_at == worker.clock.now()
+    assert met.moments.is_void(worker.clock.now())
