@@ -12,9 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loss import destroyed
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = ()
+PROOFS: Sequence[Proof] = (destroyed.PROOF,)
 
 OUTPUT = Path("build/prove-loss.json")
 

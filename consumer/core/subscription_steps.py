@@ -96,6 +96,19 @@ def remove(kept: Sequence[StoredEntry], ids: Collection[str]) -> Merge:
     )
 
 
+def only_those(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
+    """Return *merged* if it removes nothing but *expected*: what was counted and agreed to before.
+
+    Raises:
+        ConfigError: somebody changed the store meanwhile; names what would go beside.
+    """
+    ids = {entry.id for entry in expected}
+    more = ", ".join(full_name(entry) for entry in merged.removed if entry.id not in ids)
+    if more:
+        raise ConfigError(f"{more} would be removed too: the store has changed meanwhile; try again")
+    return merged
+
+
 def enable(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
     """Return *kept* with one subscription enabled, whatever had disabled it."""
     notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
