@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, model_validator
 from consumer.core.access_model import BESIDE, TlsFields
 from consumer.core.errors import ConfigError
 from consumer.core.health import says_gone
+from consumer.core.overlap import ALWAYS, refuse_early_end, replaced_at
 from consumer.core.plain import MASK
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
@@ -29,6 +30,8 @@ class StoredEntry(SubscriptionEntry):
     """Why the daemon or an operator disabled it; absent: they did not, though a file may have."""
     disabled_at: str | None = None
     """When they did so, RFC 3339."""
+    replaced_at: tuple[int, ...] = ()
+    """When each secret was replaced, Unix seconds; 0 for the newest, and where it is unknown."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
     """Why its secrets cannot be decrypted; they stay sealed until all are given anew. FAULTS 69.
@@ -62,6 +65,10 @@ class StoredEntry(SubscriptionEntry):
         dump = json_values(self.model_dump(exclude_defaults=True), secrets=True)
         return {"tenant": self.tenant, "name": self.label, **dump}
 
+    def secret_texts(self) -> Sequence[str]:
+        """Return the secrets that sign in clear, newest first."""
+        return [secret.get_secret_value() for secret in self.secrets]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
@@ -86,15 +93,17 @@ class _Steps:
     generated: list[StoredEntry] = field(default_factory=list)
     still_disabled: list[StoredEntry] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    now: float = ALWAYS  #: Unix seconds
 
 
-def merge(
+def merge(  # noqa: PLR0913 (three of them are how an apply was called)
     kept: Sequence[StoredEntry],
     wanted: Sequence[SubscriptionEntry],
     make_secret: Callable[[], str],
     *,
     prune: bool = False,
     enable: bool = False,
+    now: float = ALWAYS,
 ) -> Merge:
     """Return *kept* with *wanted* in it.
 
@@ -110,14 +119,16 @@ def merge(
         make_secret: Returns a new ``whsec_`` secret.
         prune: Remove what *wanted* does not name.
         enable: Enable again what was disabled by the daemon or by hand.
+        now: Unix seconds; absent: the grace of every replaced secret is over.
 
     Raises:
         ConfigError: an entry of *wanted* cannot stand beside one that stays, or has no secret where it says
-            ``***``, or would part what is sealed; one line per fault.
+            ``***``, or would part what is sealed, or would give up a secret within its grace for a new one;
+            one line per fault.
     """
     before = {entry.id: entry for entry in kept}
     after = {} if prune else dict(before)
-    steps = _Steps()
+    steps = _Steps(now=now)
     for entry in wanted:
         after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
     if steps.faults:
@@ -149,6 +160,8 @@ def _place(
     generated = not own and locked is None
     secrets = (SecretStr(make_secret()),) if generated else own
     notes: dict[str, object] = {"name": entry.label, "secrets": secrets, "locked": locked}
+    if old is not None:
+        notes["replaced_at"] = _replaced_at(old, own, steps)
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
@@ -164,6 +177,18 @@ def _place(
         steps.changed.append(new)
         steps.replaced.append(old)
     return new
+
+
+def _replaced_at(old: StoredEntry, own: Sequence[SecretStr], steps: _Steps) -> tuple[int, ...]:
+    """Return when each secret was replaced; one that would end too early is noted as a fault."""
+    if not own:  # they are locked, and stay as they are
+        return old.replaced_at
+    before, after = old.secret_texts(), [secret.get_secret_value() for secret in own]
+    try:
+        refuse_early_end(before, old.replaced_at, after, steps.now)
+    except ConfigError as error:
+        steps.faults.append(f"{old.tenant}/{old.label}: {error}")
+    return replaced_at(before, old.replaced_at, after, steps.now)
 
 
 def _with_kept(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,14 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
     """
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
-        return merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
+        return merge(
+            kept,
+            parsed.entries,
+            fresh_secret,
+            prune=options.prune,
+            enable=options.enable,
+            now=time.time(),
+        )
 
     if not options.prune:
         return change(settings, step, write=not options.dry_run), Owed()
