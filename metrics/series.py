@@ -207,7 +207,9 @@ class Series:
         self.ready = self._gauge("ready", "1 while /readyz is green.")
         # enabled: true | false
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
-        text = "Subscriptions whose secrets cannot be decrypted: what comes for them is parked."
+        text = (
+            "Subscriptions whose secrets cannot be decrypted, or whose retry policy is gone: nothing is sent."
+        )
         self.locked = self._gauge("subscriptions_locked", text)
         text = "Workers that live, this one included; rates are divided by it."
         self.workers = self._gauge("workers", text)

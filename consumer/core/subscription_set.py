@@ -51,8 +51,10 @@ class StoredEntry(SubscriptionEntry):
         Raises:
             ConfigError: the retry policy is unknown or cannot be changed in this way.
         """
-        bare = {"auth": None, "tls": TlsFields()}
-        shown = self if self.locked is None else self.model_copy(update=bare)
+        changes: dict[str, object] = {} if self.locked is None else {"auth": None, "tls": TlsFields()}
+        if self.retry is not None:
+            changes["retry"] = self.retry.relieved(rules.policies, rules.retry)
+        shown = self.model_copy(update=changes) if changes else self
         return replace(SubscriptionEntry.build(shown, rules), locked=self.locked, gone=self.gone)
 
     @property

@@ -320,7 +320,7 @@ class Observer:
         self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled, locked=locked)
 
     def subscription_locked(self, subscription: Subscription) -> None:
-        """Its secrets cannot be decrypted; nothing is sent to it."""
+        """Its secrets cannot be decrypted, or its policy is gone; nothing is sent to it."""
         self.log.error(
             "subscription.locked",
             tenant=subscription.tenant,
