@@ -100,6 +100,13 @@ class Registry:
         every = self._all.values()
         return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
 
+    async def has_moved(self, subscription: Subscription) -> bool:
+        """Say whether a subscription has another URL by now, also where only the store knows it yet."""
+        if await self.stale():
+            await self.reload()
+        known = self._all.get(subscription.id)
+        return known is not None and known.url != subscription.url
+
     def disable(self, subscription: Subscription, reason: str) -> None:
         """Switch a subscription off, in memory at once; :meth:`settle` tells the store.
 
