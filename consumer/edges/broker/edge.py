@@ -228,6 +228,8 @@ class BrokerEdge:
                 self.fatal = TopologyMismatch(str(error))
                 raise self.fatal from error
             self._observe.warned("topology.differs", detail=str(error))
+        else:
+            self.publisher.aside.look_again()
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
