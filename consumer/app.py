@@ -111,6 +111,7 @@ class Daemon:
         self._edge = self._build_edge(urls, how)
         self.sender = make_sender(settings)
         world = self._build_world()
+        self._gate = world.gate
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
         self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
@@ -134,6 +135,7 @@ class Daemon:
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
+        self._forced = False
 
     async def run(self) -> int:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
@@ -342,11 +344,22 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def _signalled(self) -> None:
+        """Drain at the first signal, end at once at the second, without a last moment at the third."""
+        if self._forced:
+            os._exit(1)
         if self._stop.is_set():
+            self._forced = True
             self.observe.warned("daemon.forced")
+            self._spawn(self._force())
+        self._stop.set()
+
+    async def _force(self) -> None:
+        """End; what is published already is acked first, or it would be published once more."""
+        try:
+            await self._gate.last_moment(self._edge.flush)
+        finally:
             logs.flush(FORCED_FLUSH_S)
             os._exit(1)
-        self._stop.set()
 
     async def _drain(self) -> None:
         self._draining = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -154,12 +155,8 @@ class BrokerEdge:
         return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
-        """Return once every ack is with the broker."""
-        for reader in self._readers:
-            try:
-                await reader.flush()
-            except CONNECTION_ERRORS:
-                continue
+        """Return once every ack is with the broker; no window waits for another."""
+        await asyncio.gather(*(_flushed(reader) for reader in self._readers))
 
     def unready(self) -> str | None:
         """Say what is missing before events are delivered, or None."""
@@ -283,6 +280,11 @@ async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=RECANCEL_S)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _flushed(reader: WindowReader) -> None:
+    with suppress(*CONNECTION_ERRORS):
+        await reader.flush()
 
 
 def _demand(missing: Sequence[Finding]) -> None:
