@@ -196,6 +196,9 @@ class Series:
         self.publish_failures = self._counter("publish_failures", text, "error")
         text = "Acks that met a dead channel; the message comes again."
         self.stale_settles = self._counter("stale_settles", text)
+        # severity: error | warning | note
+        text = "Differences between the broker and the plan, as `leveret topology check` names them."
+        self.topology_findings = self._gauge("topology_findings", text, "severity")
         # connection: consume | publish
         text = "Connections to the broker that were made again."
         self.reconnects = self._counter("reconnects", text, "connection")

@@ -22,6 +22,7 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
@@ -51,6 +52,7 @@ class EdgeOptions:
     tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
+    inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,8 @@ class BrokerEdge:
             follow_sizes(connection, self._options.sized_queues, self._observe),
             self._follow_pressure(),
         ]
+        if self._options.inspection is not None:
+            side_tasks.append(self._options.inspection.follow(connection, self._observe))
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
         tasks = [asyncio.ensure_future(t) for t in side_tasks]
