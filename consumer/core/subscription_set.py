@@ -95,17 +95,15 @@ class _Steps:
     generated: list[StoredEntry] = field(default_factory=list)
     still_disabled: list[StoredEntry] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    now: float = ALWAYS  #: Unix seconds
 
 
-def merge(  # noqa: PLR0913 (three of them are how an apply was called)
+def merge(
     kept: Sequence[StoredEntry],
     wanted: Sequence[SubscriptionEntry],
     make_secret: Callable[[], str],
     *,
     prune: bool = False,
     enable: bool = False,
-    now: float = ALWAYS,
 ) -> Merge:
     """Return *kept* with *wanted* in it.
 
@@ -121,16 +119,14 @@ def merge(  # noqa: PLR0913 (three of them are how an apply was called)
         make_secret: Returns a new ``whsec_`` secret.
         prune: Remove what *wanted* does not name.
         enable: Enable again what was disabled by the daemon or by hand.
-        now: Unix seconds; absent: the grace of every replaced secret is over.
 
     Raises:
         ConfigError: an entry of *wanted* cannot stand beside one that stays, or has no secret where it says
-            ``***``, or would part what is sealed, or would give up a secret within its grace for a new one;
-            one line per fault.
+            ``***``, or would part what is sealed; one line per fault.
     """
     before = {entry.id: entry for entry in kept}
     after = {} if prune else dict(before)
-    steps = _Steps(now=now)
+    steps = _Steps()
     for entry in wanted:
         after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
     if steps.faults:
@@ -163,7 +159,9 @@ def _place(
     secrets = (SecretStr(make_secret()),) if generated else own
     notes: dict[str, object] = {"name": entry.label, "secrets": secrets, "locked": locked}
     if old is not None:
-        notes["replaced_at"] = _replaced_at(old, own, steps)
+        texts = [secret.get_secret_value() for secret in own]
+        known = replaced_at(old.secret_texts(), old.replaced_at, texts, ALWAYS)
+        notes["replaced_at"] = known if own else old.replaced_at
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
@@ -181,16 +179,35 @@ def _place(
     return new
 
 
-def _replaced_at(old: StoredEntry, own: Sequence[SecretStr], steps: _Steps) -> tuple[int, ...]:
-    """Return when each secret was replaced; one that would end too early is noted as a fault."""
-    if not own:  # they are locked, and stay as they are
-        return old.replaced_at
-    before, after = old.secret_texts(), [secret.get_secret_value() for secret in own]
-    try:
-        refuse_early_end(before, old.replaced_at, after, steps.now)
-    except ConfigError as error:
-        steps.faults.append(f"{old.tenant}/{old.label}: {error}")
-    return replaced_at(before, old.replaced_at, after, steps.now)
+def dated(merged: Merge, now: float) -> Merge:
+    """Return *merged* with the moments at which its secrets were replaced.
+
+    Args:
+        merged: What a file changes.
+        now: Unix seconds.
+
+    Raises:
+        ConfigError: it gives up a secret within its grace for a new one; one line per fault.
+    """
+    fresh: dict[str, StoredEntry] = {}
+    faults = []
+    for old, new in zip(merged.replaced, merged.changed, strict=True):
+        before, after = old.secret_texts(), new.secret_texts()
+        try:
+            refuse_early_end(before, old.replaced_at, after, now)
+        except ConfigError as error:
+            faults.append(f"{old.tenant}/{old.label}: {error}")
+        moments = replaced_at(before, old.replaced_at, after, now) if after else old.replaced_at
+        fresh[new.id] = new.model_copy(update={"replaced_at": moments})
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return replace(
+        merged,
+        entries=[fresh.get(entry.id, entry) for entry in merged.entries],
+        changed=[fresh[entry.id] for entry in merged.changed],
+        generated=[fresh.get(entry.id, entry) for entry in merged.generated],
+        still_disabled=[fresh.get(entry.id, entry) for entry in merged.still_disabled],
+    )
 
 
 def _with_kept(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from consumer.core.errors import ConfigError
 from consumer.core.overlap import GRACE_S
 from consumer.core.subscription_model import SECRETS_MAX
-from consumer.core.subscription_set import StoredEntry, merge
+from consumer.core.subscription_set import StoredEntry, dated, merge
 from consumer.core.subscription_steps import drop_old, rotate
 from tests.core.subscriptions import counting, entry, kept, parsed, secret_of
 
@@ -63,27 +63,27 @@ def test_a_file_is_held_to_the_same() -> None:
     file = parsed(*listed("new", *NINE))
 
     with pytest.raises(ConfigError, match=ENDS):
-        merge(entries, file, counting(), now=T0 + 100)
+        dated(merge(entries, file, counting()), T0 + 100)
 
-    assert secrets(merge(entries, file, counting(), now=T0 + 1 + GRACE_S).entries)[0] == secret_of("new")
+    assert secrets(dated(merge(entries, file, counting()), T0 + 1 + GRACE_S).entries)[0] == secret_of("new")
 
 
 def test_what_somebody_ends_is_ended() -> None:
     """Secrets that a file leaves out, or --drop-old, go at once; a file may replace its one secret."""
     entries, now = full(), T0 + 100
 
-    assert len(merge(entries, parsed(*listed(*NINE)), counting(), now=now).entries[0].secrets) == 9
+    assert len(dated(merge(entries, parsed(*listed(*NINE)), counting()), now).entries[0].secrets) == 9
     assert drop_old(entries, entries[0].id).entries[0].replaced_at == ()
     one = kept(entry("shop", secrets=[secret_of("a")]))
-    assert secrets(merge(one, parsed(*listed("b")), counting(), now=now).entries) == [secret_of("b")]
+    assert secrets(dated(merge(one, parsed(*listed("b")), counting()), now).entries) == [secret_of("b")]
 
 
 def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
     """Outside contract: applying twice changes nothing, a clock that went on neither."""
     entries = full()
 
-    again = merge(entries, parsed(entry("shop")), counting(), now=T0 + 5_000)
-    listed_again = merge(entries, parsed(*listed(*NINE, "0")), counting(), now=T0 + 5_000)
+    again = dated(merge(entries, parsed(entry("shop")), counting()), T0 + 5_000)
+    listed_again = dated(merge(entries, parsed(*listed(*NINE, "0")), counting()), T0 + 5_000)
 
     assert (again.changed, listed_again.changed) == ([], [])
     moments = [at - int(T0) if at else 0 for at in again.entries[0].replaced_at]

@@ -27,7 +27,7 @@ from consumer.core.plain import printable
 from consumer.core.subscription_diff import FieldChange, differences
 from consumer.core.subscription_file import Parsed, parse_files
 from consumer.core.subscription_schema import subscriptions_schema
-from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.subscription_set import Merge, StoredEntry, dated, merge
 from consumer.core.subscription_steps import only_those
 from consumer.settings import Settings, load_settings
 
@@ -110,14 +110,8 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
     """
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
-        return merge(
-            kept,
-            parsed.entries,
-            fresh_secret,
-            prune=options.prune,
-            enable=options.enable,
-            now=time.time(),
-        )
+        merged = merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
+        return dated(merged, time.time())
 
     if not options.prune:
         return change(settings, step, write=not options.dry_run), Owed()
