@@ -52,7 +52,6 @@ from consumer.flow.world import Bounds, World
 from consumer.ports import Incoming
 from consumer.settings import Settings
 from metrics.series import Series
-from topology.check import Severity
 from topology.plan import build_plan, sized_queues
 
 GAUGES_EVERY_S = 1.0
@@ -273,10 +272,8 @@ class Daemon:
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"
         full = "waiting_bytes is reached: fresh events stay in their lanes" if self._backlog.full else ""
-        errors = sum(finding.severity is Severity.ERROR for finding in self.observe.findings)
-        differs = f"errors of `leveret topology check`: {errors}; see the log" if errors else ""
-        said = ("dry: nothing is sent; see [sending] mode" if dry else "", full, differs)
-        return (*filter(None, said), *self._subscriptions.notes())
+        said = ("dry: nothing is sent; see [sending] mode" if dry else "", full)
+        return (*filter(None, said), *self._edge.notes(), *self._subscriptions.notes())
 
     # routines
 

@@ -31,7 +31,7 @@ from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
-from topology.check import Finding
+from topology.check import Finding, Severity
 from topology.declare import TopologyError, declare
 from topology.names import Names
 from topology.plan import Plan
@@ -168,6 +168,11 @@ class BrokerEdge:
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
         return self.publisher.pressed()
+
+    def notes(self) -> Sequence[str]:
+        """Say what differs on the broker and stops nothing; without names, since everybody may ask."""
+        errors = sum(finding.severity is Severity.ERROR for finding in self._observe.findings)
+        return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
 
     def _misses(self, reader: WindowReader) -> bool:
         return not reader.consuming and (self._stopped or self.wants(reader.window.source))
