@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loss import clock_steps, hang, hang_simulated, parked_look
+from bench.loss import clock_steps, destroyed, hang, hang_simulated, parked_look
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
@@ -20,6 +20,7 @@ PROOFS: Sequence[Proof] = (
     clock_steps.PROOF,
     hang.PROOF,
     hang_simulated.PROOF,
+    destroyed.PROOF,
 )
 
 OUTPUT = Path("build/prove-loss.json")

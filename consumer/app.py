@@ -24,10 +24,12 @@ from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.sizing import lane_window, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
-from consumer.edges.private_broker import PrivateBroker, find_server, ports_in
+from consumer.edges.private_broker import ports_in
+from consumer.edges.reach import Reach, diagnosis, reach_broker
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
@@ -81,24 +83,17 @@ def _tune_collector() -> None:
 
 
 async def _serve(settings: Settings, how: Run) -> int:
-    urls = settings.amqp_urls() or await asyncio.to_thread(_private_broker_urls, settings)
-    daemon = Daemon(settings, how, tuple(url for url in urls if url.startswith("amqp")))
-    for url in urls:
+    reach = await asyncio.to_thread(reach_broker, settings)
+    daemon = Daemon(settings, how, reach)
+    for url in reach.places():
         daemon.sender.guard.protect_url(url)
     return await daemon.run()
-
-
-def _private_broker_urls(settings: Settings) -> tuple[str, ...]:
-    """Start the private broker, or find it running; return where it speaks AMQP, and its management API."""
-    server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
-    node = PrivateBroker(settings.home, server=server).start()
-    return node.amqp_url, node.management_url
 
 
 class Daemon:
     """One worker: everything that lives between start and exit."""
 
-    def __init__(self, settings: Settings, how: Run, urls: tuple[str, ...]) -> None:
+    def __init__(self, settings: Settings, how: Run, reach: Reach) -> None:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
@@ -109,9 +104,10 @@ class Daemon:
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._instance = os.urandom(6).hex()
         self._subscriptions = Registry(self._store, self.observe, self._record)
-        self._edge = self._build_edge(urls, how)
+        self._edge = self._build_edge(reach, how)
         self.sender = make_sender(settings)
         world = self._build_world()
+        self._gate = world.gate
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
         self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
@@ -135,6 +131,7 @@ class Daemon:
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
+        self._forced = False
 
     async def run(self) -> int:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
@@ -170,12 +167,14 @@ class Daemon:
 
     # wiring
 
-    def _build_edge(self, urls: tuple[str, ...], how: Run) -> BrokerEdge:
-        settings, spec = self._settings, self._spec
+    def _build_edge(self, reach: Reach, how: Run) -> BrokerEdge:
+        settings, spec, plan = self._settings, self._spec, build_plan(self._spec)
         declare = how.declare and settings.topology.declare
+        rotated = self._rotated_urls if settings.amqp_url_file else None
         options = EdgeOptions(
-            amqp=amqp_options(settings.amqp, urls, self._rotated_urls if settings.amqp_url_file else None),
-            plan=build_plan(spec),
+            amqp=amqp_options(settings.amqp, reach.urls, rotated, diagnosis(reach.management)),
+            plan=plan,
+            inspection=Inspection(plan=plan, management=reach.management, over_amqp=not declare),
             windows=windows(settings, self.observe),
             control=spec.names.control if declare else None,
             sized_queues=sized_queues(spec),
@@ -275,7 +274,7 @@ class Daemon:
         dry = self._settings.sending.mode == "dry"
         full = "waiting_bytes is reached: fresh events stay in their lanes" if self._backlog.full else ""
         said = ("dry: nothing is sent; see [sending] mode" if dry else "", full)
-        return (*filter(None, said), *self._subscriptions.notes())
+        return (*filter(None, said), *self._edge.notes(), *self._subscriptions.notes())
 
     # routines
 
@@ -343,11 +342,22 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def _signalled(self) -> None:
+        """Drain at the first signal, end at once at the second, without a last moment at the third."""
+        if self._forced:
+            os._exit(1)
         if self._stop.is_set():
+            self._forced = True
             self.observe.warned("daemon.forced")
+            self._spawn(self._force())
+        self._stop.set()
+
+    async def _force(self) -> None:
+        """End; what is published already is acked first, or it would be published once more."""
+        try:
+            await self._gate.last_moment(self._edge.flush)
+        finally:
             logs.flush(FORCED_FLUSH_S)
             os._exit(1)
-        self._stop.set()
 
     async def _drain(self) -> None:
         self._draining = True

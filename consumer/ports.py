@@ -103,7 +103,7 @@ class Store(Protocol):
     """Where subscriptions live."""
 
     async def load(self) -> Sequence[Subscription]:
-        """Return every subscription, enabled or not; one whose secrets cannot be decrypted is locked.
+        """Return every subscription, enabled or not; one whose secrets or policy are gone is locked.
 
         Raises:
             StoreUnavailable: it cannot be read.

@@ -154,6 +154,12 @@ WORKERS = RowSpec(
             runbook="the-broker-refuses-connections",
         ),
         PanelSpec(
+            title="Broker against plan",
+            text="Differences that `leveret topology check` names: file handles, policies, bindings.",
+            queries=(Query("max by (severity) (leveret_topology_findings{@})", "{{severity}}"),),
+            runbook="the-broker-differs-from-the-plan",
+        ),
+        PanelSpec(
             title="Event loop",
             text="How late the worker's loop woke. Over a second it is short of CPU.",
             queries=(Query("max by (instance) (leveret_loop_lag_seconds{@})", "{{instance}}"),),

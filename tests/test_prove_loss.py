@@ -21,6 +21,7 @@ ISSUE_TABLE = {
     "hang_parked": ("0", 4_800),
     "hang_peak_ratio": ("≤ 1.5", 4_800),
     "hang_simulated_ratio": ("≤ 1.5", 6),
+    "destroyed_unasked": ("0", 6),
 }
 
 

@@ -154,10 +154,10 @@ def _node_findings(plan: Plan, snapshot: Snapshot, queues: Mapping[str, Record])
             if snapshot.flags.get(flag, "enabled") != "enabled"
         )
         new = sum(name not in queues for name in quorum)
-        yield from _handle_findings(snapshot, snapshot.quorum_queues + new)
+        yield from handle_findings(snapshot, snapshot.quorum_queues + new)
 
 
-def _handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
+def handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
     """Tell nodes whose file limit is too low for the quorum queues; 4.x reserves no handles."""
     major = snapshot.version.partition(".")[0]
     if not major.isdecimal() or int(major) >= 4:

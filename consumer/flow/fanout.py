@@ -189,7 +189,13 @@ class FanOut:
                 return None
 
     async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
+        """Park a delivery; what an URL said that the subscription has no more sends it to the new one."""
         if park.disables:
+            if await self._registry.has_moved(subscription):
+                now = self._world.clock.now()
+                again = replace(message, not_before=now, wait_s=0.0)
+                await self._outbox.confirmed(self._outbox.stored(again, direct=True), give_up=job.lost)
+                return
             self._registry.disable(subscription, park.detail)
         await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
 

@@ -5,7 +5,8 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -31,6 +32,7 @@ from consumer.flow.closed_sets import begin_at_zero
 from consumer.flow.crowds import Crowds
 from consumer.flow.tenants import Tenants
 from metrics.series import Series, Tally, attempt_label, code_label
+from topology.check import Finding, Severity
 
 
 class Attempted(NamedTuple):
@@ -56,6 +58,7 @@ class Observer:
         begin_at_zero(series)
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         series.store_up.set(1)
+        self.findings: Sequence[Finding] = ()  #: of the last comparison of the broker with the plan
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
@@ -288,6 +291,18 @@ class Observer:
         if totals.get("parked") == 0:
             self.series.parked_empty.set(int(now))
 
+    def topology_checked(self, findings: Sequence[Finding]) -> None:
+        """The broker was compared with the plan; each difference is logged once."""
+        counts = Counter(finding.severity for finding in findings)
+        for severity in Severity:
+            self.series.topology_findings.labels(severity.value).set(counts[severity])
+        for finding in findings:
+            if finding not in self.findings:
+                note = finding.severity is Severity.NOTE
+                say = self.log.info if note else self.log.warning
+                say("topology.finding", severity=finding.severity.value, detail=str(finding))
+        self.findings = findings
+
     def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
         """No broker of the list took the connection; *is_new*: the log does not have that reason yet."""
         self.series.connect_failures.labels(connection).inc()
@@ -321,7 +336,7 @@ class Observer:
         self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled, locked=locked)
 
     def subscription_locked(self, subscription: Subscription) -> None:
-        """Its secrets cannot be decrypted; nothing is sent to it."""
+        """Its secrets cannot be decrypted, or its policy is gone; nothing is sent to it."""
         self.log.error(
             "subscription.locked",
             tenant=subscription.tenant,

@@ -68,6 +68,15 @@ class Outbox:
         Raises:
             BrokerUnavailable: *give_up* said so; nothing was confirmed.
         """
+        await self._world.gate.enter()
+        try:
+            await self._until_confirmed(what, when_refused, give_up)
+        finally:
+            self._world.gate.leave()
+
+    async def _until_confirmed(
+        self, what: Publication | Addressed, when_refused: str | None, give_up: GiveUp | None
+    ) -> None:
         world, pause_s = self._world, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
         if world.reach is not None:
@@ -78,7 +87,7 @@ class Outbox:
                     raise failed
                 publication = what if isinstance(what, Publication) else what()
                 try:
-                    await world.publisher.publish(publication)
+                    await world.gate.publish(world.publisher.publish(publication))
                 except BrokerUnavailable as error:
                     failed = error
                 else:

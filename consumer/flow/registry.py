@@ -67,9 +67,13 @@ class Registry:
         """Say what is wrong and stops nothing; without names, since everybody may ask."""
         words = {"read": "read", "write": "written"}
         notes = [f"the store cannot be {words[step]}; see the log" for step in self._observe.store_faults]
-        locked = sum(s.locked is not None for s in self._all.values())
-        if locked:
-            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {locked}; see the log")
+        locked = [s for s in self._all.values() if s.locked is not None]
+        sealed = sum(not s.keys for s in locked)
+        if sealed:
+            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {sealed}; see the log")
+        if len(locked) > sealed:
+            count = len(locked) - sealed
+            notes.append(f"locked subscriptions, their retry policy is gone: {count}; see the log")
         held = sum(s.paused for s in self._all.values())
         if held:
             notes.append(f"paused subscriptions, nothing is sent to them: {held}; see `leveret pause`")
@@ -95,6 +99,13 @@ class Registry:
         """Return those that are disabled since they took nothing for days, and may be probed."""
         every = self._all.values()
         return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
+
+    async def has_moved(self, subscription: Subscription) -> bool:
+        """Say whether a subscription has another URL by now, also where only the store knows it yet."""
+        if await self.stale():
+            await self.reload()
+        known = self._all.get(subscription.id)
+        return known is not None and known.url != subscription.url
 
     def disable(self, subscription: Subscription, reason: str) -> None:
         """Switch a subscription off, in memory at once; :meth:`settle` tells the store.

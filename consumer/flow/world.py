@@ -12,6 +12,7 @@ from consumer.core.health import Health
 from consumer.core.noise import TenantLimit
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
+from consumer.flow.gate import Gate
 from consumer.flow.observe import Observer
 from consumer.flow.rate import Rate
 from consumer.ports import Clock, Publisher, Recorder, Sender
@@ -105,6 +106,7 @@ class World:
     decode: DecodeRules
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    gate: Gate = field(default_factory=Gate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit

@@ -452,19 +452,23 @@ async def on(url: str, statement: str) -> None:
 # what is stored
 
 
-async def test_a_policy_that_is_gone_is_told_at_load(place: Place) -> None:
-    """Issue 2, item 3: own policies are settings; one that a subscription names cannot vanish silently."""
+async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
+    """Issue 10, item 7: the others go on, and it heals once the settings have the policy again."""
     with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
     await apply(with_night, shop(retry={"max_attempts": 2}))
     await edit(place, """{"events": ["#"], "retry": {"policy": "night"}}""")
     assert by_id(await with_night.load())[SHOP].retry.name == "night"
     del place.environ["LEVERET_RETRY__POLICIES"]
     store = place.open()
+    await apply(store, shop(name="till", url="https://till.example/"))
 
-    with pytest.raises(ConfigError, match=r"acme/shop: retry.policy: 'night' is none of adr, "):
-        await store.load()
+    found = by_id(await store.load())
 
-    assert [entry.label for entry in await store.entries()] == ["shop"]
+    assert "retry.policy: 'night' is none of adr, " in str(found[SHOP].locked)
+    assert [one.locked for one in found.values() if one.id != SHOP] == [None]
+    assert found[SHOP].keys
+    assert by_id(await with_night.load())[SHOP].locked is None
+    assert [entry.label for entry in await store.entries()] == ["shop", "till"]
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,16 @@ class Worker:
         await self.store.apply(self._entries, prune=True)
         assert await self.registry.reload()
 
+    async def move(self, name: str, url: str, *, loaded: bool, **fields: Any) -> None:
+        """Give a subscription another URL; the worker knows it, or only the store does."""
+        changed = [entry for entry in self._entries if entry.name == name]
+        values = changed[0].model_dump(exclude_unset=True) | {"url": url} | fields
+        self._entries = [entry for entry in self._entries if entry.name != name]
+        self._entries.append(SubscriptionEntry.model_validate(values))
+        await self.store.apply(self._entries, prune=True)
+        if loaded:
+            assert await self.registry.reload()
+
     def endpoint(self, subscription: Subscription) -> Endpoint:
         """Return the running state of an endpoint."""
         return self.endpoints.of(subscription)

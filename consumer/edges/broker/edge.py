@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -21,6 +22,7 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
@@ -29,7 +31,7 @@ from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
-from topology.check import Finding
+from topology.check import Finding, Severity
 from topology.declare import TopologyError, declare
 from topology.names import Names
 from topology.plan import Plan
@@ -50,6 +52,7 @@ class EdgeOptions:
     tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
+    inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +157,8 @@ class BrokerEdge:
         return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
-        """Return once every ack is with the broker."""
-        for reader in self._readers:
-            try:
-                await reader.flush()
-            except CONNECTION_ERRORS:
-                continue
+        """Return once every ack is with the broker; no window waits for another."""
+        await asyncio.gather(*(_flushed(reader) for reader in self._readers))
 
     def unready(self) -> str | None:
         """Say what is missing before events are delivered, or None."""
@@ -169,6 +168,11 @@ class BrokerEdge:
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
         return self.publisher.pressed()
+
+    def notes(self) -> Sequence[str]:
+        """Say what differs on the broker and stops nothing; without names, since everybody may ask."""
+        errors = sum(finding.severity is Severity.ERROR for finding in self._observe.findings)
+        return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
 
     def _misses(self, reader: WindowReader) -> bool:
         return not reader.consuming and (self._stopped or self.wants(reader.window.source))
@@ -200,6 +204,8 @@ class BrokerEdge:
             follow_sizes(connection, self._options.sized_queues, self._observe),
             self._follow_pressure(),
         ]
+        if self._options.inspection is not None:
+            side_tasks.append(self._options.inspection.follow(connection, self._observe))
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
         tasks = [asyncio.ensure_future(t) for t in side_tasks]
@@ -228,6 +234,8 @@ class BrokerEdge:
                 self.fatal = TopologyMismatch(str(error))
                 raise self.fatal from error
             self._observe.warned("topology.differs", detail=str(error))
+        else:
+            self.publisher.aside.look_again()
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
@@ -281,6 +289,11 @@ async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=RECANCEL_S)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _flushed(reader: WindowReader) -> None:
+    with suppress(*CONNECTION_ERRORS):
+        await reader.flush()
 
 
 def _demand(missing: Sequence[Finding]) -> None:

@@ -106,11 +106,12 @@ class SqlStore:
     async def load(self) -> Sequence[Subscription]:
         """Bring the schema up to date, and return every subscription, enabled or not.
 
-        One that did not change is the same as before, also while its key is away.
+        One that did not change is the same as before, also while its key is away. One whose secrets cannot be
+        opened, or whose retry policy is gone, is locked.
 
         Raises:
             StoreUnavailable: the store cannot be read.
-            ConfigError: an entry is damaged, or names a policy that is gone; one line per problem.
+            ConfigError: an entry is damaged; one line per problem.
         """
         with suppress(NewerSchema):  # what it knows of the tables may still be there
             await self._database.prepare()
