@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import LeveretError
 from consumer.core.policy_text import sender_stats
+from consumer.core.retry import max_age_s
 from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
@@ -37,6 +38,7 @@ from consumer.flow.deliver import Deliverer
 from consumer.flow.drain import Drain
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
+from consumer.flow.gate import Gate
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.flow.ops import Ops
@@ -46,6 +48,7 @@ from consumer.flow.registry import Registry
 from consumer.flow.sharing import Sharing
 from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
+from consumer.flow.trust import ALL, Trust
 from consumer.flow.world import Bounds, World
 from consumer.ports import Clock, Incoming
 from consumer.settings import Settings
@@ -108,8 +111,9 @@ class Daemon:
         self._store = open_store(settings)
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._instance = os.urandom(6).hex()
-        self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(urls, how)
+        self._trust = Trust(self.observe, self._edge.store_record)
+        self._subscriptions = Registry(self._store, self.observe, self._record, self._trust)
         self.sender = make_sender(settings)
         world = self._build_world()
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
@@ -118,7 +122,6 @@ class Daemon:
         self._slow_probe = SlowProbe(world, self._subscriptions, self._store, probe_s, self._agreement.leads)
         self._ops = Ops(world, self._subscriptions)
         self._backlog = Backlog(settings.limits.waiting_bytes, world.weight, self.observe)
-        self._backlog.on_change = self._bound
         self._follower = Follower(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
@@ -126,6 +129,7 @@ class Daemon:
             self._subscriptions, self._endpoints, self._agreement, self._clock, self._reload
         )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
+        self._gate = Gate(self._trust, self._backlog, self._deliverer.intake, self._edge.leave, self.observe)
         self._spill = Spill(world, self._deliverer.intake, self._edge.routes, self._subscriptions.tenants)
         by_tenant = settings.events.hash_on == "tenant"
         self._sharing = Sharing(world, self._deliverer.intake, by_tenant=by_tenant)
@@ -158,7 +162,8 @@ class Daemon:
 
     def _say_started(self, port: int) -> None:
         settings, observe = self._settings, self.observe
-        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port)
+        place = {"home": str(settings.home), "store": self._store.where}
+        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port, **place)
         if settings.sending.mode == "dry":
             observe.warned("sending.dry")
         if settings.egress.allow or settings.egress.allow_http:
@@ -181,12 +186,14 @@ class Daemon:
             sized_queues=sized_queues(spec),
             declare=declare,
             tenant_header=spec.hash_header,
+            left=ALL,
         )
         callbacks = Callbacks(
             deliver=self._take,
             reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
             pressed=self._pressed,
             control=lambda body: self._control.take(body),  # noqa: PLW0108 - it is built after the edge
+            connected=lambda: self._subscriptions.ask(),  # noqa: PLW0108 - it is built after the edge
             listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
         )
         edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
@@ -214,6 +221,7 @@ class Daemon:
             retry_budget=settings.retry.total_budget,
             user_agent=f"leveret/{version('leveret')}",
             parked_ttl_s=spec.parked_ttl_s,
+            unknown_age_s=max_age_s(settings.subscription_rules().retry),
             spill_queues=spec.spill_queues,
             lane_window=lane_window(settings),
             in_hand_s=settings.windows.in_hand_s,
@@ -235,6 +243,7 @@ class Daemon:
             ladder=spec.ladder,
             due_queues=spec.due_queues,
             decode=settings.decode_rules(),
+            archive=FileArchive(settings.home / "archive", self._clock, "cancelled"),
             bounds=bounds,
             record=self._record,
             rate=limited(sending.rate_per_s, sending.burst),
@@ -260,16 +269,12 @@ class Daemon:
     def _unready(self) -> str | None:
         if self._draining:
             return "draining"
-        if not self._follower.loaded.is_set():
+        if self._trust.reason is not None:
+            return self._trust.reason
+        broken = self._edge.unready()
+        if not self._gate.is_open and (broken is None or "read" in self.observe.store_faults):
             return "the subscriptions cannot be loaded; see the log"
-        return self._edge.unready()
-
-    def _bound(self) -> None:
-        """Leave fresh events alone while too much waits; what is due goes on."""
-        if self._draining:
-            return
-        fresh = (Source.LANE, Source.INBOX, Source.SPILL)
-        self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
+        return broken
 
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"
@@ -282,7 +287,8 @@ class Daemon:
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
         return (
-            ("broker", self._serve_broker()),
+            ("broker", self._edge.run()),
+            ("gate", self._open()),
             ("overflow", self._overflow.run()),
             ("spill", self._spill.run()),
             ("sharing", self._sharing.run()),
@@ -296,7 +302,7 @@ class Daemon:
             ("slow probe", self._slow_probe.run()),
         )
 
-    async def _serve_broker(self) -> None:
+    async def _open(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
         records = self._store.records
@@ -306,7 +312,8 @@ class Daemon:
             self._agreement.recall(await records.holds())
         except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
             self.observe.store_failed("read", error)
-        await self._edge.run()
+        self._gate.open()
+        await self._gate.run()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()
@@ -351,6 +358,7 @@ class Daemon:
 
     async def _drain(self) -> None:
         self._draining = True
+        self._gate.lock()
         await Drain(
             deliverer=self._deliverer,
             overflow=self._overflow,

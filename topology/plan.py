@@ -166,6 +166,7 @@ def _exchanges(spec: TopologySpec) -> tuple[ExchangePlan, ...]:
     return (
         ExchangePlan(names.expired, "fanout"),
         ExchangePlan(names.stray, "fanout"),
+        ExchangePlan(names.store, "fanout"),
         ExchangePlan(names.dlx, "topic"),
         ExchangePlan(names.due, "topic", (("alternate-exchange", names.stray),)),
         ExchangePlan(names.wait, "topic"),
@@ -188,9 +189,11 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         "x-max-length": spec.parked_max_length,
         "x-message-ttl": to_ms(spec.parked_ttl_s),
     }
+    newest: dict[str, Argument] = {**browsed, "x-max-length": 1, "x-overflow": "drop-head"}
     ends = (names.overflow, names.expired, names.stray)
     return (
         *(_queue(spec, name, browsed) for name in ends),
+        _queue(spec, names.store, newest),
         _queue(spec, names.parked, parked, {"x-max-length", "x-message-ttl"}),
         _queue(spec, names.suspect, {**net, "x-delivery-limit": spec.suspect_limit}),
         *(_queue(spec, name, work) for name in _work_queues(spec)),
@@ -256,6 +259,7 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     return (
         BindingPlan(names.expired, names.expired, "queue", ""),
         BindingPlan(names.stray, names.stray, "queue", ""),
+        BindingPlan(names.store, names.store, "queue", ""),
         BindingPlan(names.dlx, names.parked, "queue", PARKED_PATTERN),
         BindingPlan(names.dlx, names.overflow, "queue", RAW_KEY),
         BindingPlan(names.dlx, names.overflow, "queue", REFUSED_PATTERN),

@@ -29,6 +29,7 @@ from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from consumer.flow.closed_sets import begin_at_zero
 from consumer.flow.crowds import Crowds
+from consumer.flow.strangers import Strangers
 from consumer.flow.tenants import Tenants
 from metrics.series import Series, Tally, attempt_label, code_label
 
@@ -57,6 +58,8 @@ class Observer:
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         series.store_up.set(1)
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
+        series.store_trusted.set(1)
+        self.strangers = Strangers(series, self.log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -351,6 +354,14 @@ class Observer:
         if self.store_faults.pop(step, None) is not None:
             self.log.info("store.recovered", step=step)
             self.series.store_up.set(0 if self.store_faults else 1)
+
+    def store_doubted(self, reason: str | None, doubt: str | None) -> None:
+        """The store beside the memory is not believed, for a *reason* with the remedy; None: it is again."""
+        self.series.store_trusted.set(1 if reason is None else 0)
+        if reason is None:
+            self.log.info("store.trusted")
+        else:
+            self.log.warning("store.doubted", doubt=doubt, detail=reason)
 
     def records_dropped(self, count: int) -> None:
         """Lines of the index of parked entries were given up: the store has been away for long."""

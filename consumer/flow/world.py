@@ -14,7 +14,7 @@ from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 from consumer.flow.observe import Observer
 from consumer.flow.rate import Rate
-from consumer.ports import Clock, Publisher, Recorder, Sender
+from consumer.ports import Archive, Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -65,6 +65,7 @@ class Bounds:
     dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
+    unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
 
 
 class Unrecorded:
@@ -103,6 +104,7 @@ class World:
     ladder: Ladder
     due_queues: int
     decode: DecodeRules
+    archive: Archive  #: of cancelled deliveries
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     weight: Weight = field(default_factory=Weight)

@@ -25,6 +25,7 @@ from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
+from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -50,6 +51,7 @@ class EdgeOptions:
     tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
+    left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class Callbacks:
     reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
     pressed: Callable[[str | None], None]  #: why no new attempt should start, or that one may
     control: Callable[[bytes], None]
+    connected: Callable[[], None] = lambda: None  #: the topology stands, and the store's record can be read
     listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
 
@@ -85,6 +88,13 @@ class BrokerEdge:
         self.routes = BrokerRoutes(
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
+        self.store_record = BrokerStoreRecord(
+            Names(options.plan.prefix),
+            [name for name, _ in options.sized_queues],
+            self.publisher.publish,
+            may_declare=options.declare,
+        )
+        self.store_record.on_missing = self._ask_repair
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
         self._readers = [
@@ -99,7 +109,7 @@ class BrokerEdge:
         ]
         self._instance = instance
         self._listens = count()
-        self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
+        self._left = options.left  #: not consumed for now, on purpose
         self._stopped = False
         self._pressure = asyncio.Event()  #: set: it began or ended
         self._repair = asyncio.Event()
@@ -135,13 +145,8 @@ class BrokerEdge:
         await self._follow()
 
     async def leave(self, sources: Collection[Source]) -> None:
-        """Leave what is in the queues of these sources there, until :meth:`take_up`."""
+        """Leave what is in the queues of these sources there, and consume from all others."""
         self._left = frozenset(sources)
-        await self._follow()
-
-    async def take_up(self) -> None:
-        """Consume again from what was left alone."""
-        self._left = frozenset()
         await self._follow()
 
     def wants(self, source: Source) -> bool:
@@ -194,7 +199,8 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        self.routes.connection = connection
+        self.routes.connection = self.store_record.connection = connection
+        self._callbacks.connected()
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._options.sized_queues, self._observe),
@@ -207,7 +213,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            self.routes.connection = None
+            self.routes.connection = self.store_record.connection = None
             await end(tasks)
             self._callbacks.reopened()
 
@@ -222,7 +228,9 @@ class BrokerEdge:
                 for warning in await declare(self._options.plan, connection):
                     self._observe.warned("topology.differs", detail=warning)
             else:
-                _demand(await missing_parts(self._options.plan, connection))
+                missing = await missing_parts(self._options.plan, connection)
+                for spared in _demand(missing, Names(self._options.plan.prefix).store):
+                    self._observe.warned("topology.differs", detail=str(spared))
         except (TopologyError, TopologyMismatch) as error:
             if not self._declared:
                 self.fatal = TopologyMismatch(str(error))
@@ -283,6 +291,13 @@ async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _demand(missing: Sequence[Finding]) -> None:
-    if missing:
-        raise TopologyMismatch("; ".join(map(str, missing[:5])))
+def _demand(missing: Sequence[Finding], store: str) -> Sequence[Finding]:
+    """Refuse to go on without what is *missing*; return what a worker can do without: the store's record.
+
+    Raises:
+        TopologyMismatch: something else is missing.
+    """
+    spared = [finding for finding in missing if finding.subject.endswith(f" {store}")]
+    if others := [finding for finding in missing if finding not in spared]:
+        raise TopologyMismatch("; ".join(map(str, others[:5])))
+    return spared
