@@ -189,11 +189,9 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         "x-max-length": spec.parked_max_length,
         "x-message-ttl": to_ms(spec.parked_ttl_s),
     }
-    newest: dict[str, Argument] = {**browsed, "x-max-length": 1, "x-overflow": "drop-head"}
-    ends = (names.overflow, names.expired, names.stray)
+    ends = (names.overflow, names.expired, names.stray, names.store)
     return (
         *(_queue(spec, name, browsed) for name in ends),
-        _queue(spec, names.store, newest),
         _queue(spec, names.parked, parked, {"x-max-length", "x-message-ttl"}),
         _queue(spec, names.suspect, {**net, "x-delivery-limit": spec.suspect_limit}),
         *(_queue(spec, name, work) for name in _work_queues(spec)),

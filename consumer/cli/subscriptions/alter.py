@@ -123,14 +123,14 @@ def add_(options: Add) -> None:
 
 
 def remove_(which: Several = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Remove subscriptions with their secrets. What still waits for them is dropped, counted `cancelled`."""
+    """Remove subscriptions with their secrets. What still waits for them is archived, counted `cancelled`."""
     wanted = [address(text, tenant, name) for text in which or (None,)]
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
         return remove(kept, {find(kept, one).id for one in wanted})
 
     with errors_in_one_line():
-        merged = change(load_settings(), step)
+        merged = change(load_settings(), step, by="leveret subscriptions remove")
     report(merged, "removed", as_json=as_json)
 
 

@@ -82,7 +82,10 @@ def apply(options: Apply) -> None:
         if not _agreed(settings, parsed, options):
             typer.echo("nothing was removed", err=True)
             raise typer.Exit(1)
-        merged = change(settings, lambda kept: _merged(kept, parsed, options), write=not options.dry_run)
+        by = f"leveret subscriptions apply --prune {' '.join(options.files)}"
+        merged = change(
+            settings, lambda kept: _merged(kept, parsed, options), write=not options.dry_run, by=by
+        )
     for warning in parsed.warnings:
         warn(warning)
     for entry in merged.still_disabled:

@@ -1,10 +1,11 @@
-"""The broker's memory of the store: one message in a durable queue of length 1.
+"""The broker's memory of the store: one message in a durable queue.
 
-    look: exclusive queue (nobody else looks) -> consume the one message -> cancel -> give it back
-    record: publish, confirmed; the queue drops what was there
+    look:   exclusive queue (nobody else looks) -> consume what is in the queue -> cancel -> give it back
+    record: publish the new one, confirmed -> ack the old one
 
-It is consumed and given back before the channel closes, never got: see docs/brokers.md. Each look counts as a
-return, so a message that was looked at often is published anew.
+Two messages are there only after a crash in between: the later one counts. They are consumed and given back
+before the channel closes, never got: see docs/brokers.md. Each look counts as a return, so a message that was
+looked at often is published anew.
 
 Implements :class:`consumer.ports.StoreRecord`.
 """
@@ -12,6 +13,7 @@ Implements :class:`consumer.ports.StoreRecord`.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -22,7 +24,14 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, Chann
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.lineage import Decide, Generation, decode, encode
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.confirmed import Confirms
+from consumer.edges.broker.connect import (
+    CONNECTION_ERRORS,
+    AmqpOptions,
+    close_quietly,
+    connect,
+    open_channel,
+)
 from consumer.edges.broker.windows import raw_message
 from consumer.ports import Publication
 from topology.names import Names
@@ -84,19 +93,33 @@ class BrokerStoreRecord:
 
     async def _settle(self, connection: AbstractConnection, decide: Decide) -> Generation | None:
         try:
-            record, looks = await self._look(connection)
+            async with _channel(connection) as channel:
+                return await self._decide(connection, channel, decide)
         except ChannelNotFoundEntity:
             if self._may_declare:
                 self.on_missing()
                 raise
-            decide(None, await self._count(connection))  # `topology apply` of this release is still to be run
-            return None
-        wanted = decide(record, 0 if record is not None else await self._count(connection))
-        if wanted is None and looks > LOOKS_MAX:
-            wanted = record
-        if wanted is not None:
-            await self._write(wanted)
-        return wanted or record
+        decide(None, await self._count(connection))  # `topology apply` of this release is still to be run
+        return None
+
+    async def _decide(
+        self, connection: AbstractConnection, channel: Channel, decide: Decide
+    ) -> Generation | None:
+        messages = await self._taken(channel)
+        record = decode(messages[-1].body) if messages else None
+        try:
+            wanted = decide(record, 0 if record is not None else await self._count(connection))
+            if wanted is None and messages and _looks(messages[-1]) > LOOKS_MAX:
+                wanted = record
+            if wanted is not None:
+                await self._write(wanted)
+                await _settle_all(channel, messages)
+                messages = []
+            return wanted or record
+        finally:
+            for message in messages:
+                await channel.basic_nack(message.delivery_tag or 0, requeue=True)
+            await channel.basic_qos(prefetch_count=1, timeout=CALL_S)  # its answer comes behind the nacks
 
     async def _write(self, generation: Generation) -> None:
         async with asyncio.timeout(CALL_S):
@@ -104,28 +127,25 @@ class BrokerStoreRecord:
                 Publication(exchange=self._names.store, routing_key="", body=encode(generation))
             )
 
-    async def _look(self, connection: AbstractConnection) -> tuple[Generation | None, int]:
-        """Return the record, and how often it was given back before."""
+    async def _taken(self, channel: Channel) -> Sequence[DeliveredMessage]:
+        """Take what is in the queue, in its order; the channel has no consumer any more then."""
         queue = self._names.store
-        async with _channel(connection) as channel:
-            declared = await channel.queue_declare(queue, passive=True, timeout=CALL_S)
-            if not declared.message_count and not declared.consumer_count:
-                return None, 0
-            inbox: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
-            await channel.basic_qos(prefetch_count=1, timeout=CALL_S)
-            consumer = await channel.basic_consume(queue, inbox.put, no_ack=False, timeout=CALL_S)
-            message: DeliveredMessage | None = None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(COMES_S):
-                    message = await inbox.get()
-            await channel.basic_cancel(str(consumer.consumer_tag), timeout=CALL_S)
-            if message is None and not inbox.empty():
-                message = inbox.get_nowait()
-            if message is None:
-                return None, 0
-            await channel.basic_nack(message.delivery_tag or 0, requeue=True)
-            await channel.basic_qos(prefetch_count=1, timeout=CALL_S)  # its answer comes behind the nack
-        return decode(message.body), raw_message(message, queue).delivery_count
+        declared = await channel.queue_declare(queue, passive=True, timeout=CALL_S)
+        count = declared.message_count or (1 if declared.consumer_count else 0)  # another one may hold it
+        if not count:
+            return ()
+        inbox: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+        await channel.basic_qos(prefetch_count=count, timeout=CALL_S)
+        consumer = await channel.basic_consume(queue, inbox.put, no_ack=False, timeout=CALL_S)
+        taken: list[DeliveredMessage] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMES_S):
+                while len(taken) < count:
+                    taken.append(await inbox.get())
+        await channel.basic_cancel(str(consumer.consumer_tag), timeout=CALL_S)
+        while not inbox.empty():
+            taken.append(inbox.get_nowait())
+        return taken
 
     async def _count(self, connection: AbstractConnection) -> int:
         """Return how many messages are ready in our queues."""
@@ -166,6 +186,40 @@ class BrokerStoreRecord:
         except ChannelAccessRefused:  # no right to declare: then there are no turns
             self._may_declare = False
         return True
+
+
+@asynccontextmanager
+async def recording(
+    options: AmqpOptions, names: Names, queues: Sequence[str]
+) -> AsyncIterator[BrokerStoreRecord]:
+    """Give the record for a command, over a connection of its own.
+
+    Raises:
+        BrokerUnavailable: no broker answers.
+    """
+    connection = await connect(options, "store")
+    try:
+        confirms = Confirms(await open_channel(connection, confirms=True))
+
+        async def publish(publication: Publication) -> None:
+            await confirms.publish(publication, uuid.uuid4().hex)
+
+        record = BrokerStoreRecord(names, queues, publish)
+        record.connection = connection
+        yield record
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"queue {names.store}: {error}") from None
+    finally:
+        await close_quietly(connection)
+
+
+def _looks(message: DeliveredMessage) -> int:
+    return raw_message(message, "").delivery_count
+
+
+async def _settle_all(channel: Channel, messages: Sequence[DeliveredMessage]) -> None:
+    for message in messages:
+        await channel.basic_ack(message.delivery_tag or 0)
 
 
 @asynccontextmanager

@@ -171,7 +171,7 @@ class SqlStore:
         Args:
             step: Pure; what it raises leaves the store as it was.
             write: False only tells what would change; then nothing is made or locked.
-            by: Who removes, for the tombstones; absent: the user of this process.
+            by: What removes, such as a command, for the tombstones; they name the user of this process too.
 
         Raises:
             StoreUnavailable: the store cannot be read or written; it is as it was.
@@ -186,7 +186,7 @@ class SqlStore:
             merged = await asyncio.to_thread(step, entries)
             if merged.added or merged.changed or merged.removed:
                 await self._save(connection, {row.id: row for row in kept}, merged, ring)
-                await self._bury(connection, merged, _user() if by is None else by)
+                await self._bury(connection, merged, _user() if by is None else f"{_user()} ({by})")
                 await advance(connection)
         return merged
 
@@ -287,6 +287,15 @@ class SqlStore:
             if now.store != loaded.store or now.number < loaded.number:  # another one is in its place
                 return None
             return await read_tombstone(connection, subscription_id)
+
+    async def read_lineage(self) -> Lineage:
+        """Return identity and generations as they are now, for a command.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_lineage(connection)
 
     async def adopt(self, above: int) -> Generation:
         """Begin a generation with a number above *above* and above its own, and return it.
