@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.loss import clock_steps, parked_look
+from bench.loss import cancelled, clock_steps, parked_look, stranger_store
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (parked_look.PROOF, clock_steps.PROOF)
+PROOFS: Sequence[Proof] = (parked_look.PROOF, clock_steps.PROOF, stranger_store.PROOF, cancelled.PROOF)
 
 OUTPUT = Path("build/prove-loss.json")
 

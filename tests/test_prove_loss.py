@@ -15,6 +15,8 @@ ISSUE_TABLE = {
     "parked_look_doubled": ("0", 30),
     "clock_late_s": ("≤ 5", 8),
     "clock_parked": ("0", 8),
+    "stranger_store_lost": ("0", 6),
+    "unarchived": ("0", 600),
 }
 
 
