@@ -67,7 +67,8 @@ class Case:
 
     def entry(self, tenant: str = "t00") -> Mapping[str, object]:
         """Return the subscription to the endpoint of this case."""
-        target = subscription("all", self.sink.url(self.name), retry=RETRY, breaker=NO_BREAKER)
+        name = f"{self.name}-{tenant}"  # its secret is made from it
+        target = subscription(name, self.sink.url(self.name), retry=RETRY, breaker=NO_BREAKER)
         return {**target, "tenant": tenant}
 
     def events(self, part: str, count: int) -> Sequence[EventSpec]:
