@@ -209,8 +209,7 @@ class Daemon:
         return urls
 
     def _build_world(self) -> World:
-        settings, spec = self._settings, self._spec
-        sending = settings.sending
+        settings, spec, sending = self._settings, self._spec, self._settings.sending
         bounds = Bounds(
             concurrency=sending.concurrency,
             quick_latency_s=sending.quick_latency_s,

@@ -168,9 +168,11 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be read and written; locked subscriptions; index lines that were given up.",
+            text="1 while it can be read and written, and is the right one; locked subscriptions; index lines "
+            "that were given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
+                Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
                 Query("max by (instance) (leveret_subscriptions_locked{@})", "locked, {{instance}}"),
                 Query(f"60 * {rate('leveret_records_dropped_total')}", "given up/min"),
             ),

@@ -88,13 +88,7 @@ class BrokerEdge:
         self.routes = BrokerRoutes(
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
-        self.store_record = BrokerStoreRecord(
-            Names(options.plan.prefix),
-            [name for name, _ in options.sized_queues],
-            self.publisher.publish,
-            may_declare=options.declare,
-        )
-        self.store_record.on_missing = self._ask_repair
+        self.store_record = self._build_record(options)
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
         self._readers = [
@@ -115,6 +109,13 @@ class BrokerEdge:
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
+
+    def _build_record(self, options: EdgeOptions) -> BrokerStoreRecord:
+        queues = [name for name, _ in options.sized_queues]
+        names, publish = Names(options.plan.prefix), self.publisher.publish
+        record = BrokerStoreRecord(names, queues, publish, may_declare=options.declare)
+        record.on_missing = self._ask_repair
+        return record
 
     async def run(self) -> None:
         """Serve until cancelled.
