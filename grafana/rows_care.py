@@ -168,8 +168,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be read and written, and is the right one; locked subscriptions; index lines "
-            "that were given up.",
+            text="1 while it can be used, and is the right one; locked subscriptions; index lines given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
                 Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
