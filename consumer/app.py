@@ -12,7 +12,6 @@ import random
 import signal
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import uvloop
@@ -25,7 +24,7 @@ from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.inspect import Inspection
-from consumer.edges.broker.sizing import lane_window, windows
+from consumer.edges.broker.sizing import windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import ports_in
@@ -34,6 +33,7 @@ from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
 from consumer.flow.backlog import Backlog
+from consumer.flow.consume_gate import ConsumeGate
 from consumer.flow.control import Control
 from consumer.flow.deliver import Deliverer
 from consumer.flow.drain import Drain
@@ -48,9 +48,11 @@ from consumer.flow.registry import Registry
 from consumer.flow.sharing import Sharing
 from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
-from consumer.flow.world import Bounds, World
+from consumer.flow.trust import ALL, Trust
+from consumer.flow.world import World
 from consumer.ports import Clock, Incoming
 from consumer.settings import Settings
+from consumer.wiring import bounds_of
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
 
@@ -103,18 +105,18 @@ class Daemon:
         self._store = open_store(settings)
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._instance = os.urandom(6).hex()
-        self._subscriptions = Registry(self._store, self.observe, self._record)
         self._edge = self._build_edge(reach, how)
+        self._trust = Trust(self.observe, self._edge.store_record)
+        self._subscriptions = Registry(self._store, self.observe, self._record, self._trust)
         self.sender = make_sender(settings)
         world = self._build_world()
-        self._gate = world.gate
+        self._publish_gate = world.gate
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
         self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
         self._slow_probe = SlowProbe(world, self._subscriptions, self._store, probe_s, self._agreement.leads)
         self._ops = Ops(world, self._subscriptions)
         self._backlog = Backlog(settings.limits.waiting_bytes, world.weight, self.observe)
-        self._backlog.on_change = self._bound
         self._follower = Follower(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
@@ -122,12 +124,13 @@ class Daemon:
             self._subscriptions, self._endpoints, self._agreement, self._clock, self._reload
         )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
+        self._consume_gate = ConsumeGate(
+            self._trust, self._backlog, self._deliverer.intake, self._edge.leave, self.observe
+        )
         self._spill = Spill(world, self._deliverer.intake, self._edge.routes, self._subscriptions.tenants)
-        by_tenant = settings.events.hash_on == "tenant"
-        self._sharing = Sharing(world, self._deliverer.intake, by_tenant=by_tenant)
+        self._sharing = Sharing(world, self._deliverer.intake, by_tenant=settings.events.hash_on == "tenant")
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        stats = sender_stats(settings.subscription_rules().retry, settings.sending.timeout_s)
-        self._health = HealthServer(self._registry_of_series, self._unready, self._notes, stats)
+        self._health = self._build_health()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
         self._draining = False
@@ -155,7 +158,8 @@ class Daemon:
 
     def _say_started(self, port: int) -> None:
         settings, observe = self._settings, self.observe
-        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port)
+        place = {"home": str(settings.home), "store": self._store.where}
+        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port, **place)
         if settings.sending.mode == "dry":
             observe.warned("sending.dry")
         if settings.egress.allow or settings.egress.allow_http:
@@ -180,18 +184,24 @@ class Daemon:
             sized_queues=sized_queues(spec),
             declare=declare,
             tenant_header=spec.hash_header,
+            left=ALL,
         )
         callbacks = Callbacks(
             deliver=self._take,
             reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
             pressed=self._pressed,
             control=lambda body: self._control.take(body),  # noqa: PLW0108 - it is built after the edge
+            connected=lambda: self._subscriptions.ask(),  # noqa: PLW0108 - it is built after the edge
             listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
         )
         edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
         if self._failpoint is not None:
             edge.publisher.failpoint = self._failpoint.reach
         return edge
+
+    def _build_health(self) -> HealthServer:
+        stats = sender_stats(self._settings.subscription_rules().retry, self._settings.sending.timeout_s)
+        return HealthServer(self._registry_of_series, self._unready, self._notes, stats)
 
     def _rotated_urls(self) -> tuple[str, ...]:
         """Return the broker's URLs as their file has them now, and let no webhook go where they lead."""
@@ -201,28 +211,7 @@ class Daemon:
         return urls
 
     def _build_world(self) -> World:
-        settings, spec = self._settings, self._spec
-        sending = settings.sending
-        bounds = Bounds(
-            concurrency=sending.concurrency,
-            quick_latency_s=sending.quick_latency_s,
-            quick_wait_s=sending.quick_wait_s,
-            max_targets_per_message=sending.max_targets_per_message,
-            due_hold=settings.due_hold(),
-            suspect_after=settings.retry.suspect_after,
-            retry_budget=settings.retry.total_budget,
-            user_agent=f"leveret/{version('leveret')}",
-            parked_ttl_s=spec.parked_ttl_s,
-            spill_queues=spec.spill_queues,
-            lane_window=lane_window(settings),
-            in_hand_s=settings.windows.in_hand_s,
-            tenant_share=settings.fairness.tenant_share,
-            noisy_share=settings.fairness.noisy_share,
-            noisy_after_s=settings.fairness.noisy_after_s,
-            weight_of=settings.fairness.weight_of,
-            limit_of=settings.fairness.limit_of,
-            dedicated=frozenset(spec.dedicated),
-        )
+        settings, spec, sending = self._settings, self._spec, self._settings.sending
         return World(
             publisher=self._edge.publisher,
             sender=DrySender(self.observe) if sending.mode == "dry" else self.sender,
@@ -234,7 +223,8 @@ class Daemon:
             ladder=spec.ladder,
             due_queues=spec.due_queues,
             decode=settings.decode_rules(),
-            bounds=bounds,
+            archive=FileArchive(settings.home / "archive", self._clock, "cancelled"),
+            bounds=bounds_of(settings),
             record=self._record,
             rate=limited(sending.rate_per_s, sending.burst),
             reach=None if self._failpoint is None else self._failpoint.reach,
@@ -259,16 +249,12 @@ class Daemon:
     def _unready(self) -> str | None:
         if self._draining:
             return "draining"
-        if not self._follower.loaded.is_set():
+        if self._trust.reason is not None:
+            return self._trust.reason
+        broken = self._edge.unready()
+        if not self._consume_gate.is_open and (broken is None or "read" in self.observe.store_faults):
             return "the subscriptions cannot be loaded; see the log"
-        return self._edge.unready()
-
-    def _bound(self) -> None:
-        """Leave fresh events alone while too much waits; what is due goes on."""
-        if self._draining:
-            return
-        fresh = (Source.LANE, Source.INBOX, Source.SPILL)
-        self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
+        return broken
 
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"
@@ -281,7 +267,8 @@ class Daemon:
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
         return (
-            ("broker", self._serve_broker()),
+            ("broker", self._edge.run()),
+            ("gate", self._open()),
             ("overflow", self._overflow.run()),
             ("spill", self._spill.run()),
             ("sharing", self._sharing.run()),
@@ -295,7 +282,7 @@ class Daemon:
             ("slow probe", self._slow_probe.run()),
         )
 
-    async def _serve_broker(self) -> None:
+    async def _open(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
         records = self._store.records
@@ -305,7 +292,8 @@ class Daemon:
             self._agreement.recall(await records.holds())
         except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
             self.observe.store_failed("read", error)
-        await self._edge.run()
+        self._consume_gate.open()
+        await self._consume_gate.run()
 
     async def _gauges(self) -> None:
         series, loop = self.observe.series, asyncio.get_running_loop()
@@ -354,13 +342,14 @@ class Daemon:
     async def _force(self) -> None:
         """End; what is published already is acked first, or it would be published once more."""
         try:
-            await self._gate.last_moment(self._edge.flush)
+            await self._publish_gate.last_moment(self._edge.flush)
         finally:
             logs.flush(FORCED_FLUSH_S)
             os._exit(1)
 
     async def _drain(self) -> None:
         self._draining = True
+        self._consume_gate.lock()
         await Drain(
             deliverer=self._deliverer,
             overflow=self._overflow,

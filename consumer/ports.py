@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core.health import Health
+from consumer.core.lineage import Decide, Generation, Lineage
 from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
+from consumer.core.tombstone import Tombstone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,6 +112,18 @@ class Store(Protocol):
             ConfigError: what is stored is wrong; names subscription and field.
         """
 
+    @property
+    def lineage(self) -> Lineage:
+        """Identity and generations of what the last :meth:`load` read."""
+
+    async def tombstone(self, subscription_id: str) -> Tombstone | None:
+        """Return when and by whom a subscription was deleted; None where the store that was loaded, or a
+        later state of it, does not say so.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
+        """
+
     async def changed(self) -> bool:
         """Say whether there is something else than at the last :meth:`load`; cheap.
 
@@ -133,6 +147,20 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
+
+
+class StoreRecord(Protocol):
+    """The broker's memory of the store: one generation, which all workers share."""
+
+    async def settle(self, decide: Decide) -> Generation | None:
+        """Let *decide* see the record, and record what it returns; no other worker comes between.
+
+        Returns:
+            What is recorded now; None for nothing.
+
+        Raises:
+            BrokerUnavailable: it cannot be read or written now.
+        """
 
 
 class Recorder(Protocol):
@@ -161,7 +189,7 @@ class Recorder(Protocol):
 
 
 class Archive(Protocol):
-    """Where parked entries go whose time in the parked queue is over."""
+    """Where that goes which leaves the broker undelivered: expired entries, cancelled deliveries."""
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Keep *entry* on disk; returns once it is there.

@@ -174,11 +174,13 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be read and written; locked subscriptions; index lines that were given up.",
+            text="1 while it can be used, and is the right one; locked subscriptions; lines of index and log given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
+                Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
                 Query("max by (instance) (leveret_subscriptions_locked{@})", "locked, {{instance}}"),
                 Query(f"60 * {rate('leveret_records_dropped_total')}", "given up/min"),
+                Query(f"60 * {rate('leveret_log_lines_dropped_total')}", "log lines dropped/min"),
             ),
             runbook="the-store-is-away-or-damaged",
         ),

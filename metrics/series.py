@@ -169,7 +169,7 @@ class Series:
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | locked | paced | paused | proxy | saturated | slow
+        # reason: breaker | locked | paced | paused | proxy | saturated | slow | unknown
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -221,6 +221,8 @@ class Series:
         self.ops_events = self._counter("ops_events", text)
         text = "1 while the store can be read and written; delivery goes on without it."
         self.store_up = self._gauge("store_up", text)
+        text = "1 while the store is the one that the broker's messages were made with, as far as is known."
+        self.store_trusted = self._gauge("store_trusted", text)
         text = "Lines of the index of parked entries that were given up while the store was away."
         self.records_dropped = self._counter("records_dropped", text)
         # result: ok | failed

@@ -22,6 +22,8 @@ ISSUE_TABLE = {
     "hang_peak_ratio": ("≤ 1.5", 4_800),
     "hang_simulated_ratio": ("≤ 1.5", 6),
     "destroyed_unasked": ("0", 6),
+    "stranger_store_lost": ("0", 6),
+    "unarchived": ("0", 600),
 }
 
 

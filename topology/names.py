@@ -84,7 +84,7 @@ class Names:
         """Topic exchange of operational events for whoever listens."""
         return f"{self.prefix}.ops"
 
-    # queues (expired and stray are the names of an exchange and of its one queue)
+    # queues (expired, stray and store are the names of an exchange and of its one queue)
 
     def lane(self, index: int) -> str:
         """Queue of fresh events; 0-based."""
@@ -135,6 +135,16 @@ class Names:
     def stray(self) -> str:
         """Exchange and queue of messages whose due queue does not exist."""
         return f"{self.prefix}.stray"
+
+    @property
+    def store(self) -> str:
+        """Exchange and queue of one message: which generation of which store the workers know."""
+        return f"{self.prefix}.store"
+
+    @property
+    def store_lock(self) -> str:
+        """Exclusive queue of whoever compares or changes that message."""
+        return f"{self.store}.lock"
 
     def inbox(self, source: str) -> str:
         """Queue of a source whose messages need more than headers."""

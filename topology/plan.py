@@ -166,6 +166,7 @@ def _exchanges(spec: TopologySpec) -> tuple[ExchangePlan, ...]:
     return (
         ExchangePlan(names.expired, "fanout"),
         ExchangePlan(names.stray, "fanout"),
+        ExchangePlan(names.store, "fanout"),
         ExchangePlan(names.dlx, "topic"),
         ExchangePlan(names.due, "topic", (("alternate-exchange", names.stray),)),
         ExchangePlan(names.wait, "topic"),
@@ -188,7 +189,7 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         "x-max-length": spec.parked_max_length,
         "x-message-ttl": to_ms(spec.parked_ttl_s),
     }
-    ends = (names.overflow, names.expired, names.stray)
+    ends = (names.overflow, names.expired, names.stray, names.store)
     return (
         *(_queue(spec, name, browsed) for name in ends),
         _queue(spec, names.parked, parked, {"x-max-length", "x-message-ttl"}),
@@ -256,6 +257,7 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     return (
         BindingPlan(names.expired, names.expired, "queue", ""),
         BindingPlan(names.stray, names.stray, "queue", ""),
+        BindingPlan(names.store, names.store, "queue", ""),
         BindingPlan(names.dlx, names.parked, "queue", PARKED_PATTERN),
         BindingPlan(names.dlx, names.overflow, "queue", RAW_KEY),
         BindingPlan(names.dlx, names.overflow, "queue", REFUSED_PATTERN),

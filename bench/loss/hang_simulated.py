@@ -32,7 +32,7 @@ from consumer.flow.registry import Registry
 from consumer.flow.world import Bounds, World
 from consumer.ports import Incoming, Publication
 from metrics.series import Series
-from tests.fakes import ManualClock, VirtualLoop
+from tests.fakes import ManualClock, MemoryArchive, VirtualLoop
 from tests.fakes_store import MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
@@ -183,6 +183,7 @@ def _world(broker: _Broker, endpoint: _Endpoint, dice: random.Random) -> World:
         random_bytes=os.urandom,
         names=NAMES,
         ladder=Ladder(),
+        archive=MemoryArchive(),
         due_queues=1,
         decode=DecodeRules(),
         bounds=Bounds(),

@@ -147,6 +147,7 @@ class ParkReason(StrEnum):
     POISON = "poison"
     UNDELIVERABLE = "undeliverable"
     LOCKED = "locked"
+    UNKNOWN_SUBSCRIPTION = "unknown_subscription"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nothing is owed any more (the subscription was deleted, say)."""
+    """Nothing is owed any more: a rule of the subscription's says so."""
 
     reason: str
 

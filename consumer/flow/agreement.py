@@ -119,6 +119,8 @@ class Agreement:
         else:
             self._workers.hear(said.worker, now)
         self._count(now)
+        if said.store is not None:
+            self._registry.trust.heard(said.store)
         if said.kind is Kind.HELLO:
             self._asked = True
             self._wake.set()
@@ -216,7 +218,7 @@ class Agreement:
             publication = Publication(
                 exchange=self._world.names.control,
                 routing_key="",
-                body=agreement.encode(Said(kind, self._worker, news)),
+                body=agreement.encode(Said(kind, self._worker, news, self._registry.trust.generation())),
                 mandatory=False,
             )
             try:

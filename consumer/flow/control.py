@@ -53,5 +53,7 @@ class Control:
                 self._endpoints.free(message.get("tenant"), message.get("subscription"))
             case "reload":
                 self._reload()
+            case "store":
+                self._registry.ask()
             case _:
                 self._agreement.hear(message)

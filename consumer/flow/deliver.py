@@ -32,6 +32,7 @@ from consumer.flow.endpoints import Endpoint, Endpoints
 from consumer.flow.events import Events
 from consumer.flow.fanout import FanOut
 from consumer.flow.intake import OURS, Intake, Job, Source
+from consumer.flow.leftovers import Leftovers
 from consumer.flow.outbox import Outbox, age_text, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
@@ -52,6 +53,7 @@ class Deliverer:
         self.intake = Intake(world, self.handle)
         self._fan_out = FanOut(world, registry, endpoints, self.intake)
         self._events = Events(world, registry, self._fan_out)
+        self._leftovers = Leftovers(world, registry)
 
     async def handle(self, job: Job) -> None:
         """Take *job* to its end: every path acks or gives back exactly once."""
@@ -132,6 +134,8 @@ class Deliverer:
                 ends.append(end)
             elif subscription is not None:
                 subscriptions.append(subscription)
+        if not subscriptions:
+            self.intake.under_way(job)  # it makes no request
         await together(ends)
         if job.source is Source.REPLAY:
             self._world.observe.replayed(message.event.tenant, parked_for_s(raw, now))
@@ -147,8 +151,7 @@ class Deliverer:
         """Return what ends a target that must not be sent any more, or None when it may be sent."""
         event, subscription = message.event, self._registry.get(target)
         if subscription is None:
-            self._world.observe.cancelled(event, target, "subscription deleted")
-            return _nothing()
+            return self._leftovers.end(job, message, target, now)
         if not subscription.enabled:
             reason, detail = ParkReason.DISABLED, "the subscription is disabled"
         elif subscription.locked is not None:
@@ -216,7 +219,3 @@ def outage_text(endpoint: Endpoint) -> str:
 def _demand_readable(raw: RawMessage) -> None:
     if raw.fault is not None:
         raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
-
-
-async def _nothing() -> None:
-    return None

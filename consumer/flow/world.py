@@ -12,10 +12,10 @@ from consumer.core.health import Health
 from consumer.core.noise import TenantLimit
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
-from consumer.flow.gate import Gate
 from consumer.flow.observe import Observer
+from consumer.flow.publish_gate import PublishGate
 from consumer.flow.rate import Rate
-from consumer.ports import Clock, Publisher, Recorder, Sender
+from consumer.ports import Archive, Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -66,6 +66,7 @@ class Bounds:
     dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
+    unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
 
 
 class Unrecorded:
@@ -104,9 +105,10 @@ class World:
     ladder: Ladder
     due_queues: int
     decode: DecodeRules
+    archive: Archive  #: of cancelled deliveries
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
-    gate: Gate = field(default_factory=Gate)  #: shut before a forced end
+    gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit

@@ -59,7 +59,8 @@ class Settings(BaseSettings):
     )
 
     home: Path = Path(".leveret")
-    """State folder; created with mode 0700."""
+    """State folder, created with mode 0700. A relative path counts from the working folder at the start, so
+    give an installed daemon an absolute one."""
     amqp_url: SecretStr | None = None
     """AMQP URL of the broker; several, separated by spaces or commas, are tried in turn.
 

@@ -19,6 +19,7 @@ import pytest
 
 from bench.postgres import Postgres
 from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.lineage import Doubt, judge
 from consumer.edges.store import SqlStore
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.postgres import PostgresDatabase
@@ -84,11 +85,12 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
     await apply(store, shop(timeout_s=9))
 
 
-async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> None:
-    """FAULTS 68: what a running daemon has loaded stays, until it is restarted or that store is back."""
+async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place) -> None:
+    """FAULTS 68, 81: it is read as another one; the daemon then keeps what it has (tests/flow/test_trust)."""
     running = place.open()
     await apply(running, shop())
     await running.load()
+    former = running.lineage
     if place.url:
         await on(place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     else:
@@ -99,11 +101,8 @@ async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> No
     await apply(place.open(), shop(name="new"))
 
     assert await running.changed()
-    with pytest.raises(
-        StoreUnavailable, match=r"was made anew since it was loaded; restore a backup .*restart"
-    ):
-        await running.load()
-    assert [s.name for s in await place.open().load()] == ["new"]
+    assert [s.name for s in await running.load()] == ["new"]
+    assert judge(running.lineage, former.generation) is Doubt.FOREIGN
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.fakes import (
     FakeTicket,
     Journal,
     ManualClock,
+    MemoryArchive,
     PacedSender,
     Published,
     RecordingLog,
@@ -98,6 +99,7 @@ class Worker:
         self.sender = PacedSender(self.journal)
         self.store = MemoryStore()
         self.record = MemoryRecorder()
+        self.archive = MemoryArchive()
         self.samples = 0.5  #: what chance says
         decode = bounds.pop("decode", DecodeRules())
         rate = bounds.pop("rate", None)
@@ -112,6 +114,7 @@ class Worker:
             ladder=bounds.pop("ladder", Ladder()),
             due_queues=1,
             decode=decode,
+            archive=self.archive,
             bounds=Bounds(**bounds),
             record=self.record,
             rate=rate,

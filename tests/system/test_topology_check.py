@@ -240,7 +240,7 @@ def test_the_commands_work_together(command: CliRunner) -> None:
 
     for _ in range(2):
         applied = command.invoke(app, ["apply", "--json"])
-        assert (applied.exit_code, json.loads(applied.stdout)["queues"]) == (0, 2 + 2 + 4 + 4 + 1 + 5)
+        assert (applied.exit_code, json.loads(applied.stdout)["queues"]) == (0, 2 + 2 + 4 + 4 + 1 + 6)
 
     after = command.invoke(app, ["check"])
     assert (after.exit_code, "error" in after.stdout) == (0, False)
@@ -271,9 +271,9 @@ def test_show_export_and_permissions_ask_no_broker(
     exported = json.loads(command.invoke(app, ["export", "--vhost", "/"]).stdout)
     rights = command.invoke(app, ["permissions", "--no-declare"])
 
-    assert shown.stdout.splitlines()[-1] == "18 queues"
-    assert objects[-1] == {"kind": "sum", "queues": 18}
-    assert sum(item["kind"] == "queue" for item in objects) == len(exported["queues"]) == 18
+    assert shown.stdout.splitlines()[-1] == "19 queues"
+    assert objects[-1] == {"kind": "sum", "queues": 19}
+    assert sum(item["kind"] == "queue" for item in objects) == len(exported["queues"]) == 19
     assert command.invoke(app, ["show", "--mermaid"]).stdout.startswith("flowchart LR")
     assert command.invoke(app, ["show", "--mermaid", "--json"]).exit_code == 2
     assert "configure: ^$" in rights.stdout

@@ -29,7 +29,7 @@ def test_queues_that_only_we_publish_to() -> None:
     names = Names()
     spec = TopologySpec()
     producers = [*map(names.lane, range(spec.lanes)), *map(names.spill, range(spec.spill_queues))]
-    ends = [names.overflow, names.parked, names.expired]
+    ends = [names.overflow, names.parked, names.expired, names.store]
 
     own = {queue.name for queue in build_plan(spec).queues if names.is_internal(queue.name)}
 

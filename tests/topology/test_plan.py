@@ -142,10 +142,10 @@ def test_sources_are_bound_straight_or_through_an_inbox() -> None:
 
 
 def test_the_plan_is_the_same_every_time_and_counts_its_queues() -> None:
-    """Deterministic; 37 rungs + 16 lanes + 4 due + 4 spill + replay and five ends."""
+    """Deterministic; 37 rungs + 16 lanes + 4 due + 4 spill + replay, five ends and the store's record."""
     assert build_plan(SPEC) == build_plan(TopologySpec())
     assert str(build_plan(SPEC)) == str(build_plan(TopologySpec()))
-    assert len(build_plan(SPEC).queues) == 37 + 16 + 4 + 4 + 1 + 5
+    assert len(build_plan(SPEC).queues) == 37 + 16 + 4 + 4 + 1 + 6
 
 
 def test_diff_names_what_changes() -> None:

@@ -127,7 +127,7 @@ def add_(options: Add) -> None:
 def remove_(
     which: Several = None, tenant: Tenant = None, name: Name = None, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Remove subscriptions with their secrets. What still waits for them is dropped, counted `cancelled`.
+    """Remove subscriptions with their secrets. What still waits for them is archived, counted `cancelled`.
 
     Counts first what waits and what is parked. Where anything is, or the broker cannot say so, it asks;
     without a terminal it then needs --yes.
@@ -144,7 +144,8 @@ def remove_(
         if not agreed(owed, meant, yes=yes):
             typer.echo("nothing was removed", err=True)
             raise typer.Exit(1)
-        merged = change(settings, lambda kept: only_those(step(kept), meant.removed))
+        by = "leveret subscriptions remove"
+        merged = change(settings, lambda kept: only_those(step(kept), meant.removed), by=by)
     report(merged, "removed", as_json=as_json, owed=owed)
 
 

@@ -124,7 +124,8 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
     if not (agreed(owed, meant, yes=options.yes) and _all_may_go(owed, parsed, meant, options)):
         typer.echo("nothing was removed", err=True)
         raise typer.Exit(1)
-    return change(settings, lambda kept: only_those(step(kept), meant.removed)), owed
+    by = f"leveret subscriptions apply --prune {' '.join(options.files)}"
+    return change(settings, lambda kept: only_those(step(kept), meant.removed), by=by), owed
 
 
 def _all_may_go(owed: Owed, parsed: Parsed, meant: Merge, options: Apply) -> bool:

@@ -68,12 +68,12 @@ def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collect
     return sorted(entries, key=full_name), pauses
 
 
-def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:
-    """Take *step* on what is kept, in one transaction."""
+def change(settings: Settings, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
+    """Take *step* on what is kept, in one transaction; *by* is noted with what it removes."""
 
     async def run() -> Merge:
         async with opened_store(settings) as store:
-            return await store.change(step, write=write)
+            return await store.change(step, write=write, by=by)
 
     return asyncio.run(run())
 

@@ -27,6 +27,7 @@ from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
+from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
@@ -53,6 +54,7 @@ class EdgeOptions:
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
     inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
+    left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class Callbacks:
     reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
     pressed: Callable[[str | None], None]  #: why no new attempt should start, or that one may
     control: Callable[[bytes], None]
+    connected: Callable[[], None] = lambda: None  #: the topology stands, and the store's record can be read
     listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
 
@@ -88,6 +91,7 @@ class BrokerEdge:
         self.routes = BrokerRoutes(
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
+        self.store_record = self._build_record(options)
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
         self._readers = [
@@ -102,12 +106,19 @@ class BrokerEdge:
         ]
         self._instance = instance
         self._listens = count()
-        self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
+        self._left = options.left  #: not consumed for now, on purpose
         self._stopped = False
         self._pressure = asyncio.Event()  #: set: it began or ended
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
+
+    def _build_record(self, options: EdgeOptions) -> BrokerStoreRecord:
+        queues = [name for name, _ in options.sized_queues]
+        names, publish = Names(options.plan.prefix), self.publisher.publish
+        record = BrokerStoreRecord(names, queues, publish, may_declare=options.declare)
+        record.on_missing = self._ask_repair
+        return record
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -138,13 +149,8 @@ class BrokerEdge:
         await self._follow()
 
     async def leave(self, sources: Collection[Source]) -> None:
-        """Leave what is in the queues of these sources there, until :meth:`take_up`."""
+        """Leave what is in the queues of these sources there, and consume from all others."""
         self._left = frozenset(sources)
-        await self._follow()
-
-    async def take_up(self) -> None:
-        """Consume again from what was left alone."""
-        self._left = frozenset()
         await self._follow()
 
     def wants(self, source: Source) -> bool:
@@ -198,7 +204,8 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        self.routes.connection = connection
+        self.routes.connection = self.store_record.connection = connection
+        self._callbacks.connected()
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._options.sized_queues, self._observe),
@@ -213,7 +220,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            self.routes.connection = None
+            self.routes.connection = self.store_record.connection = None
             await end(tasks)
             self._callbacks.reopened()
 
@@ -228,7 +235,9 @@ class BrokerEdge:
                 for warning in await declare(self._options.plan, connection):
                     self._observe.warned("topology.differs", detail=warning)
             else:
-                _demand(await missing_parts(self._options.plan, connection))
+                missing = await missing_parts(self._options.plan, connection)
+                for spared in _demand(missing, Names(self._options.plan.prefix).store):
+                    self._observe.warned("topology.differs", detail=str(spared))
         except (TopologyError, TopologyMismatch) as error:
             if not self._declared:
                 self.fatal = TopologyMismatch(str(error))
@@ -296,6 +305,13 @@ async def _flushed(reader: WindowReader) -> None:
         await reader.flush()
 
 
-def _demand(missing: Sequence[Finding]) -> None:
-    if missing:
-        raise TopologyMismatch("; ".join(map(str, missing[:5])))
+def _demand(missing: Sequence[Finding], store: str) -> Sequence[Finding]:
+    """Refuse to go on without what is *missing*; return what a worker can do without: the store's record.
+
+    Raises:
+        TopologyMismatch: something else is missing.
+    """
+    spared = [finding for finding in missing if finding.subject.endswith(f" {store}")]
+    if others := [finding for finding in missing if finding not in spared]:
+        raise TopologyMismatch("; ".join(map(str, others[:5])))
+    return spared

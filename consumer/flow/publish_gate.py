@@ -16,7 +16,7 @@ ACK_S = 0.25  #: the acks get this long to reach the broker
 ROUNDS = 20  #: turns of the loop from a confirm to the ack of its message, and some more
 
 
-class Gate:
+class PublishGate:
     """Counts what is being stored."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from consumer.flow.gate import BEGUN_S, CONFIRM_S, Gate
+from consumer.flow.publish_gate import BEGUN_S, CONFIRM_S, PublishGate
 from tests.fakes import settled
 from tests.fakes_sender import Reply
 from tests.flow.worker import Worker, event_message
@@ -40,7 +40,7 @@ async def test_what_is_being_parked_is_acked_and_what_ends_later_is_not_begun(wo
 
 async def test_a_broker_that_confirms_nothing_holds_up_nobody() -> None:
     """FAULTS 58, 63: the moment is bounded, whatever is under way."""
-    gate, loop = Gate(), asyncio.get_running_loop()
+    gate, loop = PublishGate(), asyncio.get_running_loop()
     await gate.enter()
     stuck = asyncio.ensure_future(gate.publish(asyncio.sleep(3_600)))
     await settled()
