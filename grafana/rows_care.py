@@ -174,7 +174,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be used, and is the right one; locked subscriptions; lines of index and log given up.",
+            text="1 while it can be used and is right; locked subscriptions; lines of index and log given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
                 Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
