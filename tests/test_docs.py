@@ -42,6 +42,7 @@ IDS: Sequence[str] = (
     *map(str, (91, 92)),
     *map(str, (80,)),
     "82",
+    *map(str, (85, 86, 91, 92)),
     *(f"SW-{n:02d}" for n in (*range(1, 12), *range(20, 28), *range(30, 48))),
 )
 """Every requirement, every row of faults, every rule of the specification."""
