@@ -19,8 +19,8 @@ from bench.daemon import Daemon
 from bench.fairness.field import quantile
 from bench.hostile import loop_attacks
 from bench.hostile.attacks import Attack, Stage
-from bench.hostile.innocent import TENANT, Innocent
 from bench.hostile.hosts import Servers
+from bench.hostile.innocent import TENANT, Innocent
 from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink

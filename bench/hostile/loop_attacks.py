@@ -9,8 +9,8 @@ from itertools import product
 
 from bench.daemon import NO_BREAKER, retry, subscription
 from bench.hostile.attacks import HOSTILE, Attack, Stage, Strike
-from bench.hostile.messages import Raw, entry, long_text, send
 from bench.hostile.hosts import MANY
+from bench.hostile.messages import Raw, entry, long_text, send
 
 EVERY_S = 0.04  #: a hostile message each: 200 take 8 s
 TABLE_BYTES = 120_000  #: a content header is one frame, of 131,072 bytes at most
