@@ -139,7 +139,7 @@ async def on_one_daemon(
             await daemon.start()
             prefer(daemon)
             stage = Stage(bench, broker, daemon, innocent, servers.name_server, servers.answers)
-            await asyncio.sleep(STOP_KEPT_S * min(1.0, bench.scale))  # the start itself is no attack
+            await asyncio.sleep(STOP_KEPT_S)  # the start itself is no attack
             for attack in attacks:
                 await attack_once(stage, attack, run)
 
