@@ -161,7 +161,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Event loop",
-            text="How late the worker's loop woke. Over a second it is short of CPU.",
+            text="Longest stop of the worker's loop in the last minute. Over a second it is short of CPU.",
             queries=(Query("max by (instance) (leveret_loop_lag_seconds{@})", "{{instance}}"),),
             unit="s",
             warn=0.1,
@@ -174,7 +174,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be used and is right; locked subscriptions; lines of index and log given up.",
+            text="1 while it can be used and is right; locked subscriptions; lines given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
                 Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),

@@ -15,6 +15,7 @@ from consumer.core.breaker import Closed, Open
 from consumer.core.delivery import (
     DeliveryMessage,
     UnknownVersion,
+    demand_readable,
     is_moved,
     is_wrapped,
     own_headers,
@@ -76,7 +77,7 @@ class Deliverer:
         wrapped = is_wrapped(raw) and (suspect or self._came_from_us(job))
         try:
             raw = unwrap_raw(raw) if wrapped else raw
-            _demand_readable(raw)
+            demand_readable(raw)
             if not wrapped and (suspect or job.source in OURS):
                 await self._handle_delivery(job)
             else:
@@ -214,8 +215,3 @@ def outage_text(endpoint: Endpoint) -> str:
     if last is not None:
         words += f"; last failure: {last.kind.value if last.status is None else last.status}"
     return f"; {words}"
-
-
-def _demand_readable(raw: RawMessage) -> None:
-    if raw.fault is not None:
-        raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
