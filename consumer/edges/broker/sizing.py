@@ -25,7 +25,8 @@ def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
         wanted = settings.window(prefetch)
         if wanted > room:
             observe.warned("window.lowered", source=source.value, wanted=wanted, prefetch=room)
-        return Window(source=source, queues=queues, prefetch=min(wanted, room))
+        counted = spec.queue_type == "quorum"
+        return Window(source=source, queues=queues, prefetch=min(wanted, room), counted=counted)
 
     inboxes = inbox_queues(spec)
     found = [
