@@ -454,7 +454,7 @@ def test_sources_become_topology_and_decode_rules() -> None:
     rules = settings.decode_rules()
     assert (plain.direct, deep.direct, deep.routing_key) == (True, False, "x.#")
     assert list(rules.exchanges) == ["a"]
-    assert list(rules.inboxes) == ["leveret.inbox.deep"]
+    assert list(rules.inboxes) == ["leveret.inbox.deep", "leveret.inbox.deep.died"]
     assert rules.default_tenant is None
 
 

@@ -13,7 +13,16 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, TypeAlias
 
-from topology.plan import HASH_TYPE, Arguments, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
+from topology.plan import (
+    HASH_TYPE,
+    Argument,
+    Arguments,
+    BindingPlan,
+    Difference,
+    ExchangePlan,
+    Plan,
+    QueuePlan,
+)
 from topology.policies import (
     EffectivePolicy,
     PolicyFault,
@@ -274,8 +283,15 @@ def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
             )
 
 
+def _argument(value: object) -> Argument:
+    """Read one value of a binding's arguments; the management API writes AMQP's void as ``undefined``."""
+    if value is None or value == "undefined":
+        return None
+    return value if isinstance(value, str | int) else repr(value)
+
+
 def _arguments(found: Record) -> Arguments:
-    return tuple(sorted((k, v if isinstance(v, str | int) else repr(v)) for k, v in found.items()))
+    return tuple(sorted((k, _argument(v)) for k, v in found.items()))
 
 
 def _ours(plan: Plan) -> re.Pattern[str]:

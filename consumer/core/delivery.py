@@ -149,7 +149,12 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
 
     Source: AMQP 0-9-1, 4.2.6 (a content header is one frame; RabbitMQ's default frame_max is 131,072).
     """
-    outer = {
+    return {_V: VERSION, _RAW: orjson.dumps(raw_fields(raw)).decode()}
+
+
+def raw_fields(raw: RawMessage) -> dict[str, object]:
+    """Return what :func:`wrap_raw` keeps of a producer's message; of one that was unwrapped, the same."""
+    return {
         "headers": _bounded_headers(raw.headers),
         "exchange": _plain(raw.exchange),
         "routing_key": _plain(raw.routing_key),
@@ -164,7 +169,6 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
         "queue": _plain(raw.queue),
         "fault": _plain(raw.fault),
     }
-    return {_V: VERSION, _RAW: orjson.dumps(outer).decode()}
 
 
 def is_wrapped(raw: RawMessage) -> bool:
@@ -311,4 +315,8 @@ def _plain(value: object) -> object:
     if isinstance(value, int) and -(2**63) <= value < 2**64:
         return value
     text = None if isinstance(value, int) else fields.as_text(value)
-    return [repr(value)[:1024]] if text is None else text[:8192]
+    if text is not None:
+        return text[:8192]
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return [value[0][:1024]]  # it was shortened before, or may as well have been
+    return [repr(value)[:1024]]

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from consumer.core.access import Access
+
+OPERATORS: Final = "leveret"
+"""The tenant of operational events. Only a worker sends them, past the lanes: an event that names it is not
+delivered, whoever published it."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import orjson
 
 from consumer.core.delivery import (
     DeliveryMessage,
     headers_of,
     is_wrapped,
+    raw_fields,
     read_attempts,
     read_delivery,
     to_ms,
@@ -27,6 +30,23 @@ from consumer.core.delivery import (
 from consumer.core.errors import BadEvent
 from consumer.core.fields import as_text
 from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+
+_BROKERS_HEADERS = frozenset(
+    {
+        "x-death",
+        "x-delivery-count",
+        "x-acquired-count",
+        *(
+            f"x-{which}-death-{what}"
+            for which in ("first", "last")
+            for what in ("queue", "reason", "exchange")
+        ),
+    }
+)
+"""Headers that RabbitMQ writes into a message that comes back or dies.
+
+Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
+"""
 
 _PARKED_AT = "leveret-parked-at"
 _FAILURE = "leveret-failure"
@@ -40,7 +60,9 @@ class ParkedEntry:
     Exactly one of *delivery* and *raw* is set.
     """
 
-    id: str  #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice
+    #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice, and for two raw messages
+    #: that differ in nothing
+    id: str
     reason: ParkReason
     detail: str  #: never empty
     parked_at: float  #: Unix seconds
@@ -81,8 +103,7 @@ def delivery_entry_headers(message: DeliveryMessage, note: ParkNote) -> dict[str
 
 def raw_entry_headers(raw: RawMessage, note: ParkNote) -> dict[str, object]:
     """Write the headers of a parked raw message."""
-    mark = hashlib.sha256(raw.body + b"\0" + repr((raw.message_id, raw.routing_key)).encode())
-    return wrap_raw(raw) | _note_headers(note, "prk_" + mark.hexdigest()[:16])
+    return wrap_raw(raw) | _note_headers(note, _raw_entry_id(raw))
 
 
 def read_entry(raw: RawMessage) -> ParkedEntry:
@@ -204,6 +225,20 @@ def _raw_fields(raw: RawMessage) -> dict[str, object]:
 
 def _code(status: int | None, kind: Kind) -> str:
     return kind.value if status is None else str(status)
+
+
+def _raw_entry_id(raw: RawMessage) -> str:
+    """Name a raw entry by all that its producer said: every header, every property, the body.
+
+    So two messages of two tenants never meet, and one that a crash parks twice has one name. What the broker
+    adds or takes on the way is left out.
+    """
+    headers = {name: value for name, value in raw.headers.items() if name not in _BROKERS_HEADERS}
+    said = raw_fields(replace(raw, headers=headers))
+    for name in ("expiration", "queue"):
+        del said[name]
+    mark = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS) + b"\0" + raw.body)
+    return "prk_" + mark.hexdigest()[:16]
 
 
 def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:

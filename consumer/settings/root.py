@@ -244,7 +244,12 @@ class Settings(BaseSettings):
             send_app_id=events.send_app_id,
             send_correlation_id=events.send_correlation_id,
             honour_expiration=events.honour_expiration,
-            inboxes={names.inbox(s.name): s.rule() for s in self.sources if not direct[s.name]},
+            inboxes={
+                queue: s.rule()
+                for s in self.sources
+                if not direct[s.name]
+                for queue in (names.inbox(s.name), names.inbox_died(s.name))
+            },
             exchanges={s.exchange: s.rule() for s in self.sources if direct[s.name]},
         )
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from topology.export import definitions, mermaid
+from topology.export import definitions, inexpressible, mermaid
 from topology.permissions import permissions
 from topology.plan import Difference, SourceSpec, TopologySpec, build_plan
 from topology.wire import parse_refusal
@@ -21,7 +21,11 @@ def test_definitions_hold_all_that_is_ours() -> None:
     document = json.loads(json.dumps(definitions(PLAN, "/")))
 
     assert len(document["queues"]) == len(PLAN.queues)
-    assert len(document["bindings"]) == len(PLAN.bindings)
+    assert len(document["bindings"]) == len(PLAN.bindings) - len(inexpressible(PLAN))
+    assert {binding.destination for binding in inexpressible(PLAN)} == {
+        "leveret.lane.died",
+        "leveret.inbox.crm.died",
+    }
     assert "crm.events" not in {exchange["name"] for exchange in document["exchanges"]}
     assert all(entry["vhost"] == "/" for part in document.values() for entry in part)
     assert not any("vhost" in entry for part in definitions(PLAN).values() for entry in part)

@@ -10,7 +10,7 @@ from consumer.edges.broker.windows import Window
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.settings import Settings
-from topology.plan import TopologySpec, lane_queues
+from topology.plan import TopologySpec, inbox_queues, lane_queues
 
 MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
@@ -25,9 +25,10 @@ def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
         wanted = settings.window(prefetch)
         if wanted > room:
             observe.warned("window.lowered", source=source.value, wanted=wanted, prefetch=room)
-        return Window(source=source, queues=queues, prefetch=min(wanted, room))
+        counted = spec.queue_type == "quorum"
+        return Window(source=source, queues=queues, prefetch=min(wanted, room), counted=counted)
 
-    inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
+    inboxes = inbox_queues(spec)
     found = [
         window(Source.LANE, lane_queues(spec), w.lane_prefetch),
         window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), settings.due_window()),
@@ -52,5 +53,6 @@ def lane_window(settings: Settings) -> int:
 
 def _room(settings: Settings, spec: TopologySpec) -> int:
     """Return the largest window with which all of them, full of the largest events, fit into the memory."""
-    queues = len(lane_queues(spec)) + spec.due_queues + spec.spill_queues + len(spec.sources) + 2
+    fresh = len(lane_queues(spec)) + len(inbox_queues(spec))
+    queues = fresh + spec.due_queues + spec.spill_queues + 2
     return max(MIN_WINDOW, settings.limits.memory_bytes // (settings.events.max_event_bytes * queues))

@@ -37,6 +37,7 @@ class Window:
     source: Source
     queues: tuple[str, ...]
     prefetch: int  #: unacked messages per queue
+    counted: bool = True  #: the broker counts returns in ``x-delivery-count``; classic queues do not
 
 
 @dataclass(slots=True, eq=False)
@@ -215,24 +216,31 @@ class WindowReader:
 
     def _callback(self, consumer: Consumer) -> Callable[[DeliveredMessage], Any]:
         deliver, source, queue = self.deliver, self.window.source, consumer.queue
+        counted = self.window.counted
 
         async def take(message: DeliveredMessage) -> None:
             if consumer.on_settled is not None:
                 consumer.in_hand += 1
             ticket = ChannelTicket(consumer, message.delivery_tag or 0)
-            deliver(source, Incoming(raw_message(message, queue), ticket))
+            deliver(source, Incoming(raw_message(message, queue, counted=counted), ticket))
 
         return take
 
 
-def raw_message(message: DeliveredMessage, queue: str) -> RawMessage:
-    """Translate a message of the library into the core's words."""
+def raw_message(message: DeliveredMessage, queue: str, *, counted: bool = True) -> RawMessage:
+    """Translate a message of the library into the core's words.
+
+    Args:
+        message: As it came.
+        queue: Where it came from.
+        counted: That queue counts returns; otherwise the header that says so is a producer's.
+    """
     delivery: Any = message.delivery  # the three kinds that carry a message have the same fields
     properties = message.header.properties
     headers: Mapping[str, Any] = properties.headers or {}
     stamp = properties.timestamp
     # the broker sets it from the first return on; before that it is the producer's word
-    count = headers.get("x-delivery-count", 0) if delivery.redelivered else 0
+    count = headers.get("x-delivery-count", 0) if delivery.redelivered and counted else 0
     return RawMessage(
         body=message.body,
         headers=headers,
