@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bench.broker import Broker
 from bench.daemon import Daemon
 from bench.fairness.field import quantile
-from bench.hostile import loop_attacks
+from bench.hostile import forgery_attacks, loop_attacks
 from bench.hostile.attacks import Attack, Stage
 from bench.hostile.hosts import Servers
 from bench.hostile.innocent import TENANT, Innocent
@@ -25,7 +25,7 @@ from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
-ATTACKS: Sequence[Attack] = (*loop_attacks.ATTACKS,)
+ATTACKS: Sequence[Attack] = (*loop_attacks.ATTACKS, *forgery_attacks.ATTACKS)
 """Every attack of items 1 to 3; other modules of this package add their lists here."""
 
 QUIET_S = 6.0
