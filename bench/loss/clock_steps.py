@@ -83,7 +83,9 @@ class SetDaemon(Daemon):
 
 
 def faketime(offset: Path) -> Mapping[str, str]:
-    """Return the environment in which a program's wall clock follows a file.
+    """Return the environment in which a program's wall clock follows a file, within a second.
+
+    Without the last but one, threads of Python that wait for each other would spin.
 
     Raises:
         FileNotFoundError: libfaketime is not installed.
@@ -94,8 +96,9 @@ def faketime(offset: Path) -> Mapping[str, str]:
     return {
         "LD_PRELOAD": str(found[0]),
         "FAKETIME_TIMESTAMP_FILE": str(offset),
-        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         "NO_FAKE_STAT": "1",
     }
 
