@@ -123,7 +123,7 @@ class Deliverer:
             await self._leave_to_newer(job, raw)
             return
         message = served(message, job.held_s) if job.held_s else message
-        if rest_s(message, now) > 0 and not self._fan_out.is_freed(message):
+        if rest_s(message, now) > 0 and not self._fan_out.is_freed(message, now):
             await self._wait_on(job, message, now)
             return
         message = self._grace(message, now)

@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 from consumer.core.delivery import DeliveryMessage
+from consumer.core.due import rest_s
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.model import Defer, Delivered, Drop, Park, Retry
 from consumer.core.retry import deadline
@@ -78,19 +79,23 @@ class FanOut:
             )
         await job.incoming.ticket.ack()
 
-    def is_freed(self, message: DeliveryMessage) -> bool:
+    def is_freed(self, message: DeliveryMessage, now: float) -> bool:
         """Say whether a delivery message that comes back early is to be admitted anew.
 
         It was held until a moment that is worth nothing any more: its endpoint recovered, was reset or
-        resumed, or got other settings.
+        resumed, or got other settings. The moment was given out before its whole wait, and before what was
+        served of it: the earlier of both counts, since the clock may have been set.
         """
         endpoint = self._held_by(message)
-        return endpoint is not None and endpoint.moments.is_void(message.not_before - message.wait_s)
+        if endpoint is None:
+            return False
+        self._endpoints.steady(now)
+        return endpoint.moments.is_void(min(message.not_before - message.wait_s, now - message.served_s))
 
     def look_s(self, message: DeliveryMessage, now: float) -> float:
         """Return after how many seconds, at most, a delivery message is to be looked at; infinity: never."""
         endpoint = self._held_by(message)
-        if endpoint is None or message.not_before - now <= LOOK_S:
+        if endpoint is None or rest_s(message, now) <= LOOK_S:
             return inf
         return endpoint.moments.look_s(now)
 

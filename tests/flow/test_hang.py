@@ -152,6 +152,22 @@ def test_a_reset_is_felt_by_what_waits(replies: list[Reply]) -> None:
     held(steps)
 
 
+@pytest.mark.parametrize("step_s", [-3600.0, 86_400.0])
+def test_a_clock_that_is_set_hides_no_freed_moment(step_s: float) -> None:
+    """FAULTS 82, 83: the rate is raised after the wall clock was set; what waits feels it all the same."""
+
+    async def steps(queue: Held) -> None:
+        await queue.fill(500, rate_per_s=1, retry={"max_age_s": 30 * 86_400})
+        queue.worker.clock.step_s += step_s
+        await queue.worker.clock.advance(20.0)
+
+        await queue.change(rate_per_s=50, retry={"max_age_s": 30 * 86_400})
+
+        assert await queue.drained_s() <= SOON_S + 10
+
+    held(steps)
+
+
 def test_a_pause_that_is_lifted_is_felt_by_what_waits() -> None:
     """However long it was paused."""
 
