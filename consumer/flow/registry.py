@@ -66,9 +66,11 @@ class Registry:
                 return False
             self._wrong = False
             self._observe.store_worked("read")
-            if not await self.trust.admits(self._store.lineage):
+            lineage = self._store.lineage
+            if not await self.trust.admits(lineage, self.stale):
                 return False
             await self._take(subscriptions)
+            self.trust.taken(lineage)
         return True
 
     def ask(self) -> None:
@@ -79,7 +81,9 @@ class Registry:
     async def compare(self) -> None:
         """Compare what was taken over once more with what the broker remembers."""
         async with self._loading:
-            await self.trust.admits(self._store.lineage)
+            lineage = self._store.lineage
+            if self.trust.is_taken(lineage) and await self.trust.admits(lineage, self.stale):
+                self.trust.taken(lineage)
 
     async def stale(self) -> bool:
         """Say whether the store holds something else than what is in memory; False while it is away."""
