@@ -134,10 +134,10 @@ class Registry:
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
         """Return when and by whom a subscription was deleted; None: nobody did, or the store does not say."""
         known = self._tombstones
+        if self.doubted():  # it may have been made anew since
+            return None
         if subscription_id in known:
             return known[subscription_id]
-        if self.doubted():
-            return None
         try:
             found = await self._store.tombstone(subscription_id)
         except (LeveretError, OSError) as error:

@@ -92,6 +92,21 @@ async def test_while_the_store_is_away_nothing_is_cancelled_or_parked(worker: Wo
     assert (worker.archive.entries, worker.parked()) == ([], [])
 
 
+async def test_while_the_store_is_away_no_remembered_deletion_counts(worker: Worker) -> None:
+    """FAULTS 68, 81: the subscription may have been made anew since, where only another worker saw it."""
+    await worker.subscribe("crm")
+    await worker.unsubscribe("crm")
+    await worker.handle(delivery_message(owed(CRM)), Source.DUE)
+    assert len(worker.archive.entries) == 1
+    worker.store.failure = StoreUnavailable("a.db: is locked")
+    assert not await worker.registry.reload()
+
+    await worker.handle(delivery_message(owed(CRM, id="ord-2")), Source.DUE)
+
+    assert len(worker.archive.entries) == 1
+    assert [kept.targets for kept in worker.waiting()] == [(CRM,)]
+
+
 async def test_a_full_disk_loses_nothing(worker: Worker) -> None:
     """Issue 10, item 5: what the archive does not take waits on, and is cancelled later."""
     await worker.subscribe("crm")

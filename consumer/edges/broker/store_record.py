@@ -128,7 +128,11 @@ class BrokerStoreRecord:
             )
 
     async def _taken(self, channel: Channel) -> Sequence[DeliveredMessage]:
-        """Take what is in the queue, in its order; the channel has no consumer any more then."""
+        """Take what is in the queue, in its order; the channel has no consumer any more then.
+
+        Raises:
+            BrokerUnavailable: somebody else holds it, so that nobody can know what is recorded.
+        """
         queue = self._names.store
         declared = await channel.queue_declare(queue, passive=True, timeout=CALL_S)
         count = declared.message_count or (1 if declared.consumer_count else 0)  # another one may hold it
@@ -145,6 +149,8 @@ class BrokerStoreRecord:
         await channel.basic_cancel(str(consumer.consumer_tag), timeout=CALL_S)
         while not inbox.empty():
             taken.append(inbox.get_nowait())
+        if not taken:
+            raise BrokerUnavailable(f"queue {queue}: another consumer holds the record; end it")
         return taken
 
     async def _count(self, connection: AbstractConnection) -> int:
