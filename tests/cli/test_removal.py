@@ -269,3 +269,16 @@ def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
     [row] = rows(two("subscriptions", "remove", SHOP_ID, "--yes", "--json"))
 
     assert {"change": "removed", "waiting": 0, "parked": 1}.items() <= row.items()
+
+
+@pytest.mark.parametrize(
+    "words", [("parked", "list"), ("parked", "replay", "--all"), ("waiting", "list"), ("store", "show")]
+)
+def test_a_broker_without_our_queues_is_said_with_a_remedy(two: Run, words: tuple[str, ...]) -> None:
+    """Interfaces: the broker's own words are followed by what to do."""
+    shown = two(*words)
+
+    assert shown.exit_code == 1
+    assert "check LEVERET_AMQP_URL and its virtual host, or run `leveret topology apply`" in flat(
+        shown.stderr
+    )

@@ -27,6 +27,7 @@ from consumer.core.lineage import Decide, Generation, decode, encode
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
+    NOT_THERE,
     AmqpOptions,
     close_quietly,
     connect,
@@ -89,7 +90,8 @@ class BrokerStoreRecord:
                 return await self._settle(connection, decide)
         except CONNECTION_ERRORS as error:
             reason = str(error) or type(error).__name__
-            raise BrokerUnavailable(f"queue {self._names.store}: {reason}") from None
+            remedy = f"; {NOT_THERE}" if isinstance(error, ChannelNotFoundEntity) else ""
+            raise BrokerUnavailable(f"queue {self._names.store}: {reason}{remedy}") from None
 
     async def _settle(self, connection: AbstractConnection, decide: Decide) -> Generation | None:
         try:
