@@ -12,6 +12,7 @@ from consumer.core.model import Kind
 
 ISSUE_TABLE = {
     "forged_accepted": "0",
+    "clients_short": "0",
     "servers_short": "0",
     "stalled_log_delivered_ratio": "≥ 0.9",
     "innocent_p99_ratio": "≤ 3",
