@@ -28,6 +28,7 @@ from consumer.edges.broker.sizing import lane_window, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server, ports_in
+from consumer.edges.process import raise_handle_limit
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
@@ -38,6 +39,7 @@ from consumer.flow.drain import Drain
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
+from consumer.flow.local_faults import LocalFaults
 from consumer.flow.observe import Observer
 from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
@@ -66,6 +68,7 @@ class Run:
 def run(settings: Settings, how: Run) -> int:
     """Run the daemon until SIGTERM or SIGINT; return the exit code."""
     logs.configure(settings.log.level, settings.log.format)
+    raise_handle_limit()
     return uvloop.run(_serve(settings, how))
 
 
@@ -101,6 +104,7 @@ class Daemon:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
+        self._local_faults = LocalFaults()
         self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
         self._clock = SystemClock()
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
@@ -236,6 +240,7 @@ class Daemon:
             decode=settings.decode_rules(),
             bounds=bounds,
             record=self._record,
+            local_faults=self._local_faults,
             rate=limited(sending.rate_per_s, sending.burst),
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
@@ -261,7 +266,7 @@ class Daemon:
             return "draining"
         if not self._follower.loaded.is_set():
             return "the subscriptions cannot be loaded; see the log"
-        return self._edge.unready()
+        return self._edge.unready() or self._local_faults.unready(self._clock.monotonic())
 
     def _bound(self) -> None:
         """Leave fresh events alone while too much waits; what is due goes on."""

@@ -169,7 +169,7 @@ class Series:
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | locked | paced | paused | proxy | saturated | slow
+        # reason: breaker | local | locked | paced | paused | proxy | saturated | slow
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing

@@ -18,6 +18,7 @@ from consumer.core.model import (
     Defer,
     Delivered,
     Event,
+    Kind,
     Outcome,
     Park,
     ParkReason,
@@ -127,6 +128,8 @@ class Attempts:
             duration_s=outcome.duration_s,
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
+        if outcome.kind is Kind.LOCAL:
+            world.local_faults.met(outcome.detail, world.clock.monotonic())
         verdict = self._decide(message, endpoint, outcome, now)
         previous = message.attempts[-1] if message.attempts else None
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
