@@ -29,6 +29,7 @@ class Data(NamedTuple):
     start: int = 0
     end: int | None = None  #: None is the end of the body
     encoded: bool = False  #: JSON form: the value is a string that holds base64
+    value: object = None  #: the whole body as parsed, where it is JSON
 
 
 def plain_bytes(body: bytes, encoding: str | None, max_bytes: int) -> bytes:
@@ -91,10 +92,10 @@ def read_data(content_type: str | None, body: bytes) -> Data:
         BadEvent: declared JSON, and it is not; ``malformed``.
     """
     if content_type == JSON_TYPE or is_json(content_type):
-        jsontext.validate(body)
+        value = jsontext.parse(body)
         if body[0] > 0x20 and body[-1] > 0x20:
-            return Data(DataForm.JSON, content_type)
-        return Data(DataForm.JSON, content_type, *jsontext.trim(body))
+            return Data(DataForm.JSON, content_type, value=value)
+        return Data(DataForm.JSON, content_type, *jsontext.trim(body), value=value)
     if media_type(content_type).startswith("text/") and _is_utf8(content_type, body):
         return Data(DataForm.TEXT, content_type)
     return Data(DataForm.BASE64, content_type)
