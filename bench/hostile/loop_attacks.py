@@ -47,7 +47,7 @@ def _headers() -> Sequence[Attack]:
         "voids": entry("h", b"A", long_text(b"V" * TABLE_BYTES)),
         "tables": entry("h", b"A", long_text((b"F" + long_text(b"")) * (TABLE_BYTES // 5))),
         "keys": b"".join(entry(f"{number:05x}", b"V", b"") for number in range(TABLE_BYTES // 7)),
-        "depth": _nested_tables(TABLE_BYTES // 6),
+        "depth": _nested_tables(2_000),  # deeper ones cost the broker itself a minute for 20 of them
     }
     return [
         Attack(name=f"headers-{name}", item=1, strike=messages(Raw(id=f"headers-{name}", table=table)))

@@ -18,6 +18,7 @@ JSON_TYPE = "application/json"
 # Some clients (kombu) write the character set here; that changes no byte.
 _NO_ENCODING = frozenset({"", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"})
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_REMEMBERED_CHARS = 255  #: a longer content type stood in a header or a body, and is not worth the memory
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -70,9 +71,15 @@ def _inflate(body: bytes, window_bits: int, max_bytes: int) -> bytes:
     return plain
 
 
-@lru_cache(maxsize=256)
 def media_type(content_type: str | None) -> str:
     """Return a content type in lower case without parameters; empty where there is none."""
+    if content_type is not None and len(content_type) > _REMEMBERED_CHARS:
+        return _media_type.__wrapped__(content_type)
+    return _media_type(content_type)
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 

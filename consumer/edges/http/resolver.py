@@ -21,6 +21,10 @@ from aiodns.error import DNSError
 #: Finds the addresses of a host: (name, port) -> addresses as text. Raises OSError.
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
+MAX_ADDRESSES = 32
+"""Addresses of one name. Each is judged; a name with more of them is not looked at, as its owner could make
+every connection cost what they please (FAULTS 86)."""
+
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
 _LAST_WORDS_S = 1.0  #: c-ares answers at once when it is told to end
 _TRIES = 2  #: questions to one server before the next one, or the end
@@ -115,6 +119,12 @@ class Lookup:
             found = await self._resolver.getaddrinfo(host, family, type=socket.SOCK_STREAM)
         except DNSError as error:
             fault = _fault(error)
+            return _Answer((), fault, time.monotonic() + self._ttl_min_s)
+        if len(found.nodes) > MAX_ADDRESSES:
+            fault = socket.gaierror(
+                socket.EAI_FAIL,
+                f"the name has {len(found.nodes)} addresses; at most {MAX_ADDRESSES} are taken",
+            )
             return _Answer((), fault, time.monotonic() + self._ttl_min_s)
         addresses = tuple(dict.fromkeys(_text(node.addr) for node in found.nodes))
         ttl_s = min((*(node.ttl for node in found.nodes), *(name.ttl for name in found.cnames)), default=0)
