@@ -109,4 +109,6 @@ ATTACKS: Sequence[Attack] = (
     _answer_attack("answer-lines", "/heads/lines"),
     _answer_attack("answer-cookies", "/heads/cookies"),
     _answer_attack("answer-retry-after", "/heads/retry-after"),
+    _answer_attack("answer-pipelined", "/heads/pipelined"),
+    _answer_attack("answer-interim", "/heads/interim"),
 )

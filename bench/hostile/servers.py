@@ -4,6 +4,8 @@ Run by :class:`Servers` as ``python -m bench.hostile.servers``; it prints two po
 
     many.hostile.test                      4,000 addresses, over TCP
     /heads/lines | cookies | retry-after   a 200 or 503 with 60 kB of head, each of its kind
+    /heads/pipelined                       a 200, and 13,000 further answers in the same segments
+    /heads/interim                         14,000 answers of 100 before a 200
     /heads/ok                              a plain 200
 """
 
@@ -35,6 +37,8 @@ def heads() -> Mapping[str, bytes]:
         "/heads/lines": _answer("200 OK", lines),
         "/heads/cookies": _answer("200 OK", cookies),
         "/heads/retry-after": _answer("503 Unavailable", waits),
+        "/heads/pipelined": b"HTTP/1.1 204 No\r\n\r\n" * 13_000,
+        "/heads/interim": b"HTTP/1.1 100 Go\r\n\r\n" * 13_000 + _answer("200 OK", ""),
         "/heads/ok": _answer("200 OK", ""),
     }
 
