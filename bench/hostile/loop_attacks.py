@@ -42,16 +42,18 @@ def _padded(start: bytes, part: bytes, end: bytes) -> bytes:
     return start + part * ((BODY_BYTES - len(start) - len(end)) // len(part)) + end
 
 
+HEADER_TABLES: Mapping[str, bytes] = {
+    "voids": entry("h", b"A", long_text(b"V" * TABLE_BYTES)),
+    "tables": entry("h", b"A", long_text((b"F" + long_text(b"")) * (TABLE_BYTES // 5))),
+    "keys": b"".join(entry(f"{number:05x}", b"V", b"") for number in range(TABLE_BYTES // 7)),
+    "depth": _nested_tables(2_000),  # deeper ones cost the broker itself a minute for 20 of them
+}
+
+
 def _headers() -> Sequence[Attack]:
-    tables = {
-        "voids": entry("h", b"A", long_text(b"V" * TABLE_BYTES)),
-        "tables": entry("h", b"A", long_text((b"F" + long_text(b"")) * (TABLE_BYTES // 5))),
-        "keys": b"".join(entry(f"{number:05x}", b"V", b"") for number in range(TABLE_BYTES // 7)),
-        "depth": _nested_tables(2_000),  # deeper ones cost the broker itself a minute for 20 of them
-    }
     return [
         Attack(name=f"headers-{name}", item=1, strike=messages(Raw(id=f"headers-{name}", table=table)))
-        for name, table in tables.items()
+        for name, table in HEADER_TABLES.items()
     ]
 
 

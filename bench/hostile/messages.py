@@ -28,10 +28,12 @@ class Raw:
     type: str = "hostile.event"
     content_type: str = "application/json"
     content_encoding: str = ""
+    exchange: str = EXCHANGE
+    tenant: str = HOSTILE
 
     def frames(self, channel: int, body_size: int) -> bytes:
         """Return all frames of publishing it."""
-        method = Basic.Publish(exchange=EXCHANGE, routing_key=self.type)
+        method = Basic.Publish(exchange=self.exchange, routing_key=self.type)
         bodies = [self.body[at : at + body_size] for at in range(0, len(self.body), body_size)]
         return b"".join(
             (
@@ -42,7 +44,7 @@ class Raw:
         )
 
     def _header(self, channel: int) -> bytes:
-        table = entry("tenant", b"S", long_text(HOSTILE.encode())) + self.table
+        table = entry("tenant", b"S", long_text(self.tenant.encode())) + self.table
         encoding = encode.short_string(self.content_encoding) if self.content_encoding else b""
         flags = CONTENT_TYPE | HEADERS | MESSAGE_ID | (CONTENT_ENCODING if encoding else 0)
         payload = b"".join(
