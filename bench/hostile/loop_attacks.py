@@ -89,7 +89,11 @@ def _patterns(stage: Stage) -> Sequence[Mapping[str, object]]:
     return [subscription("patterns", f"{stage.answers}/heads/ok", **own)]
 
 
-_LONG_TYPE = Raw(id="type", type=".".join("a" * 127))
+async def _long_types(stage: Stage) -> None:
+    """Publish types of 127 words, each another one, so that no answer is remembered."""
+    words = ".".join("a" * 120)
+    many = (Raw(id=f"type-{n}", type=f"{words}.a.b{n:04d}") for n in range(stage.messages))
+    await send(stage.broker.url, many, EVERY_S)
 
 
 def _answer_attack(name: str, url: str) -> Attack:
@@ -106,7 +110,7 @@ def _answer_attack(name: str, url: str) -> Attack:
 ATTACKS: Sequence[Attack] = (
     *_headers(),
     *_bodies(),
-    Attack(name="type-words", item=1, strike=messages(_LONG_TYPE), subscriptions=_patterns),
+    Attack(name="type-words", item=1, strike=_long_types, subscriptions=_patterns),
     _answer_attack("dns-addresses", MANY),
     _answer_attack("answer-lines", "/heads/lines"),
     _answer_attack("answer-cookies", "/heads/cookies"),
