@@ -13,6 +13,7 @@ ISSUE_TABLE = {
     "innocent_lost": "0",
     "innocent_doubled": "0",
     "innocent_parked": "0",
+    "stalled_log_delivered_ratio": "≥ 0.9",
 }
 
 
