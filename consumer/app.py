@@ -39,6 +39,7 @@ from consumer.flow.drain import Drain
 from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
+from consumer.flow.lag import Lag
 from consumer.flow.local_faults import LocalFaults
 from consumer.flow.observe import Observer
 from consumer.flow.ops import Ops
@@ -313,14 +314,13 @@ class Daemon:
         await self._edge.run()
 
     async def _gauges(self) -> None:
-        series, loop = self.observe.series, asyncio.get_running_loop()
+        series, lag = self.observe.series, Lag()
         while True:
-            due = loop.time() + GAUGES_EVERY_S
             await asyncio.sleep(GAUGES_EVERY_S)
             standings = self._deliverer.intake.standings()
             self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
-            series.loop_lag.set(max(0.0, loop.time() - due))
+            series.loop_lag.set(lag.worst_s())
             series.log_dropped.count = logs.dropped()
             for source, count in self._deliverer.intake.by_source().items():
                 series.window.labels(source).set(count)

@@ -155,7 +155,7 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Event loop",
-            text="How late the worker's loop woke. Over a second it is short of CPU.",
+            text="Longest stop of the worker's loop in the last minute. Over a second it is short of CPU.",
             queries=(Query("max by (instance) (leveret_loop_lag_seconds{@})", "{{instance}}"),),
             unit="s",
             warn=0.1,

@@ -222,7 +222,8 @@ class Series:
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         text = "Log lines that were dropped, because nobody read the log or the disk is full."
         self.log_dropped = self.tally(self._counter("log_lines_dropped", text))
-        self.loop_lag = self._gauge("loop_lag_seconds", "How late the event loop woke at the last look.")
+        text = "Longest time in the last minute for which the event loop kept waiting what was due."
+        self.loop_lag = self._gauge("loop_lag_seconds", text)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"leveret_{name}", text, labels, registry=self.registry)

@@ -79,7 +79,9 @@ ODD_STATUS: Final = Meaning(StatusRule.RETRY, Signal.FAILING, "not a final HTTP 
 KINDS: Final[Mapping[Kind, Meaning]] = {
     Kind.TIMEOUT_CONNECT: Meaning(StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"),
     Kind.TIMEOUT_TOTAL: Meaning(StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"),
-    Kind.DNS: Meaning(StatusRule.RETRY, Signal.FAILING, "the name did not resolve"),
+    Kind.DNS: Meaning(
+        StatusRule.RETRY, Signal.FAILING, "the name did not resolve, or has more than 32 addresses"
+    ),
     Kind.REFUSED: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection was refused"),
     Kind.RESET: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection broke before an answer"),
     Kind.TLS: Meaning(StatusRule.RETRY, Signal.FAILING, "no trusted TLS session; never downgraded"),

@@ -18,6 +18,7 @@ JSON_TYPE = "application/json"
 # Some clients (kombu) write the character set here; that changes no byte.
 _NO_ENCODING = frozenset({"", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"})
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_REMEMBERED_CHARS = 255  #: a longer content type stood in a header or a body, and is not worth the memory
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -29,6 +30,7 @@ class Data(NamedTuple):
     start: int = 0
     end: int | None = None  #: None is the end of the body
     encoded: bool = False  #: JSON form: the value is a string that holds base64
+    value: object = None  #: the whole body as parsed, where it is JSON
 
 
 def plain_bytes(body: bytes, encoding: str | None, max_bytes: int) -> bytes:
@@ -69,9 +71,15 @@ def _inflate(body: bytes, window_bits: int, max_bytes: int) -> bytes:
     return plain
 
 
-@lru_cache(maxsize=256)
 def media_type(content_type: str | None) -> str:
     """Return a content type in lower case without parameters; empty where there is none."""
+    if content_type is not None and len(content_type) > _REMEMBERED_CHARS:
+        return _media_type.__wrapped__(content_type)
+    return _media_type(content_type)
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 
@@ -91,10 +99,10 @@ def read_data(content_type: str | None, body: bytes) -> Data:
         BadEvent: declared JSON, and it is not; ``malformed``.
     """
     if content_type == JSON_TYPE or is_json(content_type):
-        jsontext.validate(body)
+        value = jsontext.parse(body)
         if body[0] > 0x20 and body[-1] > 0x20:
-            return Data(DataForm.JSON, content_type)
-        return Data(DataForm.JSON, content_type, *jsontext.trim(body))
+            return Data(DataForm.JSON, content_type, value=value)
+        return Data(DataForm.JSON, content_type, *jsontext.trim(body), value=value)
     if media_type(content_type).startswith("text/") and _is_utf8(content_type, body):
         return Data(DataForm.TEXT, content_type)
     return Data(DataForm.BASE64, content_type)

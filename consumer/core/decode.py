@@ -222,8 +222,7 @@ def _read_cloudevent(came: _Came, cloud: CloudEvent) -> _Said:
     named = (headers.get(came.rules.tenant_header), given.get("tenant"), given.get("tenantid"))
     tenant: object = next((value for value in named if not _is_absent(value)), None)
     if came.rule is not None and came.rule.tenant is not None:
-        is_json_body = not cloud.binary or cloud.data.form is DataForm.JSON
-        tenant = extract(came.rule.tenant, came.message, came.body if is_json_body else None)
+        tenant = extract(came.rule.tenant, came.message, cloud.data.value)
     extras = {"id": fields.bounded("id of the CloudEvent", cloud.id)}
     extras["source"] = fields.bounded("source of the CloudEvent", cloud.source)
     for name in ("subject", "dataschema", *sorted(came.rules.extensions)):
@@ -341,10 +340,9 @@ def _notes(data: Data) -> dict[str, str]:
 
 def _by_rule(came: _Came, rule: SourceRule, data: Data) -> tuple[object, str | None, str | None, int | None]:
     """Return the tenant, type, id and time (Unix milliseconds) that a source's rule finds."""
-    json_body = came.body if data.form is DataForm.JSON else None
 
     def found(where: Extract | None) -> object:
-        return None if where is None else extract(where, came.message, json_body)
+        return None if where is None else extract(where, came.message, data.value)
 
     tenant = found(rule.tenant) if rule.tenant else came.message.headers.get(came.rules.tenant_header)
     return (

@@ -111,6 +111,16 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None
 
 
+def demand_readable(raw: RawMessage) -> None:
+    """Return if the message's headers could be read.
+
+    Raises:
+        BadEvent: they could not; ``malformed``.
+    """
+    if raw.fault is not None:
+        raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
+
+
 def is_ours(raw: RawMessage) -> bool:
     """Whether a message on one of our own queues carries our format version."""
     return _V in raw.headers

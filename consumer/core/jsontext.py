@@ -1,17 +1,20 @@
 """Check that bytes are JSON and find values in them by their span. Nothing is ever written anew.
 
-Data flow: body -> validate -> members / find -> (start, end) -> core.webhook splices those bytes.
+Data flow: body -> parse -> members / find -> (start, end) -> core.webhook splices those bytes.
 
 What passes is RFC 8259 in UTF-8: numbers of any size (``1e400``), duplicate names. What does not:
 ``NaN``, ``Infinity``, lone surrogates, a byte order mark, trailing text, more than 1,024 levels.
-orjson refuses just these, and beside them only numbers that no double holds; see `validate`.
+orjson refuses just these, and beside them only numbers that no double holds; see :func:`parse`.
+
+Strangers write this text, so what they can make it cost is bounded: each check takes one pass, or two, that
+the regular expressions make, and a search that takes more than :data:`MAX_STEPS` steps of ours ends.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -20,19 +23,55 @@ from consumer.core.model import ParkReason
 
 Span: TypeAlias = tuple[int, int]  #: first byte and one past the last
 
+MAX_HUGE: Final = 1_024  #: numbers in one text that no double may hold
+
+HUGE_FROM: Final = 1e29  #: a number from here on may have been a larger one, that no double holds
+
+MAX_STEPS: Final = 4_096
+"""Members, elements and brackets that one search steps over; 4 ms. A container that holds no more than
+:data:`_LEAF_LEVELS` further levels is one step, however much it holds."""
+
+_LEAF_LEVELS = 4
+
 _WHITESPACE = b" \t\n\r"
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_LEAF = rb"[\[{](?:[^\"\[\]{}]++|" + _STRING + rb")*+[\]}]"  # a container that holds no container
+
+
+def _leaf(levels: int) -> bytes:
+    """Return what matches a whole container of at most so many further levels."""
+    inner = b"|" + _leaf(levels - 1) if levels else b""
+    return rb"[\[{](?:[^\"\[\]{}]++|" + _STRING + inner + rb")*+[\]}]"
+
 
 # An unclosed string runs to the end: without that, each quote would start its own scan.
-_NUMBER_OR_STRING = re.compile(
-    rb'("(?:[^"\\]++|\\.)*+"?)|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
+_NUMBER = rb"(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_NUMBER_OR_STRING = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)|-?' + _NUMBER, re.DOTALL)
+
+# Only a number of 209 digits, or with an exponent of three, may be too large for a double.
+_TO_HUGE = re.compile(
+    rb'((?:[^"eE0-9]++|[0-9]{1,208}+(?![0-9])|[eE](?!\+?[0-9]{3})|"(?:[^"\\]++|\\.)*+"?)*+)'
+    rb"(?:([0-9]{208}[0-9]++|[eE]\+?[0-9]{2}[0-9]++)|\Z)",
+    re.DOTALL,
 )
 _SCALAR = re.compile(_STRING + rb"|[^ \t\n\r,\]}]++", re.DOTALL)
-_TO_BRACKET = re.compile(rb"(?:[^\"\[\]{}]++|" + _STRING + rb"|" + _LEAF + rb")*+([\[\]{}])", re.DOTALL)
+_TO_BRACKET = re.compile(
+    rb"(?:[^\"\[\]{}]++|" + _STRING + rb"|" + _leaf(_LEAF_LEVELS) + rb")*+([\[\]{}])", re.DOTALL
+)
 _NAME = re.compile(rb"[ \t\n\r,]*+(" + _STRING + rb")[ \t\n\r]*+:[ \t\n\r]*+", re.DOTALL)
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _GAP = re.compile(rb"[ \t\n\r,]*+")
+
+
+def _says_too_large() -> str | None:
+    """Return what orjson says of a number that no double holds; None should it ever take one."""
+    try:
+        orjson.loads(b"1e999")
+    except orjson.JSONDecodeError as error:
+        return error.msg
+    return None
+
+
+_TOO_LARGE: Final = _says_too_large()
 
 
 class Member(NamedTuple):
@@ -43,28 +82,76 @@ class Member(NamedTuple):
     end: int
 
 
+class _Search:
+    """One search through a text, and the steps that it may still take."""
+
+    __slots__ = ("_left", "text")
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._left = MAX_STEPS
+
+    def step(self) -> None:
+        """Take one step.
+
+        Raises:
+            BadEvent: too many; ``too_large``.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise BadEvent(
+                ParkReason.TOO_LARGE,
+                f"the JSON holds more than {MAX_STEPS} members, or levels of nesting, on the way to a value",
+            )
+
+
 def validate(text: bytes) -> None:
     """Return if *text* is one JSON value with nothing but white space around it.
 
     Raises:
         BadEvent: it is not; ``malformed``.
+    """
+    parse(text)
+
+
+def parse(text: bytes) -> object:
+    """Return the value of *text*, which is one JSON value with nothing but white space around it.
+
+    A number that no double holds is another float in it, from :data:`HUGE_FROM` on.
+
+    Raises:
+        BadEvent: it is not JSON, ``malformed``; or more than :data:`MAX_HUGE` numbers in it are beyond a
+            double, ``too_large``.
 
     Source: RFC 8259; section 8.1 (UTF-8, no byte order mark), section 9 (a parser may limit depth).
     """
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        _validate_without_numbers(text)
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if error.msg != _TOO_LARGE:
+            raise BadEvent(ParkReason.MALFORMED, f"the body is not JSON: {error.msg}") from None
+    return _parse_without_huge(text)
 
 
-def _validate_without_numbers(text: bytes) -> None:
-    """Check *text* again with ``null`` for each number, as orjson refuses those above 1.8e308.
+def _parse_without_huge(text: bytes) -> object:
+    """Parse again with a smaller number for each huge one, as orjson refuses those above 1.8e308.
 
-    ``null`` joins to no neighbour, so nothing becomes valid by it that was not.
+    Only digits become fewer digits, so nothing becomes valid by it that was not.
     """
-    stripped = _NUMBER_OR_STRING.sub(lambda match: match[1] or b"null", text)
+    left = MAX_HUGE
+
+    def smaller(match: re.Match[bytes]) -> bytes:
+        nonlocal left
+        huge = match[2]
+        if huge is None:
+            return match[1]
+        left -= 1
+        if left < 0:
+            raise BadEvent(ParkReason.TOO_LARGE, f"the JSON holds more than {MAX_HUGE} numbers beyond 1e100")
+        return match[1] + (huge[:30] if huge[0] in b"0123456789" else b"e99")
+
     try:
-        orjson.loads(stripped)
+        return orjson.loads(_TO_HUGE.sub(smaller, text))
     except orjson.JSONDecodeError as error:
         raise BadEvent(ParkReason.MALFORMED, f"the body is not JSON: {error.msg}") from None
 
@@ -103,42 +190,68 @@ def trim(text: bytes) -> Span:
 def members(text: bytes, start: int) -> Iterator[Member]:
     """Yield the members of the object that begins at *start*, duplicates too.
 
-    *text* must have passed :func:`validate`. Takes time linear in the size of the object.
+    *text* must have passed :func:`parse`. Takes time linear in the size of the object.
+
+    Raises:
+        BadEvent: it takes more than :data:`MAX_STEPS` steps; ``too_large``.
     """
-    position = start + 1
-    while (match := _NAME.match(text, position)) is not None:
-        end = _value_end(text, match.end())
-        yield Member(orjson.loads(match[1]), match.end(), end)
-        position = _GAP.match(text, end).end()  # type: ignore[union-attr]  # matches the empty text
+    yield from _members(_Search(text), start)
 
 
 def find(text: bytes, pointer: Sequence[str]) -> Span | None:
     """Return the span of the value that *pointer* names, or None where there is none.
 
     Args:
-        text: What passed :func:`validate`.
+        text: What passed :func:`parse`.
         pointer: Reference tokens, unescaped; empty for the whole value. Of duplicate names the last counts.
+
+    Raises:
+        BadEvent: it takes more than :data:`MAX_STEPS` steps; ``too_large``.
 
     Source: RFC 6901.
     """
-    span = trim(text)
+    span, search = trim(text), _Search(text)
     for token in pointer:
-        child = _child(text, span[0], token)
+        child = _child(search, span[0], token)
         if child is None:
             return None
         span = child
     return span
 
 
-def _child(text: bytes, start: int, token: str) -> Span | None:
-    if text[start] == 0x7B:  # {
+def value_at(value: object, pointer: Sequence[str]) -> object:
+    """Return what *pointer* names in a parsed value; None where there is nothing.
+
+    Source: RFC 6901.
+    """
+    for token in pointer:
+        if isinstance(value, dict):
+            value = value.get(token)
+        elif isinstance(value, list) and _is_index(token) and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            return None
+    return value
+
+
+def _members(search: _Search, start: int) -> Iterator[Member]:
+    text, position = search.text, start + 1
+    while (match := _NAME.match(text, position)) is not None:
+        end = _value_end(search, match.end())
+        yield Member(orjson.loads(match[1]), match.end(), end)
+        position = _GAP.match(text, end).end()  # type: ignore[union-attr]  # matches the empty text
+
+
+def _child(search: _Search, start: int, token: str) -> Span | None:
+    first = search.text[start]
+    if first == 0x7B:  # {
         found = None
-        for member in members(text, start):
+        for member in _members(search, start):
             if member.name == token:
                 found = member.start, member.end
         return found
-    if text[start] == 0x5B and _is_index(token):  # [
-        return _element(text, start, int(token))
+    if first == 0x5B and _is_index(token):  # [
+        return _element(search, start, int(token))
     return None
 
 
@@ -146,28 +259,31 @@ def _is_index(token: str) -> bool:
     return _INDEX.fullmatch(token) is not None
 
 
-def _element(text: bytes, start: int, index: int) -> Span | None:
+def _element(search: _Search, start: int, index: int) -> Span | None:
     """Return the span of element *index* (from 0) of the array that begins at *start*."""
-    position = start + 1
+    text, position = search.text, start + 1
     while True:
         position = _GAP.match(text, position).end()  # type: ignore[union-attr]  # matches the empty text
         if text[position] == 0x5D:  # ]
             return None
-        end = _value_end(text, position)
+        end = _value_end(search, position)
         if index == 0:
             return position, end
         index -= 1
         position = end
 
 
-def _value_end(text: bytes, start: int) -> int:
+def _value_end(search: _Search, start: int) -> int:
     """Return one past the last byte of the value that begins at *start*."""
+    search.step()
+    text = search.text
     if text[start] not in b"{[":
         return _SCALAR.match(text, start).end()  # type: ignore[union-attr]  # the text is valid
     depth, position = 1, start + 1
     while depth:
+        search.step()
         match = _TO_BRACKET.match(text, position)
-        assert match is not None, "the text passed validate"  # noqa: S101  # for the type checker
+        assert match is not None, "the text passed parse"  # noqa: S101  # for the type checker
         depth += 1 if match[1] in b"{[" else -1
         position = match.end()
     return position

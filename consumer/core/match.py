@@ -3,8 +3,8 @@
 Data flow: subscriptions (ports.Store) -> :class:`Matcher`, one index per tenant -> flow.fanout asks it for
 (tenant, event type) -> targets. A change gives a new matcher that shares every other tenant's index.
 
-Patterns without wildcards are one dictionary look-up. The others form a trie over words, walked as a set of
-nodes, so that ``#`` costs no backtracking: at most nodes x words, whatever the patterns.
+Patterns without wildcards are one dictionary look-up; the others are looked at together, in
+:mod:`consumer.core.wildcards`, at a cost that no pattern and no event type can make large.
 
 Source: AMQP 0-9-1 topic exchange: ``*`` is exactly one word, ``#`` any number of words, also none.
 """
@@ -17,6 +17,7 @@ from typing import Final
 
 from consumer.core.errors import ConfigError
 from consumer.core.subscription import Subscription
+from consumer.core.wildcards import Wildcards
 
 #: Remembered answers per matcher, and the longest answer worth remembering: about 16 MB at worst.
 MEMO_ENTRIES: Final = 8192
@@ -43,68 +44,29 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-class _Node:
-    """One place in the trie of wildcard patterns."""
-
-    __slots__ = ("any_number", "ends", "loops", "one", "words")
-
-    def __init__(self, *, loops: bool = False) -> None:
-        self.words: dict[str, _Node] = {}
-        self.one: _Node | None = None  # behind ``*``
-        self.any_number: _Node | None = None  # behind ``#``; entered at once, as it may take no word
-        self.loops = loops  # True behind ``#``: stays for any further word
-        self.ends: list[int] = []  # positions of the subscriptions whose pattern ends here
-
-    def child(self, word: str) -> _Node:
-        """Return the node behind *word*, made if need be."""
-        if word == "*":
-            if self.one is None:
-                self.one = _Node()
-            return self.one
-        if word == "#":
-            if self.any_number is None:
-                self.any_number = _Node(loops=True)
-            return self.any_number
-        node = self.words.get(word)
-        if node is None:
-            node = self.words[word] = _Node()
-        return node
-
-
 class _TenantIndex:
     """The compiled patterns of one tenant. Answers are in the order in which subscriptions were given."""
 
-    __slots__ = ("_exact", "_off", "_root", "subscriptions")
+    __slots__ = ("_exact", "_off", "_wild", "_wildcards", "subscriptions")
 
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         self.subscriptions = tuple(subscriptions)
-        self._exact: dict[str, list[int]] = {}
-        self._root = _Node()
         self._off: frozenset[int] = frozenset()  # positions that were switched off since
-        nodes: dict[str, list[int]] = {}  # equal patterns walk the trie once
+        self._exact: dict[str, list[int]] = {}  # pattern -> positions of the subscriptions that have it
+        wild: dict[str, list[int]] = {}  # equal patterns are looked at once
         for position, subscription in enumerate(self.subscriptions):
             if subscription.enabled:
                 for pattern in subscription.events:
-                    ends = nodes.get(pattern)
-                    if ends is None:
-                        ends = nodes[pattern] = self._ends(pattern)
-                    ends.append(position)
-
-    def _ends(self, pattern: str) -> list[int]:
-        """Return the list that the subscriptions with this pattern are added to."""
-        if "*" not in pattern and "#" not in pattern:
-            return self._exact.setdefault(pattern, [])
-        node = self._root
-        for word in pattern.split("."):
-            node = node.child(word)
-        return node.ends
+                    known = wild if "*" in pattern or "#" in pattern else self._exact
+                    known.setdefault(pattern, []).append(position)
+        self._wildcards = Wildcards(list(wild))
+        self._wild = list(wild.values())  # positions by the number of the pattern
 
     def match(self, event_type: str) -> tuple[Subscription, ...]:
         """Return the enabled subscriptions with a pattern that fits."""
         found = set(self._exact.get(event_type, ()))
-        for node in self._walk(event_type.split(".")):
-            if node.ends:
-                found.update(node.ends)
+        for number in self._wildcards.fitting(event_type.split(".")):
+            found.update(self._wild[number])
         if self._off:
             found -= self._off
         subscriptions = self.subscriptions
@@ -116,36 +78,9 @@ class _TenantIndex:
         position = next(i for i, each in enumerate(known) if each.id == off.id)
         index = _TenantIndex(())
         index.subscriptions = (*known[:position], off, *known[position + 1 :])
-        index._exact, index._root = self._exact, self._root
+        index._exact, index._wild, index._wildcards = self._exact, self._wild, self._wildcards
         index._off = self._off | {position}
         return index
-
-    def _walk(self, words: Iterable[str]) -> Iterable[_Node]:
-        """Return the nodes in which the whole event type may have ended, each once."""
-        here: dict[_Node, None] = {}  # a set that keeps its order, so that runs repeat exactly
-        _enter(self._root, here)
-        for word in words:
-            after: dict[_Node, None] = {}
-            for node in here:
-                if node.loops:
-                    _enter(node, after)
-                if node.one is not None:
-                    _enter(node.one, after)
-                following = node.words.get(word)
-                if following is not None:
-                    _enter(following, after)
-            here = after
-            if not here:
-                break
-        return here
-
-
-def _enter(node: _Node, nodes: dict[_Node, None]) -> None:
-    """Add *node*, and what is behind its ``#`` without taking a word, unless it is there already."""
-    following: _Node | None = node
-    while following is not None and following not in nodes:
-        nodes[following] = None
-        following = following.any_number
 
 
 class Matcher:

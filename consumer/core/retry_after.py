@@ -9,10 +9,14 @@ import math
 import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Final
 
 #: No endpoint can make us wait longer than this. Source: FAULTS 39.
 RETRY_AFTER_MAX_S: Final = 86_400.0
+
+#: More parts than an honest header has are not read: a head of 64 KiB holds 32,000, at 2 us each.
+_MAX_PARTS: Final = 32
 
 #: Several Retry-After headers arrive joined by commas, and an HTTP date holds one itself.
 _RETRY_AFTER_PART: Final = re.compile(r"\s*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,[^,]*|[^,]+)")
@@ -23,8 +27,8 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
     """Return the wait that a ``Retry-After`` header asks for, or None when it asks for none.
 
     Args:
-        value: The header as received, seconds or an HTTP date. Of several joined by commas the longest
-            wait counts, so that nothing is ever sent earlier than asked; garbage is ignored.
+        value: The header as received, seconds or an HTTP date. Of several joined by commas, 32 at most, the
+            longest wait counts, so that nothing is ever sent earlier than asked; garbage is ignored.
         now: Unix seconds.
 
     Returns:
@@ -34,7 +38,8 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
     """
     if not value:
         return None
-    waits = (_one_retry_after(part.strip(), now) for part in _RETRY_AFTER_PART.findall(value))
+    parts = islice(_RETRY_AFTER_PART.finditer(value), _MAX_PARTS)
+    waits = (_one_retry_after(part[1].strip(), now) for part in parts)
     return max((wait for wait in waits if wait is not None), default=None)
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import orjson
-
 from consumer.core import jsontext
 from consumer.core.errors import ConfigError
 from consumer.core.model import RawMessage
@@ -109,13 +107,13 @@ def _unescape(token: str) -> str:
     return token.replace("~1", "/").replace("~0", "~")
 
 
-def extract(rule: Extract, message: RawMessage, json_body: bytes | None) -> object:
+def extract(rule: Extract, message: RawMessage, value: object) -> object:
     """Return what *rule* finds in *message*, or None.
 
     Args:
         rule: Where to look.
         message: The message as it came.
-        json_body: The body where it is valid JSON, else None.
+        value: The body as parsed where it is JSON, else None.
     """
     match rule:
         case Const(text):
@@ -128,15 +126,7 @@ def extract(rule: Extract, message: RawMessage, json_body: bytes | None) -> obje
             words = message.routing_key.split(".")
             return words[word] or None if word is not None and word < len(words) else None
         case FromBody(pointer):
-            return None if json_body is None else _scalar(json_body, pointer)
-
-
-def _scalar(body: bytes, pointer: tuple[str, ...]) -> object:
-    """Return the string, number or boolean at *pointer*; None for anything else, or where nothing stands."""
-    span = jsontext.find(body, pointer)
-    if span is None or body[span[0]] in b"{[":
-        return None
-    try:
-        return orjson.loads(body[span[0] : span[1]])
-    except orjson.JSONDecodeError:  # a number that no double holds
-        return None
+            found = jsontext.value_at(value, pointer)
+            if isinstance(found, float) and abs(found) >= jsontext.HUGE_FROM:
+                return None
+            return found if isinstance(found, str | int | float) else None

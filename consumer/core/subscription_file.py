@@ -29,10 +29,22 @@ from consumer.core.subscription_model import (
 from consumer.core.urls import parse_url
 
 NODES_MAX = 500_000
-"""Most values in one file, aliases expanded: a small file of nested aliases must not fill the memory."""
+"""Most values in one file, aliases expanded."""
+
+ALIASED_MAX = 10_000
+"""Most of them that aliases repeat: a small file of nested aliases must not fill the memory."""
+
+TEXT_MAX = 32 * 1024 * 1024
+"""Characters of one file: 10,000 subscriptions take some 5 million."""
+
+DEPTH_MAX = 32  #: levels; a subscription needs five
+NUMBER_MAX = 64  #: characters of what YAML takes for a number or a time; see :func:`_scalar`
 
 _OVERVIEW = "the subscriptions file in the docs"
-_PLAIN_TAGS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = frozenset({f"{_TAG}seq", f"{_TAG}map"})
+_TEXT_TAGS = frozenset({f"{_TAG}{name}" for name in ("str", "null", "bool")})
+_NUMBER_TAGS = frozenset({f"{_TAG}{name}" for name in ("int", "float", "timestamp")})
 _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
@@ -64,6 +76,7 @@ class _Document:
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     nodes: int = 0
+    known: set[int] = field(default_factory=set)  #: ids of the nodes that were met, which all live on
 
     def line(self, path: Path) -> int:
         """Return the line of the value at *path*, or of the nearest one around it."""
@@ -227,6 +240,8 @@ def _check_against(
 
 
 def _compose(text: str, source: str, document: _Document) -> object:
+    if len(text) > TEXT_MAX:
+        raise ConfigError(f"{source}:1: has more than {TEXT_MAX} characters; split the file")
     try:
         loader = _Loader(text)
         try:
@@ -254,16 +269,41 @@ def _value(
     node: yaml.Node, path: Path, document: _Document, loader: yaml.CSafeLoader | yaml.SafeLoader
 ) -> object:
     """Turn *node* into a plain value, and note the line of everything in it."""
-    document.nodes += 1
-    if document.nodes > NODES_MAX:
-        raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
+    _count(node, path, document)
     document.lines[path] = node.start_mark.line + 1
-    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+    if isinstance(node, yaml.ScalarNode):
+        return _scalar(node, loader)
+    if node.tag not in _PLAIN_TAGS:
         raise ConstructorError(None, None, "a tag that no subscription needs", node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         return [_value(item, (*path, index), document, loader) for index, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, document, loader)
+    raise ConstructorError(None, None, "a kind of value that no subscription needs", node.start_mark)
+
+
+def _count(node: yaml.Node, path: Path, document: _Document) -> None:
+    """Refuse a text that grows far beyond its size."""
+    document.nodes += 1
+    document.known.add(id(node))
+    if document.nodes > NODES_MAX:
+        raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
+    if document.nodes - len(document.known) > ALIASED_MAX:
+        raise ValueError(f"its aliases repeat more than {ALIASED_MAX} values; write them out")
+    if len(path) > DEPTH_MAX:
+        raise RecursionError
+
+
+def _scalar(node: yaml.ScalarNode, loader: yaml.CSafeLoader | yaml.SafeLoader) -> object:
+    """Return a text, number, truth, time or None.
+
+    YAML 1.1 takes 1:00:00 for a number to the base of 60, and the library needs quadratic time for it.
+    """
+    if node.tag not in _TEXT_TAGS and node.tag not in _NUMBER_TAGS:
+        raise ConstructorError(None, None, "a tag that no subscription needs", node.start_mark)
+    if node.tag in _NUMBER_TAGS and len(node.value) > NUMBER_MAX:
+        problem = f"a number of more than {NUMBER_MAX} characters; put text into quotes"
+        raise ConstructorError(None, None, problem, node.start_mark)
     return loader.construct_object(node)
 
 

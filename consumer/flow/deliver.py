@@ -13,6 +13,7 @@ from typing import Any
 from consumer.core.delivery import (
     DeliveryMessage,
     UnknownVersion,
+    demand_readable,
     is_moved,
     is_wrapped,
     own_headers,
@@ -70,7 +71,7 @@ class Deliverer:
         wrapped = is_wrapped(raw) and (suspect or self._came_from_us(job))
         try:
             raw = unwrap_raw(raw) if wrapped else raw
-            _demand_readable(raw)
+            demand_readable(raw)
             if not wrapped and (suspect or job.source in OURS):
                 await self._handle_delivery(job)
             else:
@@ -180,11 +181,6 @@ class Deliverer:
             give_up=job.lost,
         )
         await job.incoming.ticket.ack()
-
-
-def _demand_readable(raw: RawMessage) -> None:
-    if raw.fault is not None:
-        raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
 
 
 async def _nothing() -> None:

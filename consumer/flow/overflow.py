@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from consumer.core.delivery import UnknownVersion, is_ours, is_wrapped, read_delivery, unwrap_raw
+from consumer.core.delivery import (
+    UnknownVersion,
+    demand_readable,
+    is_ours,
+    is_wrapped,
+    read_delivery,
+    unwrap_raw,
+)
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import entry_as_dict, parked_for_s, read_entry
@@ -107,6 +114,7 @@ class Overflow:
     async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
         """Park what can be read as what it is, and anything else with its raw bytes: nothing may stay."""
         try:
+            demand_readable(raw)
             if raw.routing_key.startswith("refused."):
                 await self._park_refused(raw, give_up)
             else:

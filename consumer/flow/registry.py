@@ -14,7 +14,7 @@ from consumer.flow.world import Unrecorded
 from consumer.ports import Recorder, Store
 
 INDEXED_AT_ONCE = 500
-"""More subscriptions than these are indexed in a thread: 10,000 take 50 ms, and nothing is sent meanwhile."""
+"""More patterns than these are indexed in a thread: 10,000 take 50 ms, and nothing is sent meanwhile."""
 
 
 class Registry:
@@ -147,7 +147,7 @@ class Registry:
         gone = before.keys() - fresh.keys()
         tenants = {s.tenant for _, s in changed} | {before[each].tenant for each in gone}
         changes = _of_tenants(fresh, tenants)
-        if sum(map(len, changes.values())) > INDEXED_AT_ONCE:
+        if sum(len(s.events) for changed_to in changes.values() for s in changed_to) > INDEXED_AT_ONCE:
             matcher = await asyncio.to_thread(self._matcher.replace, changes)
         else:
             matcher = self._matcher.replace(changes)

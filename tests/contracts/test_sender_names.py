@@ -6,7 +6,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest_asyncio
 from consumer.core.access import Access, OAuth2Client
 from consumer.core.model import Kind
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
+from consumer.edges.http.guard import BlockedAddress, Goal, Guard
 from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
 from tests.name_server import Answer, NameServer
 from tests.raw_server import Call, RawServer, eventually, ok, says
@@ -212,10 +214,10 @@ async def test_name_servers_that_are_away_are_no_endpoints_fault(
     assert silent.detail == "no name server answers anything"
 
 
-async def test_a_name_with_two_hundred_addresses(make: MakeSender, dns: NameServer) -> None:
+async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns: NameServer) -> None:
     """FAULTS 42: they come over TCP, all are judged, and dead ones cost no more than the connect bound."""
-    dns.on(HOST, Answer(tuple(f"127.0.1.{number}" for number in range(1, 201))))
-    dns.on("bad.example", Answer((*(f"127.0.1.{number}" for number in range(1, 200)), "10.0.0.1")))
+    dns.on(HOST, Answer(tuple(f"127.0.1.{number}" for number in range(1, 33))))
+    dns.on("bad.example", Answer((*(f"127.0.1.{number}" for number in range(1, 32)), "10.0.0.1")))
     sender = make(connect_timeout_s=1.0)
 
     dead = await sender.send(to(f"http://{HOST}:1/"))
@@ -224,6 +226,49 @@ async def test_a_name_with_two_hundred_addresses(make: MakeSender, dns: NameServ
     assert dead.kind in {Kind.REFUSED, Kind.TIMEOUT_CONNECT}
     assert dead.duration_s < SOON_S
     assert bad.kind is Kind.BLOCKED
+
+
+@pytest.mark.parametrize("count", [33, 200, 1_000])
+async def test_a_name_with_more_addresses_is_a_dns_failure(
+    make: MakeSender, dns: NameServer, count: int
+) -> None:
+    """FAULTS 42, 86: none of them is judged or dialled, and the reason says so; both families count."""
+    v4 = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(count // 2)]
+    v6 = [f"::1:{number:x}" for number in range(count - count // 2)]
+    dns.on(HOST, Answer((*v4, *v6)))
+    async with RawServer(says(ok())) as server:
+        outcome = await make().send(to(server.url(host=HOST)))
+
+        assert outcome.kind is Kind.DNS
+        assert outcome.detail == f"the name has {count} addresses; at most 32 are taken"
+        assert server.connections == 0
+
+
+async def test_an_answer_is_judged_once() -> None:
+    """FAULTS 86: as long as the look-up keeps its answer; another one, or another port, is judged anew."""
+    answer = [tuple(f"127.0.1.{number}" for number in range(1, 33))]
+
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return answer[0]
+
+    guard = Guard(LOOPBACK, resolve, 1.0)
+    goal = Goal(HOST, 9, tls=False)
+
+    async def cost_s() -> float:
+        began = time.thread_time()
+        assert await guard.addresses(goal) is answer[0]
+        return time.thread_time() - began
+
+    first = await cost_s()
+    again = min([await cost_s() for _ in range(5)])
+    assert again < first / 5
+
+    answer[0] = (*answer[0][:-1], "10.0.0.1")
+    for _ in range(2):
+        with pytest.raises(BlockedAddress, match=r"10\.0\.0\.1 is not public"):
+            await guard.addresses(goal)
+    with pytest.raises(BlockedAddress, match="not public"):
+        await guard.addresses(goal._replace(port=10))
 
 
 async def test_closing_ends_look_ups(build: BuildSender, dns: NameServer) -> None:

@@ -351,6 +351,12 @@ def test_retry_after_in_odd_forms(value: str | None, seconds: float | None) -> N
     assert parse_retry_after(value, now) == seconds
 
 
+def test_only_so_many_parts_of_retry_after_are_read() -> None:
+    """FAULTS 86: a head of 64 KiB holds 32,000 of them; the longest wait of the first 32 counts."""
+    assert parse_retry_after("1, " * 31 + "120" + ", 9" * 20_000, 0.0) == 120
+    assert parse_retry_after("1, " * 32 + "120", 0.0) == 1
+
+
 def test_dates_are_gmt_wherever_we_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """FAULTS 39: the date form without a zone is GMT too, not the machine's time."""
     now = datetime.fromisoformat("2015-10-21T07:27:00Z").timestamp()

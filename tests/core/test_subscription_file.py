@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -17,7 +18,7 @@ from consumer.core.errors import ConfigError
 from consumer.core.retry import POLICIES, planned_delays_s
 from consumer.core.signing import HmacKey
 from consumer.core.subscription import Subscription
-from consumer.core.subscription_file import Parsed, parse_subscriptions
+from consumer.core.subscription_file import TEXT_MAX, Parsed, parse_subscriptions
 from consumer.core.subscription_model import HEADER_VALUE_MAX, SubscriptionRules
 
 RULES = SubscriptionRules()
@@ -271,11 +272,49 @@ def test_what_is_no_subscriptions_file_is_told_with_its_line(text: str, line: st
 
 
 def test_nested_aliases_do_not_fill_the_memory() -> None:
-    """Issue 2, item 7: a few lines of aliases of aliases are refused, not expanded."""
+    """Issue 2, item 7; FAULTS 86: a few lines of aliases of aliases are refused before they are expanded."""
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     bomb = "a0: &a0 x\n" + "\n".join(levels)
 
-    assert "more than" in faults(bomb)[0]
+    tracemalloc.start()
+    assert "its aliases repeat more than 10000 values" in faults(bomb)[0]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 * 1024 * 1024  # 770 MB, once
+
+
+def test_an_alias_is_as_good_as_what_it_repeats() -> None:
+    """Issue 2, item 7: what stands there once for all entries is what aliases are for."""
+    text = "subscriptions:\n- {url: 'https://a.example/1', events: &e ['order.*']}\n"
+    text += "".join(f"- {{url: 'https://a.example/{n}', events: *e}}\n" for n in range(2, 500))
+
+    assert {entry.events for entry in parse_subscriptions(text, "f", RULES).entries} == {("order.*",)}
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("!!binary aGVsbG8=", "a tag that no subscription needs"),
+        ("!!set {a}", "a tag that no subscription needs"),
+        ("!!omap [a: 1]", "a tag that no subscription needs"),
+        ("!!pairs [a: 1]", "a tag that no subscription needs"),
+        ("!own x", "a tag that no subscription needs"),
+        ("!!timestamp 2024-01-01x" + "0" * 99, "is not"),
+        ("1" + ":00" * 100_000, "a number of more than 64 characters"),
+        ("0x" + "f" * 100, "a number of more than 64 characters"),
+        ("1." + "0" * 100, "a number of more than 64 characters"),
+        ("[" * 40 + "]" * 40, "is nested too deeply"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_no_subscription_needs_is_refused(value: str, fault: str) -> None:
+    """FAULTS 86: other tags, such as binary data; numbers that YAML 1.1 needs quadratic time for; depth."""
+    assert fault in faults(f"subscriptions:\n- note: {value}\n")[0]
+
+
+def test_a_file_beyond_any_use_is_refused() -> None:
+    """FAULTS 86: by its size, before it is looked at."""
+    assert faults("#" * (TEXT_MAX + 1))[0].startswith(f"f:1: has more than {TEXT_MAX} characters")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Judge where a connection may go: the egress rule, this machine's own addresses, and what is ours elsewhere.
 
-Data flow: host -> look-up -> (Guard.addresses) all of them allowed -> (Guard.judge) the very one that is
-about to be connected to, so that what was checked is what is dialled, on every new connection.
+Data flow: host -> look-up -> (Guard.addresses) all of them allowed, once for each answer of a name server ->
+(Guard.judge) the very one that is about to be connected to, so that what was checked is what is dialled, on
+every new connection.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _BROKER_PORTS = (
     25672,
     4369,
 )  #: also management, metrics, Erlang's own
+
+_JUDGED = 4_096  #: goals whose answer is kept as judged; the one that was judged longest ago goes first
 
 #: One HOST or HOST:PORT of a URL's authority.
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
@@ -71,6 +74,7 @@ class Guard:
         self._resolve_timeout_s = resolve_timeout_s
         self._own_ports: set[int] = set()
         self._protected: dict[int, set[str]] = {}
+        self._judged: dict[Goal, tuple[Sequence[str], str | None]] = {}  #: the answer, and why it is refused
         self._last_places: dict[str, Set[Address]] = {}  #: of protected names, as last found
 
     def protect(self, host: str, port: int) -> None:
@@ -111,8 +115,11 @@ class Guard:
             OSError: there is none, or the look-up took too long.
         """
         found = await self.look_up(goal.host, goal.port)
-        for address in found:
-            self.judge(address, goal)
+        known, reason = self._judged.get(goal, (None, None))
+        if known is not found:  # the look-up gives the same object as long as it keeps its answer
+            reason = self._judge_all(found, goal)
+        if reason is not None:
+            raise BlockedAddress(errno.EACCES, reason)
         if goal.port in self._protected:
             await self._refuse_protected(found, goal.port)
         return found
@@ -123,18 +130,32 @@ class Guard:
         Raises:
             BlockedAddress: it is forbidden; says why.
         """
+        reason = self._refusal(text, goal)
+        if reason is not None:
+            raise BlockedAddress(errno.EACCES, reason)
+
+    def _judge_all(self, found: Sequence[str], goal: Goal) -> str | None:
+        """Return why the answer is refused, or None; remember it."""
+        refusals = (self._refusal(address, goal) for address in found)
+        reason = next((refusal for refusal in refusals if refusal is not None), None)
+        self._judged.pop(goal, None)
+        if len(self._judged) >= _JUDGED:
+            del self._judged[next(iter(self._judged))]
+        self._judged[goal] = found, reason
+        return reason
+
+    def _refusal(self, text: str, goal: Goal) -> str | None:
         reason = refuse_address(text, self._rule, tls=goal.tls, port=goal.port)
         if reason is not None:
-            raise BlockedAddress(errno.EACCES, reason)
+            return reason
         address = unmapped(ip_address(text))
         if not is_own(address):
-            return
+            return None
         if goal.port in self._own_ports:
-            reason = f"port {goal.port} of this machine belongs to Leveret or to what it uses"
-        elif not self._rule.allows(address, goal.port):
-            reason = f"address {address} is this machine's own"
-        if reason is not None:
-            raise BlockedAddress(errno.EACCES, reason)
+            return f"port {goal.port} of this machine belongs to Leveret or to what it uses"
+        if not self._rule.allows(address, goal.port):
+            return f"address {address} is this machine's own"
+        return None
 
     async def look_up(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of *host*, unjudged; an address is its own.

@@ -30,6 +30,10 @@ from aiodns.error import DNSError
 #: Finds the addresses of a host: (name, port) -> addresses as text. Raises OSError.
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
+MAX_ADDRESSES = 32
+"""Addresses of one name. Each is judged; a name with more of them is not looked at, as its owner could make
+every connection cost what they please (FAULTS 86)."""
+
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
 _OWN_RATIO = 0.9  #: of the time-out: this look-up ends before who waits for it gives up
 _AWAY_S = 1.0  #: so long it is kept that no name server can be reached
@@ -166,6 +170,13 @@ class Lookup:
             return _Answer((), fault, time.monotonic() + (_AWAY_S if is_away else self._ttl_min_s))
         finally:
             witness.cancel()
+        if len(found.nodes) > MAX_ADDRESSES:
+            self._answered_at = time.monotonic()
+            too_many = socket.gaierror(
+                socket.EAI_FAIL,
+                f"the name has {len(found.nodes)} addresses; at most {MAX_ADDRESSES} are taken",
+            )
+            return _Answer((), too_many, time.monotonic() + self._ttl_min_s)
         addresses = tuple(dict.fromkeys(_text(node.addr) for node in found.nodes))
         ttl_s = min((*(node.ttl for node in found.nodes), *(name.ttl for name in found.cnames)), default=0)
         if ttl_s:  # what /etc/hosts says lasts for no time

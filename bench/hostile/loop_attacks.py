@@ -1,0 +1,120 @@
+"""The attacks of item 1: messages, answers and names whose reading costs more than their size."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+from bench.daemon import NO_BREAKER, retry, subscription
+from bench.hostile.attacks import HOSTILE, Attack, Stage, Strike
+from bench.hostile.hostile_servers import MANY
+from bench.hostile.messages import Raw, entry, long_text, send
+
+EVERY_S = 0.04  #: a hostile message each: 200 take 8 s
+TABLE_BYTES = 120_000  #: a content header is one frame, of 131,072 bytes at most
+BODY_BYTES = 256 * 1024  #: the default of ``max_event_bytes``
+PATTERNS = 1_000
+CLOUDEVENT = "application/cloudevents+json"
+
+
+def messages(one: Raw) -> Strike:
+    """Return what publishes *one* again and again, each time with an id of its own."""
+
+    async def strike(stage: Stage) -> None:
+        many = (replace(one, id=f"{one.id}-{number}") for number in range(stage.messages))
+        await send(stage.broker.url, many, EVERY_S)
+
+    return strike
+
+
+def _nested_tables(depth: int) -> bytes:
+    """Return an entry that holds tables within tables."""
+    value = b""
+    for _ in range(depth):
+        value = entry("", b"F", long_text(value))
+    return value
+
+
+def _padded(start: bytes, part: bytes, end: bytes) -> bytes:
+    """Return as many of *part* as fit into a body."""
+    return start + part * ((BODY_BYTES - len(start) - len(end)) // len(part)) + end
+
+
+HEADER_TABLES: Mapping[str, bytes] = {
+    "voids": entry("h", b"A", long_text(b"V" * TABLE_BYTES)),
+    "tables": entry("h", b"A", long_text((b"F" + long_text(b"")) * (TABLE_BYTES // 5))),
+    "keys": b"".join(entry(f"{number:05x}", b"V", b"") for number in range(TABLE_BYTES // 7)),
+    "depth": _nested_tables(2_000),  # deeper ones cost the broker itself a minute for 20 of them
+}
+
+
+def _headers() -> Sequence[Attack]:
+    return [
+        Attack(name=f"headers-{name}", item=1, strike=messages(Raw(id=f"headers-{name}", table=table)))
+        for name, table in HEADER_TABLES.items()
+    ]
+
+
+_EVENT = b'"specversion":"1.0","id":"1","source":"/s","type":"t"'
+
+
+def _bodies() -> Sequence[Attack]:
+    bomb = gzip.compress(b'"' + bytes(64 * 1024 * 1024), 9)
+    bodies = {
+        "json-depth": Raw(id="depth", body=b"[" * BODY_BYTES, content_type=CLOUDEVENT),
+        "json-objects": Raw(id="objects", body=b'{"a":' * (BODY_BYTES // 5), content_type=CLOUDEVENT),
+        "json-members": Raw(
+            id="members", body=_padded(b"{" + _EVENT, b',"":1', b"}"), content_type=CLOUDEVENT
+        ),
+        "json-brackets": Raw(
+            id="brackets",
+            body=_padded(b"{" + _EVENT + b',"data":[0', b",[[]]", b"]}"),
+            content_type=CLOUDEVENT,
+        ),
+        "json-numbers": Raw(id="numbers", body=_padded(b"[0", b",1e999", b"]")),
+        "json-escapes": Raw(id="escapes", body=_padded(b'{"a":[1e999', b',"\\n"', b"]}")),
+        "gzip": Raw(id="gzip", body=bomb, content_encoding="gzip"),
+    }
+    return [Attack(name=name, item=1, strike=messages(raw)) for name, raw in bodies.items()]
+
+
+def _patterns(stage: Stage) -> Sequence[Mapping[str, object]]:
+    """Return 1,000 patterns of 255 characters, each its own, that all stay alive to the last word."""
+    heads = list(product("#*a", repeat=7))[:PATTERNS]
+    patterns = [".".join((*head, *("#.*.#.a" for _ in range(30)))) for head in heads]
+    patterns = [pattern[:253] + ".x" for pattern in patterns]
+    own = {"tenant": HOSTILE, "events": patterns}
+    return [subscription("patterns", f"{stage.answers}/heads/ok", **own)]
+
+
+async def _long_types(stage: Stage) -> None:
+    """Publish types of 127 words, each another one, so that no answer is remembered."""
+    words = ".".join("a" * 120)
+    many = (Raw(id=f"type-{n}", type=f"{words}.a.b{n:04d}") for n in range(stage.messages))
+    await send(stage.broker.url, many, EVERY_S)
+
+
+def _answer_attack(name: str, url: str) -> Attack:
+    """Return an attack by an endpoint: each delivery gets the answer, or the name's addresses, once."""
+
+    def own(stage: Stage) -> Sequence[Mapping[str, object]]:
+        more = {"tenant": HOSTILE, "events": ["hostile.event"], "breaker": NO_BREAKER}
+        where = f"http://{MANY}:9/" if url == MANY else f"{stage.answers}{url}"
+        return [subscription(name, where, retry=retry(max_attempts=1), **more)]
+
+    return Attack(name=name, item=1, strike=messages(Raw(id=name)), subscriptions=own)
+
+
+ATTACKS: Sequence[Attack] = (
+    *_headers(),
+    *_bodies(),
+    Attack(name="type-words", item=1, strike=_long_types, subscriptions=_patterns),
+    _answer_attack("dns-addresses", MANY),
+    _answer_attack("answer-lines", "/heads/lines"),
+    _answer_attack("answer-cookies", "/heads/cookies"),
+    _answer_attack("answer-retry-after", "/heads/retry-after"),
+    _answer_attack("answer-pipelined", "/heads/pipelined"),
+    _answer_attack("answer-interim", "/heads/interim"),
+)
