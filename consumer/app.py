@@ -24,7 +24,7 @@ from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
-from consumer.edges.broker.sizing import lane_window, windows
+from consumer.edges.broker.sizing import budget, lane_window, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import PrivateBroker, find_server, ports_in
@@ -180,7 +180,8 @@ class Daemon:
         options = EdgeOptions(
             amqp=amqp_options(settings.amqp, urls, self._rotated_urls if settings.amqp_url_file else None),
             plan=build_plan(spec),
-            windows=windows(settings, self.observe),
+            windows=windows(settings),
+            budget=budget(settings),
             control=spec.names.control if declare else None,
             sized_queues=sized_queues(spec),
             declare=declare,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
+from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
@@ -25,7 +26,7 @@ from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
-from consumer.edges.broker.windows import Window, WindowReader
+from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
@@ -50,6 +51,7 @@ class EdgeOptions:
     tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
+    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class BrokerEdge:
         )
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
+        self._budget = budget = options.budget
         self._readers = [
             WindowReader(
                 window,
@@ -94,6 +97,7 @@ class BrokerEdge:
                 self._take_stray if window.source is Source.STRAY else callbacks.deliver,
                 self._window_broke,
                 partial(self.wants, window.source),
+                budget=budget,
             )
             for window in options.windows
         ]
@@ -127,7 +131,8 @@ class BrokerEdge:
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that what is in hand can be settled."""
         self._stopped = True
-        await self._follow()
+        with self._budget.lifted():
+            await self._follow()
 
     async def resume_consuming(self) -> None:
         """Consume again after :meth:`stop_consuming`."""
