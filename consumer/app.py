@@ -321,6 +321,7 @@ class Daemon:
             standings = self._deliverer.intake.standings()
             self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
+            series.held_bytes.set(self._edge.held_bytes())
             series.loop_lag.set(lag.worst_s())
             series.log_dropped.count = logs.dropped()
             for source, count in self._deliverer.intake.by_source().items():

@@ -56,4 +56,4 @@ class Prefetch:
     def _fitting(self) -> int:
         if self.room_bytes is None:
             return self.most
-        return max(1, min(self.most, int(self.room_bytes / self._mean_bytes)))
+        return max(1, min(self.most, int(self.room_bytes / max(1.0, self._mean_bytes))))

@@ -166,6 +166,10 @@ class BrokerEdge:
             except CONNECTION_ERRORS:
                 continue
 
+    def held_bytes(self) -> int:
+        """Return what the messages in hand are charged."""
+        return self._budget.held_bytes
+
     def unready(self) -> str | None:
         """Say what is missing before events are delivered, or None."""
         if not self._declared:
