@@ -19,6 +19,7 @@ from bench.processes import fetch, free_port, python_env, spawn, stop, wait_exit
 from consumer.edges.private_broker.files import port_is_free
 
 READY_S = 60.0  #: it must be consuming within this time
+LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs what follows with so few open files
 STARTS = 3  #: another program may take a drawn port before it listens
 
 
@@ -26,8 +27,17 @@ class Daemon:
     """``leveret run`` with a home folder of its own."""
 
     def __init__(
-        self, folder: Path, amqp_url: str, settings: Mapping[str, str] | None = None, name: str = "daemon"
+        self,
+        folder: Path,
+        amqp_url: str,
+        settings: Mapping[str, str] | None = None,
+        name: str = "daemon",
+        *,
+        handles: int | None = None,
     ) -> None:
+        self._limited: list[str] = []
+        if handles is not None:
+            self.limit_handles(handles)
         self.home = folder / f"{name}-home"
         self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
@@ -47,6 +57,10 @@ class Daemon:
 
     async def __aexit__(self, *_: object) -> None:
         await stop(self.process, 25)
+
+    def limit_handles(self, handles: int) -> None:
+        """Let it have at most so many open files, from its next start on."""
+        self._limited = ["sh", "-c", LIMITED, str(handles)]
 
     async def start(self, failpoint: str = "") -> None:
         """Start it and return when ``/readyz`` is green, or it died at the failpoint before that.
@@ -73,7 +87,7 @@ class Daemon:
         if not self._port_is_free():
             self._draw_listen()
         extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
-        argv = [sys.executable, "-m", "consumer", "run"]
+        argv = [*self._limited, sys.executable, "-m", "consumer", "run"]
         self.process = spawn(argv, log=self.log, env=self.env | extra)
 
     def _draw_listen(self) -> None:

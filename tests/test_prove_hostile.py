@@ -16,6 +16,7 @@ ISSUE_TABLE = {
     "innocent_lost": "0",
     "innocent_doubled": "0",
     "innocent_parked": "0",
+    "handles_attempts_burned": "0",
     "rss_ratio": "≤ 1.1",
     "servers_short": "0",
     "stalled_log_delivered_ratio": "≥ 0.9",

@@ -89,18 +89,8 @@ class BrokerEdge:
         )
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
-        self._budget = budget = options.budget
-        self._readers = [
-            WindowReader(
-                window,
-                observe,
-                self._take_stray if window.source is Source.STRAY else callbacks.deliver,
-                self._window_broke,
-                partial(self.wants, window.source),
-                budget=budget,
-            )
-            for window in options.windows
-        ]
+        self._budget = options.budget
+        self._readers = [self._reader(window) for window in options.windows]
         self._instance = instance
         self._listens = count()
         self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
@@ -109,6 +99,17 @@ class BrokerEdge:
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
+
+    def _reader(self, window: Window) -> WindowReader:
+        stray = window.source is Source.STRAY
+        return WindowReader(
+            window,
+            self._observe,
+            self._take_stray if stray else self._callbacks.deliver,
+            self._window_broke,
+            partial(self.wants, window.source),
+            budget=self._budget,
+        )
 
     async def run(self) -> None:
         """Serve until cancelled.
