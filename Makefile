@@ -91,6 +91,7 @@ prove-fairness: broker-install ## Measure how tenants share a worker; writes bui
 
 .PHONY: prove-loss
 prove-loss: broker-install postgres-install ## Measure what used to lose or delay deliveries, on both brokers; needs root
+	@command -v faketime >/dev/null || sh scripts/apt-install.sh faketime
 	failed=0; $(BIN)/python -m bench.prove_loss $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loss \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed

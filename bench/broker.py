@@ -36,8 +36,12 @@ class Broker:
         shutil.rmtree(self._home, ignore_errors=True)
 
     async def start(self) -> None:
-        """Start the node, or start it again after :meth:`kill`; its ports and data stay."""
+        """Start the node, or start it again after :meth:`kill` or :meth:`stop`; its ports and data stay."""
         self.endpoint = await asyncio.to_thread(lambda: self._node.start(bound=True))
+
+    async def stop(self) -> None:
+        """Stop the node cleanly."""
+        await asyncio.to_thread(self._node.stop)
 
     async def kill(self) -> None:
         """SIGKILL the node."""

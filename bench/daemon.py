@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import yaml
 
@@ -24,7 +25,13 @@ STARTS = 3  #: another program may take a drawn port before it listens
 
 
 class Daemon:
-    """``leveret run`` with a home folder of its own."""
+    """``leveret run`` with a home folder of its own.
+
+    Attributes:
+        program: Arguments of Python that start it; another module may wrap it.
+    """
+
+    program: Sequence[str] = ("-m", "consumer", "run")
 
     def __init__(
         self,
@@ -52,7 +59,7 @@ class Daemon:
         self._draw_listen()
         self.process: subprocess.Popen[bytes] | None = None
 
-    async def __aenter__(self) -> Daemon:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,7 +94,7 @@ class Daemon:
         if not self._port_is_free():
             self._draw_listen()
         extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
-        argv = [*self._limited, sys.executable, "-m", "consumer", "run"]
+        argv = [*self._limited, sys.executable, *self.program]
         self.process = spawn(argv, log=self.log, env=self.env | extra)
 
     def _draw_listen(self) -> None:

@@ -12,9 +12,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.loss import cancelled, clock_steps, destroyed, hang, hang_simulated, parked_look, stranger_store
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = ()
+PROOFS: Sequence[Proof] = (
+    parked_look.PROOF,
+    stranger_store.PROOF,
+    clock_steps.PROOF,
+    hang.PROOF,
+    hang_simulated.PROOF,
+    destroyed.PROOF,
+    cancelled.PROOF,
+)
 
 OUTPUT = Path("build/prove-loss.json")
 

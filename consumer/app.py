@@ -11,8 +11,7 @@ import os
 import random
 import signal
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvloop
@@ -24,15 +23,18 @@ from consumer.edges import logs
 from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
-from consumer.edges.broker.sizing import budget, lane_window, windows
+from consumer.edges.broker.inspect import Inspection
+from consumer.edges.broker.sizing import budget, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
-from consumer.edges.private_broker import PrivateBroker, find_server, ports_in
+from consumer.edges.private_broker import ports_in
 from consumer.edges.process import raise_handle_limit
+from consumer.edges.reach import Reach, diagnosis, reach_broker
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
 from consumer.flow.agreement import Agreement
 from consumer.flow.backlog import Backlog
+from consumer.flow.consume_gate import ConsumeGate
 from consumer.flow.control import Control
 from consumer.flow.deliver import Deliverer
 from consumer.flow.drain import Drain
@@ -49,9 +51,11 @@ from consumer.flow.registry import Registry
 from consumer.flow.sharing import Sharing
 from consumer.flow.slow_probe import SlowProbe
 from consumer.flow.spill import Spill
-from consumer.flow.world import Bounds, World
-from consumer.ports import Incoming
+from consumer.flow.trust import ALL, Trust
+from consumer.flow.world import World
+from consumer.ports import Clock, Incoming
 from consumer.settings import Settings
+from consumer.wiring import bounds_of
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
 
@@ -64,6 +68,7 @@ class Run:
     """How ``leveret run`` was called."""
 
     declare: bool = True
+    clock: Clock = field(default_factory=SystemClock)  #: another one in the proofs of clock steps
 
 
 def run(settings: Settings, how: Run) -> int:
@@ -84,45 +89,39 @@ def _tune_collector() -> None:
 
 
 async def _serve(settings: Settings, how: Run) -> int:
-    urls = settings.amqp_urls() or await asyncio.to_thread(_private_broker_urls, settings)
-    daemon = Daemon(settings, how, tuple(url for url in urls if url.startswith("amqp")))
-    for url in urls:
+    reach = await asyncio.to_thread(reach_broker, settings)
+    daemon = Daemon(settings, how, reach)
+    for url in reach.places():
         daemon.sender.guard.protect_url(url)
     return await daemon.run()
-
-
-def _private_broker_urls(settings: Settings) -> tuple[str, ...]:
-    """Start the private broker, or find it running; return where it speaks AMQP, and its management API."""
-    server = find_server(settings.rabbitmq_home, settings.rabbitmq_chroot)
-    node = PrivateBroker(settings.home, server=server).start()
-    return node.amqp_url, node.management_url
 
 
 class Daemon:
     """One worker: everything that lives between start and exit."""
 
-    def __init__(self, settings: Settings, how: Run, urls: tuple[str, ...]) -> None:
+    def __init__(self, settings: Settings, how: Run, reach: Reach) -> None:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
         self._local_faults = LocalFaults()
         self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
-        self._clock = SystemClock()
+        self._clock = how.clock
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
         self._store = open_store(settings)
         self._record = StoreRecorder(self._store.records, self.observe, self._clock.now)
         self._instance = os.urandom(6).hex()
-        self._subscriptions = Registry(self._store, self.observe, self._record)
-        self._edge = self._build_edge(urls, how)
+        self._edge = self._build_edge(reach, how)
+        self._trust = Trust(self.observe, self._edge.store_record)
+        self._subscriptions = Registry(self._store, self.observe, self._record, self._trust)
         self.sender = make_sender(settings)
         world = self._build_world()
+        self._publish_gate = world.gate
         self._endpoints = Endpoints(world.bounds, self.observe, world.sample, self._record, world.rate)
         self._agreement = Agreement(world, self._subscriptions, self._endpoints, self._instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
         self._slow_probe = SlowProbe(world, self._subscriptions, self._store, probe_s, self._agreement.leads)
         self._ops = Ops(world, self._subscriptions)
         self._backlog = Backlog(settings.limits.waiting_bytes, world.weight, self.observe)
-        self._backlog.on_change = self._bound
         self._follower = Follower(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
@@ -130,15 +129,16 @@ class Daemon:
             self._subscriptions, self._endpoints, self._agreement, self._clock, self._reload
         )
         self._deliverer = Deliverer(world, self._subscriptions, self._endpoints)
+        self._consume_gate = ConsumeGate(
+            self._trust, self._backlog, self._deliverer.intake, self._edge.leave, self.observe
+        )
         self._spill = Spill(world, self._deliverer.intake, self._edge.routes, self._subscriptions.tenants)
-        by_tenant = settings.events.hash_on == "tenant"
-        self._sharing = Sharing(world, self._deliverer.intake, by_tenant=by_tenant)
+        self._sharing = Sharing(world, self._deliverer.intake, by_tenant=settings.events.hash_on == "tenant")
         self._overflow = Overflow(world, FileArchive(settings.home / "archive", self._clock))
-        stats = sender_stats(settings.subscription_rules().retry, settings.sending.timeout_s)
-        self._health = HealthServer(self._registry_of_series, self._unready, self._notes, stats)
+        self._health = self._build_health()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
-        self._draining = False
+        self._draining = self._forced = False
 
     async def run(self) -> int:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
@@ -162,7 +162,8 @@ class Daemon:
 
     def _say_started(self, port: int) -> None:
         settings, observe = self._settings, self.observe
-        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port)
+        place = {"home": str(settings.home), "store": self._store.where}
+        observe.said("daemon.started", pid=os.getpid(), host=settings.listen_host, port=port, **place)
         if settings.sending.mode == "dry":
             observe.warned("sending.dry")
         if settings.egress.allow or settings.egress.allow_http:
@@ -174,30 +175,38 @@ class Daemon:
 
     # wiring
 
-    def _build_edge(self, urls: tuple[str, ...], how: Run) -> BrokerEdge:
-        settings, spec = self._settings, self._spec
+    def _build_edge(self, reach: Reach, how: Run) -> BrokerEdge:
+        settings, spec, plan = self._settings, self._spec, build_plan(self._spec)
         declare = how.declare and settings.topology.declare
+        rotated = self._rotated_urls if settings.amqp_url_file else None
         options = EdgeOptions(
-            amqp=amqp_options(settings.amqp, urls, self._rotated_urls if settings.amqp_url_file else None),
-            plan=build_plan(spec),
+            amqp=amqp_options(settings.amqp, reach.urls, rotated, diagnosis(reach.management)),
+            plan=plan,
+            inspection=Inspection(plan=plan, management=reach.management, over_amqp=not declare),
             windows=windows(settings),
             budget=budget(settings),
             control=spec.names.control if declare else None,
             sized_queues=sized_queues(spec),
             declare=declare,
             tenant_header=spec.hash_header,
+            left=ALL,
         )
         callbacks = Callbacks(
             deliver=self._take,
             reopened=lambda: self._deliverer.intake.forget_dead(),  # noqa: PLW0108 - it is built after the edge
             pressed=self._pressed,
             control=lambda body: self._control.take(body),  # noqa: PLW0108 - it is built after the edge
+            connected=lambda: self._subscriptions.ask(),  # noqa: PLW0108 - it is built after the edge
             listening=lambda: self._agreement.listening(),  # noqa: PLW0108 - it is built after the edge
         )
         edge = BrokerEdge(options, callbacks, self.observe, random.random, self._instance)
         if self._failpoint is not None:
             edge.publisher.failpoint = self._failpoint.reach
         return edge
+
+    def _build_health(self) -> HealthServer:
+        stats = sender_stats(self._settings.subscription_rules().retry, self._settings.sending.timeout_s)
+        return HealthServer(self._registry_of_series, self._unready, self._notes, stats)
 
     def _rotated_urls(self) -> tuple[str, ...]:
         """Return the broker's URLs as their file has them now, and let no webhook go where they lead."""
@@ -207,28 +216,7 @@ class Daemon:
         return urls
 
     def _build_world(self) -> World:
-        settings, spec = self._settings, self._spec
-        sending = settings.sending
-        bounds = Bounds(
-            concurrency=sending.concurrency,
-            quick_latency_s=sending.quick_latency_s,
-            quick_wait_s=sending.quick_wait_s,
-            max_targets_per_message=sending.max_targets_per_message,
-            due_hold=settings.due_hold(),
-            suspect_after=settings.retry.suspect_after,
-            retry_budget=settings.retry.total_budget,
-            user_agent=f"leveret/{version('leveret')}",
-            parked_ttl_s=spec.parked_ttl_s,
-            spill_queues=spec.spill_queues,
-            lane_window=lane_window(settings),
-            in_hand_s=settings.windows.in_hand_s,
-            tenant_share=settings.fairness.tenant_share,
-            noisy_share=settings.fairness.noisy_share,
-            noisy_after_s=settings.fairness.noisy_after_s,
-            weight_of=settings.fairness.weight_of,
-            limit_of=settings.fairness.limit_of,
-            dedicated=frozenset(spec.dedicated),
-        )
+        settings, spec, sending = self._settings, self._spec, self._settings.sending
         return World(
             publisher=self._edge.publisher,
             sender=DrySender(self.observe) if sending.mode == "dry" else self.sender,
@@ -240,7 +228,8 @@ class Daemon:
             ladder=spec.ladder,
             due_queues=spec.due_queues,
             decode=settings.decode_rules(),
-            bounds=bounds,
+            archive=FileArchive(settings.home / "archive", self._clock, "cancelled"),
+            bounds=bounds_of(settings),
             record=self._record,
             local_faults=self._local_faults,
             rate=limited(sending.rate_per_s, sending.burst),
@@ -266,29 +255,26 @@ class Daemon:
     def _unready(self) -> str | None:
         if self._draining:
             return "draining"
-        if not self._follower.loaded.is_set():
+        if self._trust.reason is not None:
+            return self._trust.reason
+        broken = self._edge.unready()
+        if not self._consume_gate.is_open and (broken is None or "read" in self.observe.store_faults):
             return "the subscriptions cannot be loaded; see the log"
-        return self._edge.unready() or self._local_faults.unready(self._clock.monotonic())
-
-    def _bound(self) -> None:
-        """Leave fresh events alone while too much waits; what is due goes on."""
-        if self._draining:
-            return
-        fresh = (Source.LANE, Source.INBOX, Source.SPILL)
-        self._spawn(self._edge.leave(fresh) if self._backlog.full else self._edge.take_up())
+        return broken or self._local_faults.unready(self._clock.monotonic())
 
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"
         full = "waiting_bytes is reached: fresh events stay in their lanes" if self._backlog.full else ""
         said = ("dry: nothing is sent; see [sending] mode" if dry else "", full)
-        return (*filter(None, said), *self._subscriptions.notes())
+        return (*filter(None, said), *self._edge.notes(), *self._subscriptions.notes())
 
     # routines
 
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
         return (
-            ("broker", self._serve_broker()),
+            ("broker", self._edge.run()),
+            ("gate", self._open()),
             ("overflow", self._overflow.run()),
             ("spill", self._spill.run()),
             ("sharing", self._sharing.run()),
@@ -302,7 +288,7 @@ class Daemon:
             ("slow probe", self._slow_probe.run()),
         )
 
-    async def _serve_broker(self) -> None:
+    async def _open(self) -> None:
         """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
         await self._follower.loaded.wait()
         records = self._store.records
@@ -312,7 +298,8 @@ class Daemon:
             self._agreement.recall(await records.holds())
         except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
             self.observe.store_failed("read", error)
-        await self._edge.run()
+        self._consume_gate.open()
+        await self._consume_gate.run()
 
     async def _gauges(self) -> None:
         series, lag = self.observe.series, Lag()
@@ -349,14 +336,26 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def _signalled(self) -> None:
+        """Drain at the first signal, end at once at the second, without a last moment at the third."""
+        if self._forced:
+            os._exit(1)
         if self._stop.is_set():
+            self._forced = True
             self.observe.warned("daemon.forced")
+            self._spawn(self._force())
+        self._stop.set()
+
+    async def _force(self) -> None:
+        """End; what is published already is acked first, or it would be published once more."""
+        try:
+            await self._publish_gate.last_moment(self._edge.flush)
+        finally:
             logs.flush(FORCED_FLUSH_S)
             os._exit(1)
-        self._stop.set()
 
     async def _drain(self) -> None:
         self._draining = True
+        self._consume_gate.lock()
         await Drain(
             deliverer=self._deliverer,
             overflow=self._overflow,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.core.health import Health
+from consumer.core.lineage import Decide, Generation, Lineage
 from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
+from consumer.core.tombstone import Tombstone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,11 +105,23 @@ class Store(Protocol):
     """Where subscriptions live."""
 
     async def load(self) -> Sequence[Subscription]:
-        """Return every subscription, enabled or not; one whose secrets cannot be decrypted is locked.
+        """Return every subscription, enabled or not; one whose secrets or policy are gone is locked.
 
         Raises:
             StoreUnavailable: it cannot be read.
             ConfigError: what is stored is wrong; names subscription and field.
+        """
+
+    @property
+    def lineage(self) -> Lineage:
+        """Identity and generations of what the last :meth:`load` read."""
+
+    async def tombstone(self, subscription_id: str) -> Tombstone | None:
+        """Return when and by whom a subscription was deleted; None where the store that was loaded, or a
+        later state of it, does not say so.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
         """
 
     async def changed(self) -> bool:
@@ -135,17 +149,34 @@ class Store(Protocol):
         """Close every connection."""
 
 
+class StoreRecord(Protocol):
+    """The broker's memory of the store: one generation, which all workers share."""
+
+    async def settle(self, decide: Decide) -> Generation | None:
+        """Let *decide* see the record, and record what it returns; no other worker comes between.
+
+        Returns:
+            What is recorded now; None for nothing.
+
+        Raises:
+            BrokerUnavailable: it cannot be read or written now.
+        """
+
+
 class Recorder(Protocol):
     """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Note the state of an endpoint: closed, open, probing, forced or disabled."""
 
-    def health(self, subscription: Subscription, health: Health) -> None:
-        """Note for how long an endpoint has failed, or that it has taken something since."""
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
+        """Note for how long an endpoint has failed, or that it has taken something since.
 
-    def hold(self, subscription: Subscription, until: float) -> None:
-        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it."""
+        *anew*: The wall clock was set: what is written does not count.
+        """
+
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
+        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it; *anew* as above."""
 
     def parked(self, entry: ParkedEntry) -> None:
         """Note what was parked."""
@@ -158,7 +189,7 @@ class Recorder(Protocol):
 
 
 class Archive(Protocol):
-    """Where parked entries go whose time in the parked queue is over."""
+    """Where that goes which leaves the broker undelivered: expired entries, cancelled deliveries."""
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Keep *entry* on disk; returns once it is there.

@@ -135,7 +135,7 @@ WORKERS = RowSpec(
         PanelSpec(
             title="Bytes in hand",
             text="What the messages in hand take. From half of [limits] memory_bytes on no more is read.",
-            queries=(Query("max(leveret_held_bytes{@})"),),
+            queries=(Query("max by (instance) (leveret_held_bytes{@})", "{{instance}}"),),
             unit="bytes",
         ),
         PanelSpec(
@@ -160,6 +160,12 @@ WORKERS = RowSpec(
             runbook="the-broker-refuses-connections",
         ),
         PanelSpec(
+            title="Broker against plan",
+            text="Differences that `leveret topology check` names: file handles, policies, bindings.",
+            queries=(Query("max by (severity) (leveret_topology_findings{@})", "{{severity}}"),),
+            runbook="the-broker-differs-from-the-plan",
+        ),
+        PanelSpec(
             title="Event loop",
             text="Longest stop of the worker's loop in the last minute. Over a second it is short of CPU.",
             queries=(Query("max by (instance) (leveret_loop_lag_seconds{@})", "{{instance}}"),),
@@ -174,11 +180,13 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be read and written; locked subscriptions; index lines that were given up.",
+            text="1 while it can be used and is right; locked subscriptions; lines given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
+                Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
                 Query("max by (instance) (leveret_subscriptions_locked{@})", "locked, {{instance}}"),
                 Query(f"60 * {rate('leveret_records_dropped_total')}", "given up/min"),
+                Query(f"60 * {rate('leveret_log_lines_dropped_total')}", "log lines dropped/min"),
             ),
             runbook="the-store-is-away-or-damaged",
         ),

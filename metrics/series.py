@@ -169,7 +169,7 @@ class Series:
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | local | locked | paced | paused | proxy | saturated | slow
+        # reason: breaker | local | locked | paced | paused | proxy | saturated | slow | unknown
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -199,6 +199,9 @@ class Series:
         self.publish_failures = self._counter("publish_failures", text, "error")
         text = "Acks that met a dead channel; the message comes again."
         self.stale_settles = self._counter("stale_settles", text)
+        # severity: error | warning | note
+        text = "Differences between the broker and the plan, as `leveret topology check` names them."
+        self.topology_findings = self._gauge("topology_findings", text, "severity")
         # connection: consume | publish
         text = "Connections to the broker that were made again."
         self.reconnects = self._counter("reconnects", text, "connection")
@@ -210,7 +213,9 @@ class Series:
         self.ready = self._gauge("ready", "1 while /readyz is green.")
         # enabled: true | false
         self.subscriptions = self._gauge("subscriptions", "Subscriptions in memory.", "enabled")
-        text = "Subscriptions whose secrets cannot be decrypted: what comes for them is parked."
+        text = (
+            "Subscriptions whose secrets cannot be decrypted, or whose retry policy is gone: nothing is sent."
+        )
         self.locked = self._gauge("subscriptions_locked", text)
         text = "Workers that live, this one included; rates are divided by it."
         self.workers = self._gauge("workers", text)
@@ -219,6 +224,8 @@ class Series:
         self.ops_events = self._counter("ops_events", text)
         text = "1 while the store can be read and written; delivery goes on without it."
         self.store_up = self._gauge("store_up", text)
+        text = "1 while the store is the one that the broker's messages were made with, as far as is known."
+        self.store_trusted = self._gauge("store_trusted", text)
         text = "Lines of the index of parked entries that were given up while the store was away."
         self.records_dropped = self._counter("records_dropped", text)
         # result: ok | failed
@@ -246,16 +253,17 @@ class Series:
         return tally
 
     def tenant_label(self, tenant: str) -> str:
-        """Return *tenant*, or ``other`` once as many as the settings allow have series of their own.
+        """Return the label of *tenant*.
 
-        It stays so until :meth:`exchange_tenants`.
+        It is ``other`` once as many as the settings allow have series of their own, and stays so until
+        :meth:`exchange_tenants`.
         """
         if tenant in self._own_tenants:
-            return tenant
+            return own_label(tenant)
         if len(self._own_tenants) < self._max_tenants:
             self._own_tenants.add(tenant)
             self.tenants.labels("own").set(len(self._own_tenants))
-            return tenant
+            return own_label(tenant)
         if len(self._other_tenants) < MAX_OTHERS:
             self._other_tenants.add(tenant)
             self.tenants.labels("other").set(len(self._other_tenants))
@@ -276,7 +284,20 @@ class Series:
             self._other_tenants.add(leaves)
         self._settler.tallies.remove(counted)
         for series in self._by_tenant:
-            series.remove(leaves)
+            series.remove(own_label(leaves))
+
+
+def own_label(tenant: str) -> str:
+    """Return the label value of a tenant with series of its own: its name, unless that is ``other``.
+
+    Tenants named ``other``, ``=other`` and so on get one ``=`` more, so that no two share a label.
+    """
+    return f"={tenant}" if tenant.endswith(OTHER) and tenant.lstrip("=") == OTHER else tenant
+
+
+def tenant_of(label: str) -> str:
+    """Return the tenant that has this label value, which is not :data:`OTHER`."""
+    return label[1:] if label.startswith("=") and label.lstrip("=") == OTHER else label
 
 
 def attempt_label(number: int) -> str:

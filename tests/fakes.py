@@ -74,6 +74,7 @@ class ManualClock:
 
     def __init__(self) -> None:
         self.step_s = 0.0  #: what the wall clock was set by (it may jump; the monotonic one may not)
+        self.passed_s = 0.0  #: what passed at once, without anything that falls into it
 
     def now(self) -> float:
         """Unix seconds."""
@@ -81,7 +82,7 @@ class ManualClock:
 
     def monotonic(self) -> float:
         """Seconds that never step back."""
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() + self.passed_s
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Run *callback* after *delay_s* of virtual time."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from consumer.core.health import Health
+from consumer.core.lineage import Decide, Generation, Lineage
 from consumer.core.parked import ParkedEntry
 from consumer.core.plain import MASK
 from consumer.core.records import ParkedRow, parked_row
@@ -14,8 +16,11 @@ from consumer.core.subscription import Subscription
 from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry, merge
 from consumer.core.subscription_steps import revive
+from consumer.core.tombstone import Tombstone, keep_until
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
+
+NOW = 1_700_000_000.0  #: when everything is deleted
 
 
 def counting_secrets() -> Callable[[], str]:
@@ -30,22 +35,32 @@ class MemoryStore:
     Attributes:
         failure: Raised by every call while it is set: a store that is away (FAULTS 68).
         locked: Ids of subscriptions whose secrets cannot be decrypted (FAULTS 69).
+        paused: Ids of subscriptions that an operator paused.
     """
 
     def __init__(self, rules: SubscriptionRules | None = None) -> None:
         self.failure: Exception | None = None
         self.locked: set[str] = set()
+        self.paused: set[str] = set()
         self._rules = rules or SubscriptionRules()
         self._entries: dict[str, StoredEntry] = {}
         self._make_secret = counting_secrets()
         self._version = 0
-        self._loaded = 0
+        self._loaded = -1
+        self._tombstones: dict[str, Tombstone] = {}
+        self.name = "memory"  #: identity
+        self.branch = ""  #: begins every mark
+        self.lineage = Lineage(generation=Generation(self.name, -1, ""))
 
     async def load(self) -> Sequence[Subscription]:
         """Return every subscription, enabled or not."""
         entries = await self.entries()
         self._loaded = self._version
-        return tuple(entry.build(self._rules) for entry in entries)
+        marks = {number: f"{self.branch}{number}" for number in range(self._version + 1)}
+        generation = Generation(self.name, self._version, marks[self._version])
+        self.lineage = Lineage(generation=generation, marks=marks, subscriptions=len(entries))
+        built = (entry.build(self._rules) for entry in entries)
+        return tuple(replace(each, paused=each.id in self.paused) for each in built)
 
     async def entries(self) -> Sequence[StoredEntry]:
         """Return the entries as they are kept, by tenant and name."""
@@ -66,13 +81,28 @@ class MemoryStore:
         old = self._entries[entry.id]
         return entry.filled(old.credentials()).model_copy(update={"secrets": old.secrets, "locked": None})
 
-    async def change(self, step: Step, *, write: bool = True) -> Merge:
+    async def tombstone(self, subscription_id: str) -> Tombstone | None:
+        """Return when and by whom a subscription was deleted."""
+        self._fail()
+        return self._tombstones.get(subscription_id)
+
+    async def adopt(self, above: int) -> Generation:
+        """Begin a generation with a number above *above* and above its own, and return it."""
+        self._version = max(self._version, above) + 1
+        return Generation(self.name, self._version, f"{self.branch}{self._version}")
+
+    async def change(self, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
         """Let *step* see the kept entries, and keep what it added, changed and removed."""
         merged = step(await self.entries())
         if write and (merged.added or merged.changed or merged.removed):
             self._version += 1
             for entry in merged.removed:
                 del self._entries[entry.id]
+                self._tombstones[entry.id] = Tombstone(
+                    entry.id, entry.tenant, entry.label, NOW, by or "somebody", keep_until(NOW, 0, 0)
+                )
+            for entry in merged.added:
+                self._tombstones.pop(entry.id, None)
             self._entries |= {entry.id: self._sealed(entry) for entry in (*merged.added, *merged.changed)}
         return merged
 
@@ -111,6 +141,28 @@ class MemoryStore:
             raise self.failure
 
 
+class MemoryRecord:
+    """The broker's memory of the store. Implements ``ports.StoreRecord``.
+
+    Attributes:
+        generation: What is recorded.
+        messages: How many the broker holds.
+        failure: Raised by every call while it is set.
+    """
+
+    def __init__(self) -> None:
+        self.generation: Generation | None = None
+        self.messages = 0
+        self.failure: Exception | None = None
+
+    async def settle(self, decide: Decide) -> Generation | None:
+        """Let *decide* see the record, and record what it returns."""
+        if self.failure is not None:
+            raise self.failure
+        self.generation = decide(self.generation, self.messages) or self.generation
+        return self.generation
+
+
 class MemoryRecorder:
     """Keeps what it is told, in order. Implements ``ports.Recorder``."""
 
@@ -124,11 +176,11 @@ class MemoryRecorder:
         """Note the state of an endpoint."""
         self.states.append((subscription.name, state, epoch, reason))
 
-    def health(self, subscription: Subscription, health: Health) -> None:
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
         """Note what is known of failures."""
         self.healths.append((subscription.name, health))
 
-    def hold(self, subscription: Subscription, until: float) -> None:
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Note until when the endpoint wants nothing."""
         self.holds.append((subscription.name, until))
 

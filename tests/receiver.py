@@ -13,6 +13,7 @@ only tells endpoints apart: ``/ok/a`` and ``/ok/b`` are two. All counts are per 
     /flaky?share=0.3&status=503            status when :func:`flaky_fails` says so, else 200
     /plan?say=200,503,200&at=T1,T2         by the time, Unix seconds: 503 from T1 to T2, 200 before and after;
                                            with retry_after=S its 429s carry that header
+    /lag?s=3600,0.01&at=T1                 200 after so many seconds by the time: 3600 s until T1, then 0.01 s
     /probes?quiet=6                        200 to a request after 6 s without one, 503 to all others
     /gone?after=100                        200 for the first *after* requests, then 410
     /retry-after?s=7&status=503&times=1    status with ``Retry-After: s``, *times* times per id, then 200
@@ -117,6 +118,10 @@ class Target:
     def number(self, name: str, default: float) -> float:
         """Return a number of the query."""
         return float(self.query.get(name, default))
+
+    def phase(self, now: float) -> int:
+        """Return how many of the moments ``at`` have passed at *now*, in Unix seconds."""
+        return sum(float(at) <= now for at in self.query.get("at", "").split(",") if at)
 
 
 def parse_target(text: str) -> Target:
@@ -247,10 +252,10 @@ class Receiver:
             case "redirect":
                 header = f"location: {target.query.get('to', '/ok')}\r\n".encode()
                 self.answer(request, peer, int(target.number("status", 302)), header)
-            case "slow":
-                status = int(target.number("status", 200))
-                loop = asyncio.get_running_loop()
-                loop.call_later(target.number("s", 1), self._answer_late, request, peer, status)
+            case "slow" | "lag":
+                delay_s = float(target.query.get("s", "1").split(",")[target.phase(request.start)])
+                status, loop = int(target.number("status", 200)), asyncio.get_running_loop()
+                loop.call_later(delay_s, self._answer_late, request, peer, status)
             case "flaky":
                 fails = flaky_fails(request.webhook_id, request.attempt, target.number("share", 0.3))
                 self.answer(request, peer, int(target.number("status", 503)) if fails else 200)
@@ -277,9 +282,7 @@ class Receiver:
         self.answer(request, peer, 200 if quiet_s >= seen.target.number("quiet", 1) else 503)
 
     def _follow_plan(self, target: Target, request: Received, peer: Peer) -> None:
-        moments = [float(at) for at in target.query.get("at", "").split(",") if at]
-        phase = sum(at <= request.start for at in moments)
-        status = int(target.query["say"].split(",")[phase])
+        status = int(target.query["say"].split(",")[target.phase(request.start)])
         wait = target.query.get("retry_after")
         self.answer(
             request, peer, status, f"retry-after: {wait}\r\n".encode() if wait and status == 429 else b""

@@ -18,7 +18,7 @@ CLOSED = [" ".join(some) for n in (1, 2, 3) for some in itertools.combinations(R
 @pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize("command", ["--version", "policy list", "nonsense"])
 def test_closed_streams_end_in_no_traceback(closed: str, command: str) -> None:
-    """Each command runs as ever: it exits as with open streams, and nothing of a traceback is printed."""
+    """FAULTS 93: each command exits as with open streams, and nothing of a traceback is printed."""
     line = f"exec {sys.executable} -m consumer {command} {closed}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, check=False)
 

@@ -39,8 +39,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     """Outside contract, environment: state folder, listen address, private broker, 37 rungs, 16 lanes."""
     settings = load_settings({})
 
-    assert settings == Settings()
-    assert settings.home == Path(".leveret")
+    assert settings == Settings(home=Path(".leveret").absolute())
+    assert Settings().home == Path(".leveret")
     assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 8080)
     assert settings.amqp_urls() == ()
     assert settings.topology_spec() == TopologySpec()
@@ -291,6 +291,16 @@ def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
     ]
 
 
+def test_the_home_is_absolute_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAULTS 81: wherever the process goes later, its home stays where it was."""
+    monkeypatch.chdir(tmp_path)
+    given = load_settings({"LEVERET_HOME": "state"})
+    monkeypatch.chdir("/")
+
+    assert given.home == tmp_path / "state"
+    assert load_settings({"LEVERET_HOME": "/var/lib/leveret"}).home == Path("/var/lib/leveret")
+
+
 def test_foreign_variables_do_not_stop_the_start() -> None:
     """Outside contract, environment: what Kubernetes makes for a service `leveret` is no setting."""
     foreign = {
@@ -303,7 +313,7 @@ def test_foreign_variables_do_not_stop_the_start() -> None:
         "OTHER": "1",
     }
 
-    assert load_settings(foreign) == Settings()
+    assert load_settings(foreign) == Settings(home=Path(".leveret").absolute())
 
 
 @pytest.mark.parametrize(
@@ -441,7 +451,7 @@ def test_sources_become_topology_and_decode_rules() -> None:
     rules = settings.decode_rules()
     assert (plain.direct, deep.direct, deep.routing_key) == (True, False, "x.#")
     assert list(rules.exchanges) == ["a"]
-    assert list(rules.inboxes) == ["leveret.inbox.deep"]
+    assert list(rules.inboxes) == ["leveret.inbox.deep", "leveret.inbox.deep.died"]
     assert rules.default_tenant is None
 
 

@@ -13,7 +13,16 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, TypeAlias
 
-from topology.plan import HASH_TYPE, Arguments, BindingPlan, Difference, ExchangePlan, Plan, QueuePlan
+from topology.plan import (
+    HASH_TYPE,
+    Argument,
+    Arguments,
+    BindingPlan,
+    Difference,
+    ExchangePlan,
+    Plan,
+    QueuePlan,
+)
 from topology.policies import (
     EffectivePolicy,
     PolicyFault,
@@ -154,10 +163,10 @@ def _node_findings(plan: Plan, snapshot: Snapshot, queues: Mapping[str, Record])
             if snapshot.flags.get(flag, "enabled") != "enabled"
         )
         new = sum(name not in queues for name in quorum)
-        yield from _handle_findings(snapshot, snapshot.quorum_queues + new)
+        yield from handle_findings(snapshot, snapshot.quorum_queues + new)
 
 
-def _handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
+def handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
     """Tell nodes whose file limit is too low for the quorum queues; 4.x reserves no handles."""
     major = snapshot.version.partition(".")[0]
     if not major.isdecimal() or int(major) >= 4:
@@ -274,8 +283,15 @@ def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
             )
 
 
+def _argument(value: object) -> Argument:
+    """Read one value of a binding's arguments; the management API writes AMQP's void as ``undefined``."""
+    if value is None or value == "undefined":
+        return None
+    return value if isinstance(value, str | int) else repr(value)
+
+
 def _arguments(found: Record) -> Arguments:
-    return tuple(sorted((k, v if isinstance(v, str | int) else repr(v)) for k, v in found.items()))
+    return tuple(sorted((k, _argument(v)) for k, v in found.items()))
 
 
 def _ours(plan: Plan) -> re.Pattern[str]:

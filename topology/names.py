@@ -50,6 +50,11 @@ class Names:
         return f"{self.prefix}.events"
 
     @property
+    def guard(self) -> str:
+        """Headers exchange that leads events with a death on record around the lanes: see :attr:`died`."""
+        return f"{self.prefix}.guard"
+
+    @property
     def route(self) -> str:
         """Headers exchange that sends single tenants to spill or dedicated queues."""
         return f"{self.prefix}.route"
@@ -84,11 +89,16 @@ class Names:
         """Topic exchange of operational events for whoever listens."""
         return f"{self.prefix}.ops"
 
-    # queues (expired and stray are the names of an exchange and of its one queue)
+    # queues (expired, stray and store are the names of an exchange and of its one queue)
 
     def lane(self, index: int) -> str:
         """Queue of fresh events; 0-based."""
         return f"{self.prefix}.lane.{index:02d}"
+
+    @property
+    def died(self) -> str:
+        """Lane of the events that came with a header ``x-death``; it has no dead letters."""
+        return f"{self.prefix}.lane.died"
 
     def rung(self, ttl_s: float) -> str:
         """Wait queue with the TTL *ttl_s* in seconds, named in milliseconds."""
@@ -136,14 +146,45 @@ class Names:
         """Exchange and queue of messages whose due queue does not exist."""
         return f"{self.prefix}.stray"
 
+    @property
+    def store(self) -> str:
+        """Exchange and queue of one message: which generation of which store the workers know."""
+        return f"{self.prefix}.store"
+
+    @property
+    def store_lock(self) -> str:
+        """Exclusive queue of whoever compares or changes that message."""
+        return f"{self.store}.lock"
+
     def inbox(self, source: str) -> str:
-        """Queue of a source whose messages need more than headers."""
+        """Queue of a source whose messages need more than headers, and the headers exchange before it."""
         return f"{self.prefix}.inbox.{source}"
+
+    def inbox_undied(self, source: str) -> str:
+        """Fanout exchange between the two: what came without a death on record."""
+        return f"{self.prefix}.inbox.{source}.undied"
+
+    def inbox_died(self, source: str) -> str:
+        """Queue of a source's messages that came with a header ``x-death``; it has no dead letters."""
+        return f"{self.prefix}.inbox.{source}.died"
 
     def is_internal(self, queue: str) -> bool:
         """Whether only what we published comes to *queue* for a worker: delivery messages, moved events."""
         own = (self.replay, self.suspect, self.stray)
         return queue in own or queue.startswith((f"{self.wait}.", f"{self.due}."))
+
+    def is_spill(self, queue: str) -> bool:
+        """Whether *queue* is one of the spill queues."""
+        return queue.startswith(f"{self.prefix}.spill.")
+
+    def holds_events(self, queue: str) -> bool:
+        """Whether producers' messages come to *queue*, and leave it as dead letters when they die there."""
+        families = tuple(f"{self.prefix}.{family}." for family in ("lane", "dedicated", "spill", "inbox"))
+        return queue.startswith(families) and not self._is_of_died(queue)
+
+    def _is_of_died(self, queue: str) -> bool:
+        in_inbox = queue.startswith(self.inbox("")) and queue.endswith(".died")
+        return in_inbox or queue == self.died
 
     # routing keys
 

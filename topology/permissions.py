@@ -40,9 +40,17 @@ def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
         sources = sorted({re.escape(source.exchange) for source in spec.sources})
         return Permissions(_any(ours), _any(ours), _any(ours, *sources))
     names = spec.names
-    publishes = (names.events, names.wait, names.due, names.dlx, names.control, names.ops)
+    publishes = (names.events, names.wait, names.due, names.dlx, names.control, names.ops, names.store)
     consumes = rf"{prefix}\.(lane|due|spill|inbox|dedicated)\..+"
-    ends = (names.replay, names.suspect, names.parked, names.overflow, names.expired, names.stray)
+    ends = (
+        names.replay,
+        names.suspect,
+        names.parked,
+        names.overflow,
+        names.expired,
+        names.stray,
+        names.store,
+    )
     return Permissions(
         configure=NOTHING,
         write=_any(*map(re.escape, publishes)),

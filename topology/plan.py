@@ -27,15 +27,24 @@ __all__ = [
     "SourceSpec",
     "TopologySpec",
     "build_plan",
+    "inbox_queues",
     "lane_queues",
     "sized_queues",
 ]
 
-Argument: TypeAlias = str | int
+Argument: TypeAlias = str | int | None  #: None: AMQP's void, which in a headers binding asks for presence
 Arguments: TypeAlias = tuple[tuple[str, Argument], ...]  #: sorted by name
 
 HASH_TYPE = "x-consistent-hash"
 """Exchange type of the plugin ``rabbitmq_consistent_hash_exchange``."""
+
+DIED: Mapping[str, Argument] = {"x-match": "any-with-x", "x-death": None}
+"""Arguments of a headers binding that takes every message with a death on record, whatever it says.
+
+RabbitMQ before 4.0 believes a publisher's ``x-death`` when it dead-letters: one that names our overflow queue
+counts as a cycle and keeps the dead letters of its queue from leaving, and one that is no list of tables ends
+the process that forwards them. So such a message never enters a queue that has dead letters.
+"""
 
 _CLASSIC_IGNORES = frozenset({"x-dead-letter-strategy", "x-delivery-limit"})
 
@@ -135,7 +144,8 @@ class Difference:
 
 
 def _line(head: str, arguments: Arguments) -> str:
-    return " ".join((head, *(f"{name}={value}" for name, value in arguments)))
+    texts = (f"{name}=(any)" if value is None else f"{name}={value}" for name, value in arguments)
+    return " ".join((head, *texts))
 
 
 def build_plan(spec: TopologySpec) -> Plan:
@@ -166,12 +176,17 @@ def _exchanges(spec: TopologySpec) -> tuple[ExchangePlan, ...]:
     return (
         ExchangePlan(names.expired, "fanout"),
         ExchangePlan(names.stray, "fanout"),
+        ExchangePlan(names.store, "fanout"),
         ExchangePlan(names.dlx, "topic"),
         ExchangePlan(names.due, "topic", (("alternate-exchange", names.stray),)),
         ExchangePlan(names.wait, "topic"),
         lanes,
         ExchangePlan(names.route, "headers", (("alternate-exchange", names.lanes),)),
+        ExchangePlan(names.guard, "headers", (("alternate-exchange", names.route),)),
         ExchangePlan(names.events, "topic"),
+        *chain.from_iterable(
+            _inbox_exchanges(names, source.name) for source in spec.sources if not source.direct
+        ),
         ExchangePlan(names.control, "fanout"),
         ExchangePlan(names.ops, "topic"),
     )
@@ -188,12 +203,13 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         "x-max-length": spec.parked_max_length,
         "x-message-ttl": to_ms(spec.parked_ttl_s),
     }
-    ends = (names.overflow, names.expired, names.stray)
+    ends = (names.overflow, names.expired, names.stray, names.store)
     return (
         *(_queue(spec, name, browsed) for name in ends),
         _queue(spec, names.parked, parked, {"x-max-length", "x-message-ttl"}),
         _queue(spec, names.suspect, {**net, "x-delivery-limit": spec.suspect_limit}),
         *(_queue(spec, name, work) for name in _work_queues(spec)),
+        *(_queue(spec, name, browsed) for name in _died_queues(spec)),
         *(
             _queue(spec, names.rung(rung_s), {**_dead_letters(names.due), "x-message-ttl": to_ms(rung_s)})
             for rung_s in spec.rungs_s
@@ -205,13 +221,30 @@ def _work_queues(spec: TopologySpec) -> tuple[str, ...]:
     names = spec.names
     return (
         *_due_targets(spec),
-        *lane_queues(spec),
+        *_lanes(spec),
         *(names.inbox(source.name) for source in spec.sources if not source.direct),
     )
 
 
+def _died_queues(spec: TopologySpec) -> tuple[str, ...]:
+    """Return the queues of what came with a death on record: without dead letters, so nothing can jam."""
+    names = spec.names
+    return (names.died, *(names.inbox_died(source.name) for source in spec.sources if not source.direct))
+
+
 def lane_queues(spec: TopologySpec) -> tuple[str, ...]:
     """Return every queue that carries fresh events, those that are only to be emptied included."""
+    return (*_lanes(spec), spec.names.died)
+
+
+def inbox_queues(spec: TopologySpec) -> tuple[str, ...]:
+    """Return every queue that carries the messages of a source that need more than their headers."""
+    names = spec.names
+    read = [source.name for source in spec.sources if not source.direct]
+    return (*map(names.inbox, read), *map(names.inbox_died, read))
+
+
+def _lanes(spec: TopologySpec) -> tuple[str, ...]:
     names = spec.names
     return (
         *(names.lane(index) for index in range(max(spec.lanes, spec.lanes_before))),
@@ -256,6 +289,7 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     return (
         BindingPlan(names.expired, names.expired, "queue", ""),
         BindingPlan(names.stray, names.stray, "queue", ""),
+        BindingPlan(names.store, names.store, "queue", ""),
         BindingPlan(names.dlx, names.parked, "queue", PARKED_PATTERN),
         BindingPlan(names.dlx, names.overflow, "queue", RAW_KEY),
         BindingPlan(names.dlx, names.overflow, "queue", REFUSED_PATTERN),
@@ -267,8 +301,9 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
         ),
         *(_lane_binding(spec, index) for index in range(spec.lanes)),
         *_own_bindings(spec, spec.dedicated),
-        BindingPlan(names.events, names.route, "exchange", "#"),
-        *(_source_binding(names, source) for source in spec.sources),
+        _died_binding(names.guard, names.died),
+        BindingPlan(names.events, names.guard, "exchange", "#"),
+        *chain.from_iterable(_source_bindings(names, source) for source in spec.sources),
     )
 
 
@@ -296,16 +331,47 @@ def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     names = spec.names
     spills = [names.spill(index) for index in range(spec.spill_queues)]
     return (
+        *_unguarded(spec),
         *(_lane_binding(spec, index) for index in range(spec.lanes, spec.lanes_before)),
         *_own_bindings(spec, spec.retired),
         *chain.from_iterable(_tenant_bindings(spec, t, queue) for t in spec.dedicated for queue in spills),
     )
 
 
-def _source_binding(names: Names, source: SourceSpec) -> BindingPlan:
+def _unguarded(spec: TopologySpec) -> tuple[BindingPlan, ...]:
+    """Return the ways around the guards, which an earlier release bound."""
+    names = spec.names
+    return (
+        BindingPlan(names.events, names.route, "exchange", "#"),
+        *(
+            BindingPlan(source.exchange, names.inbox(source.name), "queue", source.routing_key)
+            for source in spec.sources
+            if not source.direct
+        ),
+    )
+
+
+def _died_binding(guard: str, queue: str) -> BindingPlan:
+    return BindingPlan(guard, queue, "queue", "", tuple(sorted(DIED.items())))
+
+
+def _inbox_exchanges(names: Names, source: str) -> tuple[ExchangePlan, ...]:
+    undied = names.inbox_undied(source)
+    return (
+        ExchangePlan(undied, "fanout"),
+        ExchangePlan(names.inbox(source), "headers", (("alternate-exchange", undied),)),
+    )
+
+
+def _source_bindings(names: Names, source: SourceSpec) -> tuple[BindingPlan, ...]:
     if source.direct:
-        return BindingPlan(source.exchange, names.events, "exchange", source.routing_key)
-    return BindingPlan(source.exchange, names.inbox(source.name), "queue", source.routing_key)
+        return (BindingPlan(source.exchange, names.events, "exchange", source.routing_key),)
+    inbox = names.inbox(source.name)
+    return (
+        BindingPlan(names.inbox_undied(source.name), inbox, "queue", ""),
+        _died_binding(inbox, names.inbox_died(source.name)),
+        BindingPlan(source.exchange, inbox, "exchange", source.routing_key),
+    )
 
 
 def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:

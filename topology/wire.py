@@ -151,11 +151,15 @@ def binding_step(binding: BindingPlan) -> Step:
 
 
 def unbinding_step(binding: BindingPlan) -> Step:
-    """Undo the binding of a queue; nothing happens when there is none."""
+    """Undo a binding; nothing happens when there is none."""
 
     async def step(wire: Wire) -> None:
-        arguments: dict[str, FieldValue] = dict(binding.arguments)
-        await wire.queue_unbind(binding.destination, binding.source, binding.routing_key, arguments=arguments)
+        source, destination, key = binding.source, binding.destination, binding.routing_key
+        if binding.destination_type == "queue":
+            arguments: dict[str, FieldValue] = dict(binding.arguments)
+            await wire.queue_unbind(destination, source, key, arguments=arguments)
+        else:
+            await wire.exchange_unbind(destination, source, key)
 
     return step
 

@@ -127,7 +127,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         Nginx(bench.folder) as nginx,
         Sink(bench.folder, {"quiet": "/ok/quiet"}) as sink,
         Daemon(bench.folder, broker.url, SETTINGS) as daemon,
-        Daemon(bench.folder, broker.url, WITHOUT, name="without") as plain,
+        Daemon(
+            bench.folder, broker.url, WITHOUT | {"LEVERET_HOME": str(daemon.home)}, name="without"
+        ) as plain,
     ):
         track, without = Track(bench, broker, nginx, daemon), Track(bench, broker, nginx, plain)
         await daemon.subscribe([subscription("any", nginx.url("any"))])

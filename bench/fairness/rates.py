@@ -51,7 +51,8 @@ async def prove_weights(bench: Bench) -> Sequence[Measured]:
         by_lane = {lane: tenant for tenant, lane in lanes.items()}
         weights = dict(zip(sorted(by_lane.values()), WEIGHTS, strict=False))
         tenants = ",".join(f'"{tenant}":{weight}' for tenant, weight in weights.items())
-        settings = SLOTS | {"LEVERET_FAIRNESS__TENANTS": f"{{{tenants}}}"}
+        home = {"LEVERET_HOME": str(first.home)}
+        settings = SLOTS | {"LEVERET_FAIRNESS__TENANTS": f"{{{tenants}}}"} | home
         async with Daemon(bench.folder, broker.url, settings) as daemon:
             track = Track(bench, broker, nginx, daemon)
             await daemon.subscribe(

@@ -29,7 +29,7 @@ class Stage:
         daemon: The real daemon, ready, with the attack's settings and subscriptions.
         innocent: The tenant that must not feel anything.
         name_server: ``ADDRESS:PORT`` of a name server that the daemon asks; what its names have is up to
-            ``bench.hostile.hostile_servers``.
+            ``bench.hostile.hosts``.
         answers: ``http://127.0.0.1:PORT`` of a server whose path names a hostile answer; the same module.
     """
 

@@ -17,15 +17,20 @@ from dataclasses import dataclass, field
 from bench.broker import Broker
 from bench.daemon import Daemon
 from bench.fairness.field import quantile
-from bench.hostile import handle_attacks, loop_attacks
+from bench.hostile import forgery_attacks, handle_attacks, loop_attacks
 from bench.hostile.attacks import Attack, Stage
-from bench.hostile.hostile_servers import Servers
+from bench.hostile.hosts import Servers
 from bench.hostile.innocent import TENANT, Innocent
 from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
-ATTACKS: Sequence[Attack] = (*loop_attacks.ATTACKS, *handle_attacks.ATTACKS, *handle_attacks.MEMORY)
+ATTACKS: Sequence[Attack] = (
+    *loop_attacks.ATTACKS,
+    *handle_attacks.ATTACKS,
+    *handle_attacks.MEMORY,
+    *forgery_attacks.ATTACKS,
+)
 """Every attack of items 1 to 3; other modules of this package add their lists here."""
 
 QUIET_S = 6.0
@@ -139,7 +144,7 @@ async def on_one_daemon(
             await daemon.start()
             prefer(daemon)
             stage = Stage(bench, broker, daemon, innocent, servers.name_server, servers.answers)
-            await asyncio.sleep(STOP_KEPT_S * min(1.0, bench.scale))  # the start itself is no attack
+            await asyncio.sleep(STOP_KEPT_S)  # the start itself is no attack
             for attack in attacks:
                 await attack_once(stage, attack, run)
 

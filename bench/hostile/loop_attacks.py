@@ -9,7 +9,7 @@ from itertools import product
 
 from bench.daemon import NO_BREAKER, retry, subscription
 from bench.hostile.attacks import HOSTILE, Attack, Stage, Strike
-from bench.hostile.hostile_servers import MANY
+from bench.hostile.hosts import MANY
 from bench.hostile.messages import Raw, entry, long_text, send
 
 EVERY_S = 0.04  #: a hostile message each: 200 take 8 s

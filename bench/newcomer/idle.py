@@ -69,7 +69,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         stores = {"sqlite": {}, "postgres": {"LEVERET_DATABASE_URL": await node.database()}}
         async with Broker(bench) as broker:
             for name, settings in stores.items():
-                daemon = Daemon(bench.folder, broker.url, settings, name)
+                own = {**settings, "LEVERET_TOPOLOGY__PREFIX": name}
+                daemon = Daemon(bench.folder, broker.url, own, name)
                 await daemon.subscribe(entries)
                 found[name] = [await start_and_idle(daemon) for _ in range(bench.count(STARTS))]
     finally:

@@ -125,18 +125,19 @@ class Leg:
         await self.daemon.subscribe(entries)
         await self.daemon.start()
         already = await self.sink.answered()
-        await publish(self.broker.url, before)
+        exchange = f"{name}.events"
+        await publish(self.broker.url, before, exchange)
         await self.sink.until_answered(already + len(before), END_S)  # of twice as many and more
         await self.database.take()
         self.bench.say(f"{name}: the database is gone")
-        await publish(self.broker.url, away)
+        await publish(self.broker.url, away, exchange)
         noticed = await wait_until(lambda: self._store_up() == 0, SEEN_S)
         refused = not await self._command_works()
         went_on = await self._delivered([*before, *away])
         await self.database.give()
         self.bench.say(f"{name}: the database is back")
         healed = await wait_until(lambda: self._store_up() == 1, SEEN_S)
-        await publish(self.broker.url, after)
+        await publish(self.broker.url, after, exchange)
         empty = await wait_empty(self.broker.management, timeout_s=END_S)
         said = {"noticed": noticed, "refused": refused, "went_on": went_on, "healed": healed, "empty": empty}
         self.bench.note(f"store_outage_{name}", said)
@@ -177,7 +178,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     ):
         file = SqliteFile(bench.folder / "sqlite-home")
         for database in (file, postgres):
-            async with Daemon(bench.folder, broker.url, database.settings, database.name) as daemon:
+            settings = {**database.settings, "LEVERET_TOPOLOGY__PREFIX": database.name}
+            async with Daemon(bench.folder, broker.url, settings, database.name) as daemon:
                 events, said = await Leg(bench, broker, sink, daemon, database).run()
             taken = await asyncio.to_thread(lambda: successes(sink.read()))
             lost += [

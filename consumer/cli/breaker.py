@@ -15,6 +15,7 @@ import typer
 from consumer.cli.link import find_broker
 from consumer.cli.options import examples
 from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
+from consumer.cli.release import release
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, identity, read_entries
 from consumer.core.errors import StoreUnavailable
 from consumer.core.health import Health
@@ -23,6 +24,7 @@ from consumer.core.records import EndpointState
 from consumer.core.subscription import endpoint_id
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import Address, find
+from consumer.core.waiting import Wanted
 from consumer.edges.control import tell_workers
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
@@ -46,14 +48,16 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret breaker reset acme/shop"))
 def reset(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Close the breaker of an endpoint in every worker, and end its pauses and its slow start.
+    """Close the breaker of an endpoint in every worker, end its pauses, and send what waits for it.
 
-    What was put off comes back at the times that it was given. To send nothing instead, see pause.
+    Whatever waits is sent at once, as by `leveret waiting kick`; the endpoint's slots and its rate hold. To
+    send nothing instead, see pause.
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
         entry, heard = _decide("reset", "closed", wanted)
-    _say("reset", entry, heard=heard, as_json=as_json)
+        released = asyncio.run(release(load_settings(), Wanted(subscription=entry.id)))
+    _say("reset", entry, heard=heard, as_json=as_json, released=released)
 
 
 @app.command("open", epilog=examples("leveret breaker open acme/shop"))
@@ -120,10 +124,13 @@ async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
         raise StoreUnavailable(f"the workers were told, but a restart forgets it: {error}") from None
 
 
-def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool) -> None:
+def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool, released: int | None = None) -> None:
+    sent = {} if released is None else {"released": released}
     if as_json:
-        print_json({"change": change, **identity(entry), "heard": heard})
+        print_json({"change": change, **identity(entry), "heard": heard, **sent})
     else:
         typer.echo(f"{change} {described(entry)}")
+        if released:
+            typer.echo(f"waiting deliveries that are sent now: {released}")
     if not heard:
         warn("no worker listens now; it holds from the next start on")

@@ -12,8 +12,10 @@ import typer
 from pydantic import BaseModel
 
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
+from consumer.cli.subscriptions.shared import build, read_entries
 from consumer.core import schema
+from consumer.core.errors import ConfigError, LeveretError
 from consumer.settings import Loaded, Settings, load
 
 app = typer.Typer(help="The effective settings.", no_args_is_help=True)
@@ -33,15 +35,40 @@ def show(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret config check"))
 def check(as_json: AsJson = False) -> None:
-    """Say whether the settings are usable. Exit 0 when they are, 1 with one line per problem when not."""
+    """Say whether the settings are usable. Exit 0 when they are, 1 with one line per problem when not.
+
+    A retry policy that subscriptions in the store name has to be there: each that lacks its own is named.
+    """
     with errors_in_one_line():
         loaded = load()
         urls = loaded.settings.amqp_urls()
+        _demand_policies(loaded.settings)
     broker = f"{len(urls)} AMQP URL(s)" if urls else "the private broker"
     if as_json:
         print_json({"ok": True, "file": str(loaded.file) if loaded.file else None, "amqp_urls": len(urls)})
         return
     typer.echo(f"settings are usable; file: {loaded.file or 'none'}; broker: {broker}")
+
+
+def _demand_policies(settings: Settings) -> None:
+    """Check that the policy of each subscription is in the settings; a store that is away is only said.
+
+    Raises:
+        ConfigError: some are not; one line per subscription.
+    """
+    rules, faults = settings.subscription_rules(), []
+    try:
+        entries = read_entries(settings)
+    except (LeveretError, OSError) as error:
+        warn(f"whether subscriptions lack a retry policy was not checked: {error}")
+        return
+    for entry in entries:
+        try:
+            build(entry, rules)
+        except ConfigError as error:
+            faults.append(f"{error}; put it back, or apply the subscription with another first")
+    if faults:
+        raise ConfigError("\n".join(faults))
 
 
 def _rows(loaded: Loaded) -> Iterable[dict[str, object]]:

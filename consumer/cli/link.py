@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yarl import URL
-
 from consumer.core.errors import ConfigError
 from consumer.edges.broker.connect import AmqpOptions, amqp_options
-from consumer.edges.management import ManagementLogin
 from consumer.edges.private_broker import PrivateBroker, find_server
+from consumer.edges.reach import ManagementLogin, diagnosis, management_login
 from consumer.settings import Settings
 
 
@@ -34,16 +32,6 @@ def find_broker(settings: Settings) -> Link:
         if status.state != "running" or status.amqp_url is None:
             raise ConfigError("no broker: run `leveret broker start`, or set LEVERET_AMQP_URL")
         urls, management_url = (status.amqp_url,), management_url or status.management_url
-    return Link(options=amqp_options(settings.amqp, urls), management=_login(urls[0], management_url))
-
-
-def _login(amqp_url: str, management_url: str | None) -> ManagementLogin | None:
-    if management_url is None:
-        return None
-    url = URL(amqp_url)
-    return ManagementLogin(
-        url=management_url,
-        user=url.user or "guest",
-        password=url.password or "guest",
-        vhost=url.path.removeprefix("/") or "/",
-    )
+    management = management_login(urls[0], management_url)
+    options = amqp_options(settings.amqp, urls, diagnose=diagnosis(management))
+    return Link(options=options, management=management)

@@ -73,13 +73,17 @@ def warn(text: str) -> None:
 
 def print_json(row: Mapping[str, object]) -> None:
     """Print *row* as one line, whatever a stranger's message put into it; on a terminal in plain ASCII."""
+    typer.echo(json_line(row))
+
+
+def json_line(row: Mapping[str, object]) -> str:
+    """Write *row* as :func:`print_json` prints it, without the line's end."""
     if sys.stdout.isatty():  # JSON itself lets some characters through that a terminal obeys
-        typer.echo(json.dumps(row, default=str))
-        return
+        return json.dumps(row, default=str)
     try:
-        typer.echo(orjson.dumps(row).decode())
+        return orjson.dumps(row).decode()
     except TypeError:  # a lone surrogate or a number over 64 bits
-        typer.echo(json.dumps(row, default=str))
+        return json.dumps(row, default=str)
 
 
 def print_rows(

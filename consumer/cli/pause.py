@@ -13,16 +13,22 @@ from typing import Annotated
 import typer
 
 from consumer.cli.complete import subscription_names, tenant_names
+from consumer.cli.link import find_broker
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
-from consumer.core.errors import ConfigError
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
+from consumer.cli.release import release
+from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.parked import rfc3339
 from consumer.core.pauses import Pause, Scope
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.subscription_steps import full_name
+from consumer.core.waiting import Wanted
+from consumer.edges.control import tell_workers
 from consumer.edges.store import opened_store
 from consumer.settings import load_settings
+from topology.names import Names
 
+KNOWN_S = 1.0  #: workers that were told to load the store anew have done so within this time
 COLUMNS = ("scope", "name", "subscription", "since")
 
 Everything = Annotated[bool, typer.Option("--all", help="Every subscription.")]
@@ -51,7 +57,7 @@ def pause(
     with errors_in_one_line():
         rows, changed = asyncio.run(_change(chosen, lift=False))
     print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
-    if chosen is not None and not changed and not as_json:
+    if chosen is not None and changed is None and not as_json:
         typer.echo("it was paused before")
 
 
@@ -60,15 +66,19 @@ def resume(
 ) -> None:
     """Lift the pause of this scope, and list what is paused still.
 
-    What was put off looks again within a minute or so; `leveret waiting kick` brings it back at once.
+    What waits is sent at once, as by `leveret waiting kick`; without a broker it looks again within a minute
+    or so.
     """
     chosen = _scope(tenant, subscription, everything=everything)
     if chosen is None:
         raise typer.BadParameter("say what: --all, --tenant or --subscription")
     with errors_in_one_line():
         rows, changed = asyncio.run(_change(chosen, lift=True))
+        released = 0 if changed is None else asyncio.run(_release(changed))
     print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
-    if not changed:
+    if released and not as_json:
+        typer.echo(f"waiting deliveries that are sent now: {released}", err=True)
+    if changed is None:
         fail("this scope was not paused by itself; `leveret pause` lists what is, each is lifted alone")
 
 
@@ -89,22 +99,45 @@ def _scope(tenant: str | None, subscription: str | None, *, everything: bool) ->
     return chosen[0] if chosen else None
 
 
-async def _change(chosen: tuple[Scope, str] | None, *, lift: bool) -> tuple[list[dict[str, object]], bool]:
-    """Change what is paused; return all that is paused then, and whether anything changed.
+async def _change(
+    chosen: tuple[Scope, str] | None, *, lift: bool
+) -> tuple[list[dict[str, object]], Pause | None]:
+    """Change what is paused; return all that is paused then, and what was changed; None for nothing.
 
     Raises:
         ConfigError: there is no such tenant or subscription.
         StoreUnavailable: the store cannot be read or written.
     """
     async with opened_store(load_settings()) as store:
-        entries, changed = await store.entries(), False
+        entries, changed = await store.entries(), None
         if chosen is not None:
             known = await store.pauses()
             meant = _pause(chosen, entries, known if lift else ())
-            changed = await store.pause(meant, lift=lift)
+            changed = meant if await store.pause(meant, lift=lift) else None
         names = {entry.id: full_name(entry) for entry in entries}
         rows = [_row(one, names.get(one.name)) for one in await store.pauses()]
         return rows, changed
+
+
+async def _release(lifted: Pause) -> int:
+    """Send what waited for the end of a pause, once the workers know of it; return how many deliveries.
+
+    What another pause still holds is put off again.
+    """
+    settings = load_settings()
+    try:
+        names = Names(settings.topology.prefix)
+        if await tell_workers(find_broker(settings).options, names, {"kind": "reload"}):
+            await asyncio.sleep(KNOWN_S)
+    except (BrokerUnavailable, ConfigError) as error:
+        warn(f"what waits looks again within a minute or so: {error}")
+        return 0
+    name = lifted.name or None
+    wanted = Wanted(
+        tenant=name if lifted.scope is Scope.TENANT else None,
+        subscription=name if lifted.scope is Scope.SUBSCRIPTION else None,
+    )
+    return await release(settings, wanted)
 
 
 def _pause(chosen: tuple[Scope, str], entries: Sequence[StoredEntry], known: Sequence[Pause]) -> Pause:

@@ -1,24 +1,72 @@
-"""``leveret store keys | rekey``: which keys seal the secrets in the store, and sealing them anew.
+"""``leveret store show | adopt | keys | rekey``: which store this is, and the keys that seal its secrets.
 
-Data flow: store -> rows per key -> table or JSON; rekey -> every secret sealed with the first key.
+Data flow: store -> identity and generation, keys -> table or JSON; adopt -> a new generation, recorded on the
+broker, told to all workers; rekey -> every secret sealed with the first key.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from consumer.cli.link import find_broker
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
+from consumer.cli.output import (
+    AsJson,
+    demand_terminal,
+    errors_in_one_line,
+    print_fields,
+    print_json,
+    print_rows,
+    warn,
+)
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.lineage import Doubt, Generation, Lineage, judge
+from consumer.edges.broker.store_record import recording
+from consumer.edges.control import tell_workers
 from consumer.edges.store import SqlStore, opened_store
-from consumer.settings import load_settings
+from consumer.ports import StoreRecord
+from consumer.settings import Settings, load_settings
+from topology.names import Names
+from topology.plan import sized_queues
 
-app = typer.Typer(help="The keys that encrypt the secrets in the store.", no_args_is_help=True)
+app = typer.Typer(help="The store, and the keys that encrypt the secrets in it.", no_args_is_help=True)
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 T = TypeVar("T")
+
+
+@app.command(epilog=examples("leveret store show", "leveret store show --json"))
+def show(as_json: AsJson = False) -> None:
+    """Print where the store is, its generation, and the one that the broker's messages were made with."""
+    with errors_in_one_line():
+        settings = load_settings()
+        row = asyncio.run(_with_record(settings, _compared))
+    (print_json if as_json else print_fields)(row)
+
+
+@app.command(epilog=examples("leveret store adopt", "leveret store adopt --yes"))
+def adopt(yes: Yes = False, as_json: AsJson = False) -> None:
+    """Take this store for the right one from now on. Deliveries of subscriptions that it lacks wait on.
+
+    Asks where the broker's messages were made with another store; without a terminal it then needs --yes.
+    """
+    with errors_in_one_line():
+        settings = load_settings()
+        row = asyncio.run(_with_record(settings, _compared))
+        if row["doubt"] is not None and not yes and not _agreed(row):
+            typer.echo("nothing was adopted", err=True)
+            raise typer.Exit(1)
+        row = asyncio.run(_with_record(settings, _adopted))
+        _tell(settings)
+    if as_json:
+        print_json(row)
+    else:
+        typer.echo(f"adopted {row['store']}: generation {row['generation']} of {row['identity']}")
 
 
 @app.command(epilog=examples("leveret store keys"))
@@ -46,6 +94,70 @@ def rekey(as_json: AsJson = False) -> None:
     if done.locked:
         warn(f"{done.locked} stay locked: no key at hand opens them; see leveret store keys")
         raise typer.Exit(1)
+
+
+def _agreed(row: dict[str, object]) -> bool:
+    """Say what would be adopted, and ask.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+    """
+    demand_terminal(f"{row['doubt']}: {row['store']} holds {row['subscriptions']} subscriptions; ")
+    print_fields(row)
+    return typer.confirm("Adopt this store?", err=True)
+
+
+def _row(store: SqlStore, settings: Settings, own: Lineage, record: Generation | None) -> dict[str, object]:
+    return {
+        "home": str(settings.home),
+        "store": store.where,
+        "identity": own.generation.store,
+        "generation": own.generation.number,
+        "subscriptions": own.subscriptions,
+        "recorded_identity": None if record is None else record.store,
+        "recorded_generation": None if record is None else record.number,
+    }
+
+
+async def _compared(store: SqlStore, settings: Settings, record: StoreRecord) -> dict[str, object]:
+    """Return the store beside the record; nothing changes."""
+    own, doubts = await store.read_lineage(), list[Doubt | None]()
+
+    def decide(recorded: Generation | None, messages: int) -> None:
+        doubts[:] = [judge(own, recorded, messages)]
+
+    recorded = await record.settle(decide)
+    doubt = doubts[0]
+    return {**_row(store, settings, own, recorded), "doubt": None if doubt is None else doubt.value}
+
+
+async def _adopted(store: SqlStore, settings: Settings, record: StoreRecord) -> dict[str, object]:
+    """Begin a generation that is newer than the recorded one, and record it."""
+    before = await record.settle(lambda _recorded, _messages: None)
+    after = await store.adopt(0 if before is None else before.number)
+    recorded = await record.settle(lambda _recorded, _messages: after)
+    return _row(store, settings, await store.read_lineage(), recorded)
+
+
+async def _with_record(
+    settings: Settings, use: Callable[[SqlStore, Settings, StoreRecord], Awaitable[T]]
+) -> T:
+    spec = settings.topology_spec()
+    queues = [name for name, _ in sized_queues(spec)]
+    async with (
+        opened_store(settings) as store,
+        recording(find_broker(settings).options, spec.names, queues) as record,
+    ):
+        return await use(store, settings, record)
+
+
+def _tell(settings: Settings) -> None:
+    """Let the workers look at once; without it they look within half a minute."""
+    names = Names(settings.topology.prefix)
+    try:
+        asyncio.run(tell_workers(find_broker(settings).options, names, {"kind": "store"}))
+    except BrokerUnavailable as error:
+        warn(f"the workers were not told, and look within half a minute: {error}")
 
 
 def _with_store(use: Callable[[SqlStore], Awaitable[T]]) -> T:

@@ -14,13 +14,13 @@ import typer
 
 from consumer.cli.link import Link, find_broker
 from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.output import AsJson, errors_in_one_line, print_json, warn
 from consumer.edges.broker.connect import close_quietly, connect
 from consumer.edges.management import fetch_snapshot
 from consumer.settings import load_settings
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import declare
-from topology.export import definitions, mermaid
+from topology.export import definitions, inexpressible, mermaid
 from topology.message_size import size_findings
 from topology.permissions import permissions
 from topology.plan import BindingPlan, ExchangePlan, Plan, QueuePlan, build_plan
@@ -96,8 +96,10 @@ def export(
 ) -> None:
     """Print RabbitMQ definitions JSON, for `rabbitmqctl import_definitions` or the management API."""
     with errors_in_one_line():
-        document = definitions(build_plan(load_settings().topology_spec()), vhost)
-        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+        plan = build_plan(load_settings().topology_spec())
+        typer.echo(orjson.dumps(definitions(plan, vhost), option=orjson.OPT_INDENT_2).decode())
+        for binding in inexpressible(plan):
+            warn(f"definitions cannot hold the {binding}; after the import run `leveret topology apply`")
 
 
 @app.command(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Annotated
 
@@ -16,6 +17,7 @@ import typer
 from aio_pika.abc import AbstractConnection
 
 from consumer.cli.complete import subscription_ids, tenant_names
+from consumer.cli.interrupt import run_to_the_end
 from consumer.cli.link import find_broker
 from consumer.cli.options import examples
 from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
@@ -43,7 +45,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Whatever waits.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 
-_Pass = Callable[[AbstractConnection, Ways, Wanted], AsyncIterator[Waiting | Passed]]
+_Pass = Callable[[AbstractConnection, Ways, Wanted], AsyncGenerator[Waiting | Passed, None]]
 
 
 @app.command(
@@ -167,21 +169,24 @@ def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, obj
         connection = await connect(find_broker(settings).options, "waiting")
         spec = settings.topology_spec()
         try:
-            async for one in step(connection, Ways(spec.names, spec.ladder), wanted):
-                if isinstance(one, Passed):
-                    warn(f"{one.queue}: {one.count} messages were passed by: {one.why}")
-                    continue
-                shown = [as_dict(one.message, target) for target in one.message.targets]
-                rows.update((row["delivery_id"], row) for row in shown)
-                if len(rows) >= limit:
-                    return
+            async with aclosing(step(connection, Ways(spec.names, spec.ladder), wanted)) as done:
+                async for one in done:
+                    if isinstance(one, Passed):
+                        warn(f"{one.queue}: {one.count} messages were passed by: {one.why}")
+                        continue
+                    shown = [as_dict(one.message, target) for target in one.message.targets]
+                    rows.update((row["delivery_id"], row) for row in shown)
+                    if len(rows) >= limit:
+                        return
         finally:
             await close_quietly(connection)
 
     with errors_in_one_line():
         settings = load_settings()
         try:
-            asyncio.run(run(settings))
+            run_to_the_end(run(settings))
+        except KeyboardInterrupt:
+            return list(rows.values())[:limit], "interrupted; what is not listed waits on"
         except BrokerUnavailable as error:
             return list(rows.values())[:limit], str(error)
         except OSError as error:

@@ -49,7 +49,7 @@ WORDS: Mapping[str, Word] = {
     "parked": Word("parked", "Deliveries and events that were given up."),
     "waiting": Word("waiting", "Deliveries that wait for their next attempt."),
     "config": Word("config", "The effective settings."),
-    "store": Word("store", "The keys that encrypt the secrets in the store."),
+    "store": Word("store", "The store, and the keys that encrypt the secrets in it."),
     "topology": Word("topology", "Exchanges, queues and bindings on the broker."),
     "broker": Word("broker", "The private RabbitMQ node, used when no AMQP URL is set."),
 }

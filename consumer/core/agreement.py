@@ -25,6 +25,8 @@ import orjson
 
 from consumer.core.breaker import BreakerPolicy, Closed, Open, Probing, State, cooldown_s
 from consumer.core.health import Failing, Health
+from consumer.core.lineage import Generation
+from consumer.core.lineage import read as read_generation
 
 BEAT_S: Final = 2.0
 """Distance of heart-beats."""
@@ -81,12 +83,16 @@ class Said(NamedTuple):
     kind: Kind
     worker: str
     news: Sequence[News]
+    store: Generation | None = None  #: that this worker has in memory
 
 
 def encode(said: Said) -> bytes:
     """Write a message; rows without names, since beats are many."""
     rows = [_row(news) for news in said.news]
-    return orjson.dumps({"kind": said.kind.value, "worker": said.worker, "news": rows})
+    message: dict[str, object] = {"kind": said.kind.value, "worker": said.worker, "news": rows}
+    if said.store is not None:
+        message["store"] = said.store._asdict()
+    return orjson.dumps(message)
 
 
 def _row(news: News) -> Sequence[object]:
@@ -113,7 +119,8 @@ def decode(message: Mapping[str, Any]) -> Said | None:
             return None
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
-    return Said(kind, worker, [news for row in rows if (news := _read(row)) is not None])
+    store = read_generation(message.get("store"))
+    return Said(kind, worker, [news for row in rows if (news := _read(row)) is not None], store)
 
 
 def _read(row: Any) -> News | None:

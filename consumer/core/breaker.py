@@ -190,6 +190,19 @@ def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
     return state.until - now > longest_s + CLOCK_SLACK_S
 
 
+def set_back(state: State, by_s: float) -> State:
+    """Return the state after the wall clock was set back, or forward where *by_s* is negative."""
+    match state:
+        case Closed(window=window):
+            if window is None:
+                return state
+            return replace(state, window=window._replace(began=window.began - by_s))
+        case Open():
+            return replace(state, until=state.until - by_s, since=state.since - by_s)
+        case Probing():
+            return replace(state, until=state.until - by_s)
+
+
 def reset(state: State) -> Closed:
     """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
     return Closed(epoch=by_hand(state.epoch))

@@ -27,6 +27,9 @@ BURST_S: Final = 0.1
 ROUNDING_S: Final = 0.001
 #: So are counts of intervals.
 ROUNDING: Final = 1e-6
+#: What is held is given moments up to about this far ahead of the end of its hold. With the way over the
+#: ladder and a slow start all of it looks again within a minute.
+AHEAD_S: Final = 40.0
 #: Longest pause after an answer that asks for less without saying how long; the first is a second.
 THROTTLE_MAX_S: Final = 60.0
 
@@ -117,11 +120,35 @@ def spread(free_at: float, now: float, earliest: float, interval_s: float) -> tu
     return at + interval_s, at
 
 
+def spread_within(free_at: float, earliest: float, interval_s: float, least_s: float) -> tuple[float, float]:
+    """Take the next free moment from *earliest* on; moments far ahead stand closer together.
+
+    Up to half of :data:`AHEAD_S` ahead the distance is *interval_s*; beyond, it shrinks towards *least_s*, so
+    that all who wait share the time up to :data:`AHEAD_S` evenly once they have looked a few times. Only more
+    than :data:`AHEAD_S` / *least_s* of them run further ahead.
+
+    Args:
+        free_at: The first moment that nobody has taken; of the endpoint.
+        earliest: Unix seconds, not before now.
+        interval_s: Distance of requests that the endpoint takes now.
+        least_s: Distance below which none is given out; an *interval_s* below it counts as this.
+
+    Returns:
+        The first moment that is free then, and the moment taken.
+    """
+    at = max(free_at, earliest)
+    left = min(1.0, 2 * (1 - (at - earliest) / AHEAD_S))
+    return at + max(interval_s * left, least_s), at
+
+
 def set_back(clock: EndpointClock, by_s: float) -> EndpointClock:
-    """Return the clock after the wall clock was set back: what is left of each wait stays so."""
+    """Return the clock after the wall clock was set back, or forward where *by_s* is negative.
+
+    What is left of each wait stays so.
+    """
     return replace(
         clock,
-        held_until=max(clock.held_until - by_s, 0.0),
+        held_until=max(clock.held_until - by_s, 0.0) if clock.held_until else 0.0,
         next_at=clock.next_at - by_s,
         slow_at=clock.slow_at - by_s,
     )

@@ -23,7 +23,7 @@ from consumer.core.decode import TENANT_PATTERN
 from consumer.core.errors import BadEvent, ConfigError
 from consumer.core.fields import MAX_TEXT_BYTES, MAX_TYPE_BYTES, normalise_type
 from consumer.core.ids import event_id, hashed_id
-from consumer.core.model import DataForm
+from consumer.core.model import OPERATORS, DataForm
 
 NUMBER: Final = "{n}"
 """Stands in data and id for the number of the event, from 1; read only where several are composed."""
@@ -79,6 +79,8 @@ class Draft:
         _check_type(self.type)
         if not TENANT_PATTERN.fullmatch(self.tenant):
             raise ConfigError("--tenant: must be 1 to 128 of A-Z a-z 0-9 _ . : @ -")
+        if self.tenant == OPERATORS:
+            raise ConfigError(f"--tenant: {OPERATORS!r} is reserved for operational events, choose another")
         _check_text("--source", self.source, MAX_TEXT_BYTES)
         _check_text("--content-type", self.content_type, SHORT_TEXT_BYTES)
         if media_type(self.content_type).startswith("application/cloudevents"):

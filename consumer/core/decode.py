@@ -18,7 +18,7 @@ from consumer.core import cloudevents, fields, ids, jsontext, rfc3339
 from consumer.core.cloudevents import CloudEvent
 from consumer.core.content import JSON_TYPE, Data, is_json, plain_bytes, read_data
 from consumer.core.errors import BadEvent, ConfigError
-from consumer.core.model import DataForm, Event, ParkReason, RawMessage
+from consumer.core.model import OPERATORS, DataForm, Event, ParkReason, RawMessage
 from consumer.core.sources import Extract, SourceRule, extract
 
 TENANT_PATTERN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
@@ -64,6 +64,8 @@ class DecodeRules:
         for name in sorted(self.headers):
             if name in {self.tenant_header, *_READ_HEADERS} or cloudevents.is_attribute(name):
                 raise ConfigError(f"events: the header {name!r} cannot be let through, it is read as such")
+        if self.default_tenant == OPERATORS:
+            raise ConfigError(f"[events] default_tenant: {OPERATORS!r} is reserved, choose another")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,8 @@ def turn_of(rules: DecodeRules, value: object) -> str:
     if _is_absent(value):
         return rules.default_tenant or ""
     text = fields.tenant_text(value)
-    return text if text is not None and rules.tenant_pattern.fullmatch(text) else ""
+    good = text is not None and text != OPERATORS and rules.tenant_pattern.fullmatch(text)
+    return text if text is not None and good else ""
 
 
 def _event(came: _Came, said: _Said) -> Event:
@@ -290,6 +293,9 @@ def _tenant(rules: DecodeRules, value: object) -> str:
     text = fields.tenant_text(value)
     if text is None or rules.tenant_pattern.fullmatch(text) is None:
         raise BadEvent(ParkReason.BAD_TENANT, f"{str(text)[:80]!r} is no tenant id")
+    if text == OPERATORS:
+        detail = f"the tenant {OPERATORS!r} is reserved for operational events; publish under another tenant"
+        raise BadEvent(ParkReason.BAD_TENANT, detail)
     return text
 
 

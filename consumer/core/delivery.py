@@ -46,6 +46,11 @@ class DeliveryMessage:
     wait_s: float = 0.0  #: the whole wait that was wanted, for the 2 % rule
     exact: bool = False  #: the endpoint named the wait (``Retry-After``)
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
+    served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
+    late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
+    held: bool = (
+        False  #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    )
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -76,11 +81,17 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-exact"] = True
     if message.reserved:
         headers["leveret-reserved"] = True
+    if message.served_s:
+        headers["leveret-served"] = to_ms(message.served_s)
+    if message.late_s:
+        headers["leveret-late"] = to_ms(message.late_s)
+    if message.held:
+        headers["leveret-held"] = True
     if event.timestamp_assumed:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
         headers["leveret-made"] = message.attempts_made
-        headers["leveret-attempts"] = _write_attempts(message.attempts[-KEPT_ATTEMPTS:])
+        headers["leveret-attempts"] = write_attempts(message.attempts[-KEPT_ATTEMPTS:])
     return headers
 
 
@@ -100,12 +111,15 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         return DeliveryMessage(
             event=_read_event(h, raw),
             targets=tuple(h["leveret-targets"].split()),
-            attempts=_read_attempts(h.get("leveret-attempts", "")),
+            attempts=read_attempts(h.get("leveret-attempts", "")),
             attempts_made=int(h.get("leveret-made", 0)),
             not_before=_seconds(h["leveret-not-before"]),
             wait_s=_seconds(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
+            served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the version before writes none
+            late_s=_seconds(h.get("leveret-late", 0)),
+            held=bool(h.get("leveret-held", False)),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None
@@ -135,7 +149,12 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
 
     Source: AMQP 0-9-1, 4.2.6 (a content header is one frame; RabbitMQ's default frame_max is 131,072).
     """
-    outer = {
+    return {_V: VERSION, _RAW: orjson.dumps(raw_fields(raw)).decode()}
+
+
+def raw_fields(raw: RawMessage) -> dict[str, object]:
+    """Return what :func:`wrap_raw` keeps of a producer's message; of one that was unwrapped, the same."""
+    return {
         "headers": _bounded_headers(raw.headers),
         "exchange": _plain(raw.exchange),
         "routing_key": _plain(raw.routing_key),
@@ -150,7 +169,6 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
         "queue": _plain(raw.queue),
         "fault": _plain(raw.fault),
     }
-    return {_V: VERSION, _RAW: orjson.dumps(outer).decode()}
 
 
 def is_wrapped(raw: RawMessage) -> bool:
@@ -237,7 +255,9 @@ def _read_table(text: str | None) -> dict[str, str]:
     return table
 
 
-def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
+def write_attempts(attempts: tuple[Attempt, ...]) -> str:
+    """Write attempts as one header; :func:`read_attempts` reads them."""
+
     def fields(a: Attempt) -> tuple[object, ...]:
         return (
             a.number,
@@ -250,7 +270,12 @@ def _write_attempts(attempts: tuple[Attempt, ...]) -> str:
     return ";".join(",".join(map(str, fields(a))) for a in attempts)
 
 
-def _read_attempts(text: str) -> tuple[Attempt, ...]:
+def read_attempts(text: str) -> tuple[Attempt, ...]:
+    """Read what :func:`write_attempts` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
     attempts = []
     for part in filter(None, text.split(";")):
         number, at, kind, status, duration = part.split(",")
@@ -290,4 +315,8 @@ def _plain(value: object) -> object:
     if isinstance(value, int) and -(2**63) <= value < 2**64:
         return value
     text = None if isinstance(value, int) else fields.as_text(value)
-    return [repr(value)[:1024]] if text is None else text[:8192]
+    if text is not None:
+        return text[:8192]
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return [value[0][:1024]]  # it was shortened before, or may as well have been
+    return [repr(value)[:1024]]

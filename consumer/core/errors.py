@@ -6,6 +6,7 @@ LeveretError
 ├── BadSignature       a received webhook does not verify (our own receiving tools only)
 ├── TopologyMismatch   the broker holds a queue or exchange that differs from the plan
 ├── StoreUnavailable   the store cannot be read or written now: names where it is, the fault and the remedy
+│   └── StoreGone      it was there, and is deleted or emptied: nothing of it is an empty store
 └── BrokerUnavailable  the broker cannot take or give messages now
     ├── Unroutable     a mandatory publish found no queue
     └── Refused        the broker said nack (a full queue under reject-publish)
@@ -46,6 +47,10 @@ class TopologyMismatch(LeveretError):
 
 class StoreUnavailable(LeveretError):
     """The store cannot be read or written now; nothing was written. Delivery goes on from memory."""
+
+
+class StoreGone(StoreUnavailable):
+    """The store was there and is deleted, emptied or moved away; delivery goes on from memory."""
 
 
 class BrokerUnavailable(LeveretError):

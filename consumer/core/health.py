@@ -22,6 +22,8 @@ APART_S: Final = 43_200.0
 SPAN_S: Final = 86_400.0
 #: Failures that have lasted for less are told to nobody: an endpoint that is down and up again costs nothing.
 LONG_S: Final = 600.0
+#: Two accounts of a first failure that are closer than this mean the same.
+TOLD_SLACK_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ def failed(state: Failing | None, now: float) -> Failing:
     if now - state.first_at > SPAN_S:
         return Failing(now)
     return replace(state, counts=True) if now - state.first_at >= APART_S else state
+
+
+def set_back(state: Failing | None, by_s: float) -> Failing | None:
+    """Return the state after the wall clock was set back, or forward where *by_s* is negative."""
+    return None if state is None else replace(state, first_at=state.first_at - by_s)
 
 
 def merged(one: Health, other: Health) -> Health:
@@ -95,3 +102,10 @@ def gone_note(after_s: float) -> str:
 def says_gone(disabled_reason: str | None) -> bool:
     """Say whether a reason is of :func:`gone_note`; what the endpoint said stands behind it."""
     return disabled_reason is not None and disabled_reason.startswith(_GONE)
+
+
+def much_the_same(one: Failing | None, other: Failing | None) -> bool:
+    """Say whether two accounts of failing differ by no more than messages' travel."""
+    if one is None or other is None:
+        return one is other
+    return one.counts == other.counts and abs(one.first_at - other.first_at) < TOLD_SLACK_S

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from consumer.core.access import Access
+
+OPERATORS: Final = "leveret"
+"""The tenant of operational events. Only a worker sends them, past the lanes: an event that names it is not
+delivered, whoever published it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,6 +152,7 @@ class ParkReason(StrEnum):
     POISON = "poison"
     UNDELIVERABLE = "undeliverable"
     LOCKED = "locked"
+    UNKNOWN_SUBSCRIPTION = "unknown_subscription"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nothing is owed any more (the subscription was deleted, say)."""
+    """Nothing is owed any more: a rule of the subscription's says so."""
 
     reason: str
 

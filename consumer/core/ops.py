@@ -1,7 +1,7 @@
 """Operational events: what an administrator is told, once at first and then in sums.
 
 Data flow: flow.observe -> Note -> :class:`Digest` (one per thing and minute, few in all) -> OpsEvent ->
-CloudEvent on ``leveret.ops``, and an event of the tenant ``leveret``.
+CloudEvent on ``leveret.ops``, and deliveries to the subscriptions of the tenant ``leveret``.
 
 Source: REQUIREMENTS S2-5; CloudEvents 1.0.2, JSON format.
 """
@@ -16,11 +16,10 @@ from typing import Final
 
 import orjson
 
+from consumer.core.model import OPERATORS, Event
 from consumer.core.parked import rfc3339
 from consumer.core.plain import printable
 
-TENANT: Final = "leveret"
-"""Tenant whose subscriptions get operational events as webhooks. Its own troubles stay on the exchange."""
 WINDOW_S: Final = 60.0
 """What happens again to the same thing within this time is summed up in one event at its end."""
 EVENTS_MAX: Final = 60
@@ -77,6 +76,17 @@ class OpsEvent:
             "first_at": rfc3339(self.first_at),
             "last_at": rfc3339(self.last_at),
         }
+
+    def event(self, now: float) -> Event:
+        """Write it as an event of the tenant ``leveret``, as it came at *now* (Unix seconds)."""
+        return Event(
+            id=self.id,
+            tenant=OPERATORS,
+            type=self.note.type.value,
+            timestamp=rfc3339(self.last_at),
+            arrived_at=now,
+            body=orjson.dumps(self.data()),
+        )
 
     def cloud_event(self, source: str) -> bytes:
         """Write it as a structured CloudEvent."""

@@ -9,24 +9,47 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import orjson
 
 from consumer.core.delivery import (
     DeliveryMessage,
     headers_of,
     is_wrapped,
+    raw_fields,
+    read_attempts,
     read_delivery,
     to_ms,
     unwrap_raw,
     wrap_raw,
+    write_attempts,
 )
 from consumer.core.errors import BadEvent
 from consumer.core.fields import as_text
-from consumer.core.model import Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+
+_BROKERS_HEADERS = frozenset(
+    {
+        "x-death",
+        "x-delivery-count",
+        "x-acquired-count",
+        *(
+            f"x-{which}-death-{what}"
+            for which in ("first", "last")
+            for what in ("queue", "reason", "exchange")
+        ),
+    }
+)
+"""Headers that RabbitMQ writes into a message that comes back or dies.
+
+Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
+"""
 
 _PARKED_AT = "leveret-parked-at"
+_FAILURE = "leveret-failure"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
 
 
@@ -37,7 +60,9 @@ class ParkedEntry:
     Exactly one of *delivery* and *raw* is set.
     """
 
-    id: str  #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice
+    #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice, and for two raw messages
+    #: that differ in nothing
+    id: str
     reason: ParkReason
     detail: str  #: never empty
     parked_at: float  #: Unix seconds
@@ -45,6 +70,13 @@ class ParkedEntry:
     body: bytes
     delivery: DeliveryMessage | None = None
     raw: RawMessage | None = None
+    failure: Attempt | None = None  #: of its endpoint, where no attempt was made for this delivery itself
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last failure that is known of."""
+        own = None if self.delivery is None or not self.delivery.attempts else self.delivery.attempts[-1]
+        return own or self.failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +87,7 @@ class ParkNote:
     detail: str
     at: float  #: Unix seconds
     ttl_s: float  #: how long the parked queue keeps it
+    failure: Attempt | None = None  #: of the endpoint, where no attempt was made
 
 
 def delivery_id(event_id: str, subscription_id: str) -> str:
@@ -70,8 +103,7 @@ def delivery_entry_headers(message: DeliveryMessage, note: ParkNote) -> dict[str
 
 def raw_entry_headers(raw: RawMessage, note: ParkNote) -> dict[str, object]:
     """Write the headers of a parked raw message."""
-    mark = hashlib.sha256(raw.body + b"\0" + repr((raw.message_id, raw.routing_key)).encode())
-    return wrap_raw(raw) | _note_headers(note, "prk_" + mark.hexdigest()[:16])
+    return wrap_raw(raw) | _note_headers(note, _raw_entry_id(raw))
 
 
 def read_entry(raw: RawMessage) -> ParkedEntry:
@@ -89,8 +121,9 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
             "detail": str(h["leveret-detail"]),
             "parked_at": h[_PARKED_AT] / 1000,
             "ttl_s": h["leveret-ttl"] / 1000,
+            "failure": next(iter(read_attempts(h.get(_FAILURE, ""))), None),
         }
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a parked entry: {error!r}") from None
     if is_wrapped(raw):
         return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
@@ -139,7 +172,7 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
         "attempts": [],
     }
     if entry.delivery is not None:
-        return shown | _delivery_fields(entry.delivery)
+        return shown | _delivery_fields(entry.delivery, entry.last)
     return shown if entry.raw is None else shown | _raw_fields(entry.raw)
 
 
@@ -153,9 +186,8 @@ def rfc3339(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _delivery_fields(message: DeliveryMessage) -> dict[str, object]:
+def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str, object]:
     event, target = message.event, message.targets[0] if message.targets else ""
-    last = message.attempts[-1] if message.attempts else None
     return {
         "delivery_id": delivery_id(event.id, target),
         "event_id": event.id,
@@ -195,8 +227,23 @@ def _code(status: int | None, kind: Kind) -> str:
     return kind.value if status is None else str(status)
 
 
+def _raw_entry_id(raw: RawMessage) -> str:
+    """Name a raw entry by all that its producer said: every header, every property, the body.
+
+    So two messages of two tenants never meet, and one that a crash parks twice has one name. What the broker
+    adds or takes on the way is left out.
+    """
+    headers = {name: value for name, value in raw.headers.items() if name not in _BROKERS_HEADERS}
+    said = raw_fields(replace(raw, headers=headers))
+    for name in ("expiration", "queue"):
+        del said[name]
+    mark = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS) + b"\0" + raw.body)
+    return "prk_" + mark.hexdigest()[:16]
+
+
 def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
-    return {
+    failure = {} if note.failure is None else {_FAILURE: write_attempts((note.failure,))}
+    return failure | {
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
         "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,

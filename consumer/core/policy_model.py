@@ -5,7 +5,7 @@ Data flow: YAML, TOML or JSON values -> RetryChoice, BreakerFields (checked) -> 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, Self
 
@@ -51,16 +51,24 @@ class WaitFields(Section):
 
     @model_validator(mode="after")
     def _check_one_kind(self) -> Self:
-        if self.schedule_s is not None and FORMULA & self.given().keys():
+        idle = self.of_formula()
+        if self.schedule_s is None or not idle:
+            return self
+        if FORMULA & set(idle):
             raise ValueError(
                 "schedule_s stands instead of base_s, multiplier and max_s; give one or the other"
             )
-        return self
+        raise ValueError(f"{idle[0]} does nothing beside schedule_s; remove one of them")
 
     def given(self) -> dict[str, object]:
         """Return the fields of a policy that are set here, by their names."""
         values = {name: getattr(self, name) for name in WaitFields.model_fields}
         return {name: value for name, value in values.items() if value is not None}
+
+    def of_formula(self) -> Sequence[str]:
+        """Return the names of the fields set here that a fixed schedule has no use for."""
+        given = self.given()
+        return [name for name in (*FORMULA_ORDER, *IDLE) if given.get(name, False) is not False]
 
     def change(self, base: RetryPolicy, **more: object) -> RetryPolicy:
         """Return *base* with the fields that are set here, and *more*.
@@ -69,10 +77,16 @@ class WaitFields(Section):
             ConfigError: a field cannot act on that policy.
         """
         changes = self.given() | more
-        if FORMULA & changes.keys() and base.schedule_s is not None:
+        idle = self.of_formula()
+        if idle and base.schedule_s is not None:
+            if FORMULA & set(idle):
+                raise ConfigError(
+                    f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
+                    "name another policy or give schedule_s"
+                )
             raise ConfigError(
-                f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
-                "name another policy or give schedule_s"
+                f"retry.{idle[0]}: does nothing to {base.name!r}, a fixed schedule; "
+                "remove it, or name a policy without a schedule"
             )
         if self.schedule_s is not None:
             changes.setdefault("max_attempts", len(self.schedule_s) + 1)
@@ -81,8 +95,12 @@ class WaitFields(Section):
         return replace(base, **changes)  # type: ignore[arg-type]  # checked by the model
 
 
-FORMULA: Final = frozenset({"base_s", "multiplier", "max_s"})
-"""Fields that a fixed schedule has no use for."""
+IDLE: Final = ("growth", "adaptive")
+"""Fields that once could stand beside a fixed schedule, and did nothing there."""
+FORMULA_ORDER: Final = ("base_s", "multiplier", "max_s")
+FORMULA: Final = frozenset(FORMULA_ORDER)
+"""Fields that give the waits by a formula. A fixed schedule has no use for them, for `growth` and for
+`adaptive`; whether it is to be jittered is another matter."""
 
 
 class RetryFields(WaitFields):
@@ -118,6 +136,13 @@ class RetryChoice(RetryFields):
     """Name of the policy that this one begins from; absent: that of the settings, or `default` for a formula
     where that is a fixed schedule."""
 
+    def relieved(self, policies: Mapping[str, RetryPolicy], default: RetryPolicy) -> Self:
+        """Return the choice without what does nothing to its policy: it was kept before that was refused."""
+        base = default if self.policy is None else policies.get(self.policy, default)
+        if base.schedule_s is None or FORMULA & self.given().keys() or not self.of_formula():
+            return self
+        return self.model_copy(update=dict.fromkeys(IDLE, None))
+
     def build(
         self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
     ) -> RetryPolicy:
@@ -131,7 +156,7 @@ class RetryChoice(RetryFields):
         Raises:
             ConfigError: the name is unknown, or a field cannot act on that policy.
         """
-        is_formula = bool(FORMULA & self.given().keys())
+        is_formula = bool(self.of_formula())
         if self.policy is not None:
             base = policies.get(self.policy)
         else:  # a formula has no use for a fixed schedule, whatever the settings are changed to later
@@ -147,10 +172,19 @@ class RetryChoice(RetryFields):
             return changed
         formula = replace(changed, schedule_s=None)
         by_status = tuple(
-            (key.lower(), waits.change(formula if FORMULA & waits.given().keys() else changed, **more))
+            (key.lower(), waits.change(formula if waits.of_formula() else changed, **more))
             for key, waits in self.by_status.items()
         )
         return replace(changed, by_status=by_status)
+
+
+def relieved_tables(retry: Mapping[str, object]) -> dict[str, object]:
+    """Return a kept ``retry`` table without the fields that do nothing beside its own ``schedule_s``."""
+    kept = {key: value for key, value in retry.items() if key not in IDLE or "schedule_s" not in retry}
+    by_status = kept.get("by_status")
+    if isinstance(by_status, Mapping):
+        kept["by_status"] = {key: relieved_tables(waits) for key, waits in by_status.items()}
+    return kept
 
 
 class BreakerFields(Section):

@@ -283,15 +283,18 @@ def max_age_s(policy: RetryPolicy) -> float:
     return max(MIN_MAX_AGE_S, MAX_AGE_FACTOR * longest_s)
 
 
-def deadline(policy: RetryPolicy, arrived_at: float, expires_at: float | None = None) -> float:
+def deadline(
+    policy: RetryPolicy, arrived_at: float, expires_at: float | None = None, late_s: float = 0.0
+) -> float:
     """Return the moment, in Unix seconds, from which a delivery is parked as expired.
 
     Args:
         policy: Of the delivery's subscription.
         arrived_at: When the event was first taken, Unix seconds.
         expires_at: What the producer's ``expiration`` says, Unix seconds; None is never (FAULTS 19).
+        late_s: So much longer it may live, for one more try; the producer's word counts all the same.
     """
-    limit = arrived_at + max_age_s(policy)
+    limit = arrived_at + max_age_s(policy) + late_s
     return limit if expires_at is None else min(limit, expires_at)
 
 
@@ -308,6 +311,7 @@ class Situation:
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``
     previous_s: float = 0.0  #: the wait before this attempt
     success_ratio: float = 1.0  #: share of the endpoint's recent attempts that it took
+    late_s: float = 0.0  #: so much longer it may be put off; a failed attempt ends it at its deadline
 
 
 def decide(outcome: Outcome, situation: Situation) -> Verdict:
@@ -339,7 +343,7 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
 
 def _put_off(situation: Situation) -> Defer:
     """Put it off: the endpoint was never reached, so nothing of its policy is used up but time."""
-    last = deadline(situation.policy, situation.arrived_at, situation.expires_at)
+    last = deadline(situation.policy, situation.arrived_at, situation.expires_at, situation.late_s)
     return Defer(min(situation.now + OURS_WAIT_S * (0.5 + situation.sample), last))
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from consumer.core import jsontext
 from consumer.core.errors import ConfigError
-from consumer.core.model import RawMessage
+from consumer.core.model import OPERATORS, RawMessage
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _FIELDS = frozenset({"tenant", "type", "id", "time", "data"})
@@ -88,6 +88,8 @@ def parse_rule(fields: Mapping[str, str]) -> SourceRule:
 def _parse(field: str, text: str) -> Extract:
     kind, colon, rest = text.partition(":")
     if kind == "const" and rest:
+        if field == "tenant" and rest == OPERATORS:
+            raise ConfigError(f"tenant: {rest!r} is reserved for operational events, choose another")
         return Const(rest)
     if kind == "header" and rest:
         if rest.lower().startswith("leveret-"):

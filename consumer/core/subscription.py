@@ -37,7 +37,7 @@ class Subscription:
     enabled: bool = True
     gone: bool = False  #: disabled since its endpoint took nothing for days: it may be probed
     paused: bool = False  #: by an operator: nothing is sent, what comes waits
-    locked: str | None = None  #: why its secrets cannot be decrypted: nothing is sent, what comes is parked
+    locked: str | None = None  #: why nothing is sent and what comes is parked: secrets or policy are gone
 
 
 def subscription_id(tenant: str, name: str) -> str:

@@ -15,7 +15,8 @@ from consumer.core.subscription_model import CREDENTIALS
 from consumer.core.subscription_set import StoredEntry
 from consumer.core.urls import show_url
 
-_IDENTITY: Final = frozenset({"tenant", "name"})
+_UNTOLD: Final = frozenset({"tenant", "name", "replaced_at"})
+"""What is the same in both, or follows from the secrets."""
 _ORDER: Final = {name: place for place, name in enumerate(StoredEntry.model_fields)}
 _SECRETS: Final = frozenset(".".join(path) for path in CREDENTIALS)
 _LOCKED: Final = "locked"
@@ -53,7 +54,7 @@ def _flat(entry: StoredEntry | None) -> dict[str, object]:
     values = entry.record()
     for place, secret in entry.credentials().items():
         put(values, place, secret)
-    flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _IDENTITY}
+    flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _UNTOLD}
     secrets = tuple(secret.get_secret_value() for secret in entry.secrets)
     flat["secrets"] = secrets if entry.locked is None else _LOCKED
     return flat

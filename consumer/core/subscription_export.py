@@ -11,7 +11,7 @@ import yaml
 
 from consumer.core.subscription_set import StoredEntry
 
-_NOTES = ("disabled_reason", "disabled_at")
+_NOTES = ("disabled_reason", "disabled_at", "replaced_at")
 
 
 def exported(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, object]:

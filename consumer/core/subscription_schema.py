@@ -149,7 +149,12 @@ def _is_text(name: str) -> Schema:
 def _narrow_retry(retry: Schema, policies: Mapping[str, RetryPolicy]) -> None:
     retry["properties"]["policy"]["enum"] = [*policies, None]
     fixed = [name for name, policy in policies.items() if policy.schedule_s is not None]
-    absent = {"properties": {name: {"type": "null"} for name in _FORMULA}}
+    absent = {
+        "properties": {
+            **{name: {"type": "null"} for name in (*_FORMULA, "growth")},
+            "adaptive": {"enum": [False, None]},
+        }
+    }
     one_kind = {
         "if": {"properties": {"schedule_s": {"type": "array"}}, "required": ["schedule_s"]},
         "then": absent,

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, model_validator
 from consumer.core.access_model import BESIDE, TlsFields
 from consumer.core.errors import ConfigError
 from consumer.core.health import says_gone
+from consumer.core.overlap import ALWAYS, refuse_early_end, replaced_at
 from consumer.core.plain import MASK
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import clashes
@@ -29,6 +30,8 @@ class StoredEntry(SubscriptionEntry):
     """Why the daemon or an operator disabled it; absent: they did not, though a file may have."""
     disabled_at: str | None = None
     """When they did so, RFC 3339."""
+    replaced_at: tuple[int, ...] = ()
+    """When each secret was replaced, Unix seconds; 0 for the newest, and where it is unknown."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
     """Why its secrets cannot be decrypted; they stay sealed until all are given anew. FAULTS 69.
@@ -48,8 +51,10 @@ class StoredEntry(SubscriptionEntry):
         Raises:
             ConfigError: the retry policy is unknown or cannot be changed in this way.
         """
-        bare = {"auth": None, "tls": TlsFields()}
-        shown = self if self.locked is None else self.model_copy(update=bare)
+        changes: dict[str, object] = {} if self.locked is None else {"auth": None, "tls": TlsFields()}
+        if self.retry is not None:
+            changes["retry"] = self.retry.relieved(rules.policies, rules.retry)
+        shown = self.model_copy(update=changes) if changes else self
         return replace(SubscriptionEntry.build(shown, rules), locked=self.locked, gone=self.gone)
 
     @property
@@ -61,6 +66,10 @@ class StoredEntry(SubscriptionEntry):
         """Return the entry as JSON values, secrets included."""
         dump = json_values(self.model_dump(exclude_defaults=True), secrets=True)
         return {"tenant": self.tenant, "name": self.label, **dump}
+
+    def secret_texts(self) -> Sequence[str]:
+        """Return the secrets that sign in clear, newest first."""
+        return [secret.get_secret_value() for secret in self.secrets]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +158,10 @@ def _place(
     generated = not own and locked is None
     secrets = (SecretStr(make_secret()),) if generated else own
     notes: dict[str, object] = {"name": entry.label, "secrets": secrets, "locked": locked}
+    if old is not None:
+        texts = [secret.get_secret_value() for secret in own]
+        known = replaced_at(old.secret_texts(), old.replaced_at, texts, ALWAYS)
+        notes["replaced_at"] = known if own else old.replaced_at
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
@@ -164,6 +177,37 @@ def _place(
         steps.changed.append(new)
         steps.replaced.append(old)
     return new
+
+
+def dated(merged: Merge, now: float) -> Merge:
+    """Return *merged* with the moments at which its secrets were replaced.
+
+    Args:
+        merged: What a file changes.
+        now: Unix seconds.
+
+    Raises:
+        ConfigError: it gives up a secret within its grace for a new one; one line per fault.
+    """
+    fresh: dict[str, StoredEntry] = {}
+    faults = []
+    for old, new in zip(merged.replaced, merged.changed, strict=True):
+        before, after = old.secret_texts(), new.secret_texts()
+        try:
+            refuse_early_end(before, old.replaced_at, after, now)
+        except ConfigError as error:
+            faults.append(f"{old.tenant}/{old.label}: {error}")
+        moments = replaced_at(before, old.replaced_at, after, now) if after else old.replaced_at
+        fresh[new.id] = new.model_copy(update={"replaced_at": moments})
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return replace(
+        merged,
+        entries=[fresh.get(entry.id, entry) for entry in merged.entries],
+        changed=[fresh[entry.id] for entry in merged.changed],
+        generated=[fresh.get(entry.id, entry) for entry in merged.generated],
+        still_disabled=[fresh.get(entry.id, entry) for entry in merged.still_disabled],
+    )
 
 
 def _with_kept(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:

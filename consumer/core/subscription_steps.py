@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pydantic import SecretStr
 
 from consumer.core.errors import ConfigError
+from consumer.core.overlap import ALWAYS, refuse_early_end, replaced_at
 from consumer.core.signing import parse_secret
 from consumer.core.subscription_model import SECRETS_MAX, SubscriptionEntry
 from consumer.core.subscription_set import Merge, StoredEntry, merge, refuse_clashes
@@ -96,6 +97,19 @@ def remove(kept: Sequence[StoredEntry], ids: Collection[str]) -> Merge:
     )
 
 
+def only_those(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
+    """Return *merged* if it removes nothing but *expected*: what was counted and agreed to before.
+
+    Raises:
+        ConfigError: somebody changed the store meanwhile; names what would go beside.
+    """
+    ids = {entry.id for entry in expected}
+    more = ", ".join(full_name(entry) for entry in merged.removed if entry.id not in ids)
+    if more:
+        raise ConfigError(f"{more} would be removed too: the store has changed meanwhile; try again")
+    return merged
+
+
 def enable(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
     """Return *kept* with one subscription enabled, whatever had disabled it."""
     notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
@@ -119,22 +133,29 @@ def disable(kept: Sequence[StoredEntry], subscription_id: str, note: Note) -> Me
 
 
 def rotate(
-    kept: Sequence[StoredEntry], subscription_id: str, secret: str, *, lost_key: bool = False
+    kept: Sequence[StoredEntry],
+    subscription_id: str,
+    secret: str,
+    *,
+    lost_key: bool = False,
+    now: float = ALWAYS,
 ) -> Merge:
     """Return *kept* with a new secret in front of those that one subscription has.
 
-    The old ones go on signing beside it, so that receivers can change over; over
-    :data:`consumer.core.subscription_model.SECRETS_MAX` the oldest go.
+    The old ones go on signing beside it, so that receivers can change over. Over
+    :data:`consumer.core.subscription_model.SECRETS_MAX` the oldest goes, once its grace is over.
 
     Args:
         kept: What is there now.
         subscription_id: Of which.
         secret: The new one.
         lost_key: The sealed secrets cannot be opened and are given up: the new one stands alone.
+        now: Unix seconds; absent: the grace of every replaced secret is over.
 
     Raises:
-        ConfigError: the secret is unusable, one that it has already, or another tenant's; or what is sealed
-            cannot be opened, and is not given up or holds more than what signs.
+        ConfigError: the secret is unusable, one that it has already, or another tenant's; or one too many
+            while the grace of the oldest lasts; or what is sealed cannot be opened, and is not given up or
+            holds more than what signs.
 
     Source: Standard Webhooks 1.0.0, "Zero downtime secret rotation" (SW-32).
     """
@@ -144,7 +165,18 @@ def rotate(
         _refuse_locked(entry, lost_key=lost_key)
         if key in entry.signing_keys():
             raise ConfigError(f"{full_name(entry)} has that secret already; give a new one")
-        return {"secrets": (SecretStr(secret), *entry.secrets)[:SECRETS_MAX], "locked": None}
+        before, times = entry.secret_texts(), entry.replaced_at
+        after = [secret, *before]
+        try:
+            refuse_early_end(before, times, after, now)
+        except ConfigError as error:
+            raise ConfigError(f"{full_name(entry)}: {error}") from None
+        fresh = after[:SECRETS_MAX]
+        return {
+            "secrets": tuple(map(SecretStr, fresh)),
+            "replaced_at": replaced_at(before, times, fresh, now),
+            "locked": None,
+        }
 
     merged = _update(kept, subscription_id, changes)
     refuse_clashes(merged.entries)
@@ -160,7 +192,7 @@ def drop_old(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
 
     def changes(entry: StoredEntry) -> dict[str, object]:
         _refuse_locked(entry)
-        return {"secrets": entry.secrets[:1]}
+        return {"secrets": entry.secrets[:1], "replaced_at": ()}
 
     return _update(kept, subscription_id, changes)
 

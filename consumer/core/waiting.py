@@ -46,7 +46,7 @@ def split(message: DeliveryMessage, wanted: Wanted) -> Parted:
 
 def kicked(message: DeliveryMessage, now: float) -> DeliveryMessage:
     """Return the delivery message without the rest of its wait; attempts and age stay."""
-    return replace(message, not_before=now, wait_s=0.0, exact=False, reserved=False)
+    return replace(message, not_before=now, wait_s=0.0, served_s=0.0, exact=False, reserved=False, held=False)
 
 
 def as_dict(message: DeliveryMessage, target: str) -> Mapping[str, object]:

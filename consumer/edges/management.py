@@ -6,27 +6,33 @@ Data flow: GET /api/... -> plain records -> Snapshot. Reads only.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
 
 from consumer.core.errors import BrokerUnavailable
-from topology.check import Snapshot
+from consumer.edges.reach import ManagementLogin
+from topology.check import Severity, Snapshot, handle_findings
+
+__all__ = ["ManagementLogin", "fetch_snapshot", "file_limit"]
+
+_T = TypeVar("_T")
 
 TIMEOUT_S = 10.0
 """Longest wait for one answer; a broker with thousands of queues needs seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagementLogin:
-    """Where the management API is, and who asks."""
+async def file_limit(login: ManagementLogin) -> str | None:
+    """Say which node has too few file handles for its quorum queues; None: none has, or nobody says so.
 
-    url: str  #: without credentials and without a slash at the end
-    user: str
-    password: str = field(repr=False)
-    vhost: str = "/"
+    For a broker that takes no connection any more. Its management API still answers then.
+    """
+    try:
+        return await _asked(login, _short_of_handles)
+    except BrokerUnavailable:
+        return None
 
 
 async def fetch_snapshot(login: ManagementLogin) -> Snapshot:
@@ -38,28 +44,53 @@ async def fetch_snapshot(login: ManagementLogin) -> Snapshot:
     Raises:
         BrokerUnavailable: the API cannot be reached, or refuses the user altogether.
     """
+    return await _asked(login, lambda reader: _read(reader, quote(login.vhost, safe="")))
+
+
+async def _asked(login: ManagementLogin, ask: Callable[[_Reader], Awaitable[_T]]) -> _T:
     auth = (login.user, login.password)
     async with httpx2.AsyncClient(
         base_url=login.url, auth=auth, timeout=TIMEOUT_S, trust_env=False
     ) as client:
-        reader = _Reader(client)
         try:
-            return await _read(reader, quote(login.vhost, safe=""))
+            return await ask(_Reader(client))
         except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
             raise BrokerUnavailable(
                 f"management API {login.url}: {_reason(error)}; check [amqp] management_url and the user"
             ) from error
 
 
+async def _short_of_handles(reader: _Reader) -> str | None:
+    """Look at what the check of the file limit needs, and at nothing else."""
+    overview = await reader.get("/api/overview")
+    quorum = await _quorum_queues(reader)
+    snapshot = Snapshot(
+        version=_version(overview),
+        exchange_types=frozenset(),
+        quorum_queues=quorum,
+        nodes=await reader.optional("/api/nodes?columns=name,fd_total"),
+    )
+    found = [each for each in handle_findings(snapshot, quorum) if each.severity is Severity.ERROR]
+    return f"{found[0].subject} {found[0].text}; {found[0].remedy}" if found else None
+
+
+async def _quorum_queues(reader: _Reader) -> int:
+    everywhere = await reader.get("/api/queues?columns=type&disable_stats=true")
+    return sum(queue.get("type") == "quorum" for queue in everywhere)
+
+
+def _version(overview: Mapping[str, Any]) -> str:
+    return str(overview.get("rabbitmq_version") or overview["management_version"])
+
+
 async def _read(reader: _Reader, vhost: str) -> Snapshot:
     overview = await reader.get("/api/overview")
-    everywhere = await reader.get("/api/queues?columns=type&disable_stats=true")
     queues = await reader.get(f"/api/queues/{vhost}?disable_stats=true&enable_queue_totals=true")
     flags = await reader.optional("/api/feature-flags")
     return Snapshot(
-        version=str(overview.get("rabbitmq_version") or overview["management_version"]),
+        version=_version(overview),
         exchange_types=frozenset(kind["name"] for kind in overview["exchange_types"]),
-        quorum_queues=sum(queue.get("type") == "quorum" for queue in everywhere),
+        quorum_queues=await _quorum_queues(reader),
         exchanges=await reader.get(f"/api/exchanges/{vhost}"),
         queues=queues,
         bindings=await reader.get(f"/api/bindings/{vhost}"),

@@ -1,21 +1,21 @@
 """Look through the parked queue, replay entries and purge old ones, over AMQP alone.
 
-Entries are taken without an ack and given back when the channel closes, so looking changes nothing but
-their delivery count. An entry leaves the queue only after the broker has confirmed its replay, or after the
-archive has it on disk.
+A look (:mod:`consumer.edges.broker.look`) holds what it sees and gives it back, so looking changes nothing
+but delivery counts. An entry leaves the queue only after the broker has confirmed its replay, or after the
+archive has it on disk. An entry that is under way when we are interrupted is brought to its end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
-from pamqp.commands import Basic
 
 from consumer.core.delivery import UnknownVersion, headers_of
 from consumer.core.errors import BadEvent, BrokerUnavailable
@@ -24,19 +24,25 @@ from consumer.core.parked import ParkedEntry, entry_as_record, parked_mark, read
 from consumer.core.replay import replayed_delivery, replayed_headers
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.look import Held, Look, completed, look_into
 from consumer.edges.broker.windows import raw_message
 from consumer.ports import Archive, Publication
 from topology.names import Names
 
 _OWN = "it stood in {}, a queue of Leveret's own, and cannot be read; publish its event again"
 
+_GONE = (
+    "the store has no subscription {}; check LEVERET_HOME and [store] url, "
+    "publish its event again for others, or purge it"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One entry in hand, and the tag that settles it."""
+    """One entry in hand."""
 
     entry: ParkedEntry
-    tag: int
+    held: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +63,23 @@ class Skipped:
 
 async def browse(
     connection: AbstractConnection, names: Names, unreadable: list[Unreadable] | None = None
-) -> AsyncIterator[ParkedEntry]:
+) -> AsyncGenerator[ParkedEntry, None]:
     """Yield every readable entry of the parked queue, oldest first; all go back at the end.
 
     Args:
-        connection: To the broker.
+        connection: To the broker; open until the generator is closed.
         names: Of our queues.
         unreadable: Takes what cannot be read; None: it is passed over.
 
     Raises:
-        BrokerUnavailable: the broker or the queue is not there.
+        BrokerUnavailable: the broker or the queue is not there, or another look goes on.
     """
-    channel = await _opened(connection)
-    try:
-        async for found in _messages(channel, names):
+    async with look_into(connection, names.parked) as look:
+        async for found in _entries(look):
             if isinstance(found, Found):
                 yield found.entry
             elif unreadable is not None:
                 unreadable.append(found)
-    finally:
-        await channel.close()
 
 
 async def purge(
@@ -84,60 +87,73 @@ async def purge(
     names: Names,
     wanted: Callable[[ParkedEntry], bool],
     archive: Archive,
-) -> AsyncIterator[ParkedEntry]:
-    """Move every wanted entry into *archive*, and yield it once it is there and has left the queue.
+) -> AsyncGenerator[ParkedEntry, None]:
+    """Move every wanted entry into *archive*, and yield it once it is there and was acked.
 
     Raises:
         BrokerUnavailable: the broker is not there; the entry may be parked still, and is archived too.
         OSError: the disk did not take an entry, which stays parked.
     """
-    channel = await _opened(connection)
-    try:
-        async for found in _messages(channel, names):
+    async with look_into(connection, names.parked) as look:
+        async for found in _entries(look):
             if not isinstance(found, Found) or not wanted(found.entry):
                 continue
-            await archive.append(entry_as_record(found.entry))
-            try:
-                await channel.basic_ack(found.tag)
-            except CONNECTION_ERRORS as error:
-                raise BrokerUnavailable(
-                    f"{found.entry.id} was archived but may still be parked: {error or type(error).__name__}"
-                ) from None
+            interrupted = await completed(_archived(found, archive))
             yield found.entry
-    finally:
-        with suppress(*CONNECTION_ERRORS):
-            await channel.close()
+            if interrupted:
+                raise asyncio.CancelledError
 
 
 async def replay(
-    connection: AbstractConnection, names: Names, wanted: Callable[[ParkedEntry], bool]
-) -> AsyncIterator[ParkedEntry | Skipped]:
-    """Send every wanted entry on its way again and yield it once that is confirmed and it left the queue.
+    connection: AbstractConnection,
+    names: Names,
+    wanted: Callable[[ParkedEntry], bool],
+    subscriptions: Collection[str],
+) -> AsyncGenerator[ParkedEntry | Skipped, None]:
+    """Send every wanted entry on its way again and yield it once that is confirmed and it was acked.
 
     What cannot be sent from here is yielded as skipped; the others go on.
+
+    Args:
+        connection: To the broker; open until the generator is closed.
+        names: Of our queues.
+        wanted: Says which entries are meant.
+        subscriptions: The ids of all that exist. A worker would cancel what is for another one.
 
     Raises:
         BrokerUnavailable: the broker is not there, or did not take an entry, which then stays parked.
     """
-    reading, writing = await _opened(connection), Confirms(await _opened(connection))
+    writing = Confirms(await _opened(connection))
     try:
-        async for found in _messages(reading, names):
-            if not isinstance(found, Found) or not wanted(found.entry):
-                continue
-            again = _publication(found.entry, names)
-            if isinstance(again, Skipped):
-                yield again
-                continue
-            await _moved(found, again, reading, writing)
-            yield found.entry
+        async with look_into(connection, names.parked) as look:
+            async for found in _entries(look):
+                if not isinstance(found, Found) or not wanted(found.entry):
+                    continue
+                again = _publication(found.entry, names, subscriptions)
+                if isinstance(again, Skipped):
+                    yield again
+                    continue
+                interrupted = await completed(_moved(found, again, writing))
+                yield found.entry
+                if interrupted:
+                    raise asyncio.CancelledError
     finally:
-        with suppress(*CONNECTION_ERRORS):
-            await reading.close()
         with suppress(*CONNECTION_ERRORS):
             await writing.channel.close()
 
 
-async def _moved(found: Found, again: Publication, reading: Channel, writing: Confirms) -> None:
+async def _archived(found: Found, archive: Archive) -> None:
+    """Write an entry to the archive and, once it is there, take it out of the queue."""
+    await archive.append(entry_as_record(found.entry))
+    try:
+        await found.held.ack()
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(
+            f"{found.entry.id} was archived but may still be parked: {error or type(error).__name__}"
+        ) from None
+
+
+async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
     """Publish an entry once more and, once that is confirmed, take it out of the queue."""
     try:
         await writing.publish(again, again.message_id or uuid.uuid4().hex)
@@ -146,7 +162,7 @@ async def _moved(found: Found, again: Publication, reading: Channel, writing: Co
             f"{found.entry.id} was not replayed and stays parked: {error or type(error).__name__}"
         ) from None
     try:
-        await reading.basic_ack(found.tag)
+        await found.held.ack()
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(
             f"{found.entry.id} was replayed but may still be parked: {error or type(error).__name__}"
@@ -160,29 +176,26 @@ async def _opened(connection: AbstractConnection) -> Channel:
         raise BrokerUnavailable(f"no channel to the broker: {error}") from None
 
 
-async def _messages(channel: Channel, names: Names) -> AsyncIterator[Found | Unreadable]:
-    """Take as many messages as there were at the start; what is parked meanwhile waits for the next look."""
-    try:
-        left = (await channel.queue_declare(names.parked, passive=True)).message_count or 0
-        while left > 0:
-            message = await channel.basic_get(names.parked)
-            if isinstance(message.delivery, Basic.GetEmpty):
-                return
-            left -= 1
-            raw = raw_message(message, names.parked)
-            try:
-                entry = read_entry(raw)
-            except (BadEvent, UnknownVersion, ValueError, OverflowError, TypeError) as error:
-                yield Unreadable(raw, str(error) or type(error).__name__)
-                continue
-            yield Found(entry, message.delivery_tag or 0)
-    except CONNECTION_ERRORS as error:
-        raise BrokerUnavailable(f"queue {names.parked}: {error}") from None
+async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
+    """Read what was there at the start; what is parked meanwhile waits for the next look."""
+    async for held in look.messages():
+        raw = raw_message(held.message, look.queue)
+        try:
+            entry = read_entry(raw)
+        except (BadEvent, UnknownVersion, ValueError, OverflowError, TypeError) as error:
+            yield Unreadable(raw, str(error) or type(error).__name__)
+            continue
+        yield Found(entry, held)
+    if look.left:
+        raise BrokerUnavailable(f"{look.left} more entries are parked than a look can hold; purge some first")
 
 
-def _publication(entry: ParkedEntry, names: Names) -> Publication | Skipped:
+def _publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
+        gone = [target for target in delivery.targets if target not in subscriptions]
+        if gone:  # of several targets one may exist: sent to that one alone the entry could not stay
+            return Skipped(entry.id, _GONE.format(" ".join(gone)))
         return Publication(
             exchange=names.due,
             routing_key=names.direct_key(names.replay),

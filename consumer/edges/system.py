@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from consumer.core.errors import ConfigError
+from consumer.ports import Clock
 
 FAILPOINTS = (
     "after-take",
@@ -46,13 +47,18 @@ class SystemClock:
 
 
 class FileArchive:
-    """Appends parked entries whose time is over to one JSON-lines file per month."""
+    """Appends what leaves the broker undelivered to one JSON-lines file per month.
 
-    def __init__(self, folder: Path, clock: SystemClock, stem: str = "expired") -> None:
+    What comes while the disk is at work is written and synced together.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, stem: str = "expired") -> None:
         """Bind to a folder; *stem* is what the names of the files begin with."""
         self._folder = folder
         self._clock = clock
         self._stem = stem
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Write and sync one line, off the event loop.
@@ -60,9 +66,29 @@ class FileArchive:
         Raises:
             OSError: the disk did not take all of it; then nothing of it is left in the file.
         """
-        await asyncio.to_thread(self._write, _one_line(entry))
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((_one_line(entry), written))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all())
+        await written
 
-    def _write(self, line: bytes) -> None:
+    async def _write_all(self) -> None:
+        while self._waiting:
+            lines, self._waiting = self._waiting, []
+            fault: OSError | None = None
+            try:
+                await asyncio.to_thread(self._write, b"".join(line for line, _ in lines))
+            except OSError as error:
+                fault = error
+            for _, written in lines:
+                if written.done():  # who asked was cancelled
+                    continue
+                if fault is None:
+                    written.set_result(None)
+                else:
+                    written.set_exception(fault)
+
+    def _write(self, lines: bytes) -> None:
         self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents get no mode
         self._folder.mkdir(mode=0o700, exist_ok=True)
         month = time.strftime("%Y-%m", time.gmtime(self._clock.now()))
@@ -70,16 +96,16 @@ class FileArchive:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)  # another worker may share the folder; closing unlocks
-            _append_whole(handle, line)
+            _append_whole(handle, lines)
         finally:
             os.close(handle)
 
 
-def _append_whole(handle: int, line: bytes) -> None:
-    """Append *line* to a locked file and sync it, or leave the file as it was."""
+def _append_whole(handle: int, lines: bytes) -> None:
+    """Append *lines* to a locked file and sync it, or leave the file as it was."""
     before_bytes = os.fstat(handle).st_size
     try:
-        _write_whole(handle, line)
+        _write_whole(handle, lines)
         os.fsync(handle)
     except OSError:
         os.ftruncate(handle, before_bytes)

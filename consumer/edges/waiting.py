@@ -1,13 +1,10 @@
 """Look through the rungs, send what waits at once, or call it off, over AMQP alone.
 
-One pass over a rung: everything that stood in it is taken without an ack. What is meant is published, or
-archived, and acked only after that was confirmed. The rest goes back when the channel closes, in its order
-and with its TTL running from the first publish. Meanwhile nothing of it surfaces, so a pass is short: it
-consumes, it does not get one by one.
+One look per rung (:mod:`consumer.edges.broker.look`): everything in it is taken without an ack. What is meant
+is published, or archived, and acked only after that was confirmed. The rest goes back, with its TTL running
+from the first publish. Meanwhile nothing of it surfaces.
 
 Longest rungs first: what moves on meanwhile is met again further down.
-
-Source: rabbit_fifo ``return_all`` (a closed channel's messages go back in the order they were given out).
 """
 
 from __future__ import annotations
@@ -15,30 +12,24 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from aio_pika.abc import AbstractConnection
-from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 
 from consumer.core.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
+from consumer.core.due import off_rung, rest_s, served
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.waiting import Wanted, as_record, kicked, split
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.look import WHOLE, Held, completed, look_into
 from consumer.edges.broker.windows import raw_message
 from consumer.ports import Archive, Publication
 from topology.ladder import Ladder, first_hop_s
 from topology.names import Names
-
-TAKEN_MAX = 65_535
-"""Messages that one pass may hold; AMQP's largest prefetch. What is meant and acked does not count."""
-QUIET_S = 0.25
-"""After this long without a message the queue is asked whether it is empty."""
-LOOKS_MAX = 20
-"""So often it may say that there is more which does not come, as when the hands are full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ class Passed:
 
 async def browse(
     connection: AbstractConnection, ways: Ways, wanted: Wanted
-) -> AsyncIterator[Waiting | Passed]:
+) -> AsyncGenerator[Waiting | Passed, None]:
     """Yield what waits and is meant; nothing changes but delivery counts.
 
     Raises:
@@ -78,7 +69,9 @@ async def browse(
             yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
 
 
-async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> AsyncIterator[Waiting | Passed]:
+async def kick(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncGenerator[Waiting | Passed, None]:
     """Send what is meant to its due queue now, and yield it once that is confirmed.
 
     Raises:
@@ -96,7 +89,7 @@ async def kick(connection: AbstractConnection, ways: Ways, wanted: Wanted) -> As
 
 async def cancel(
     connection: AbstractConnection, ways: Ways, wanted: Wanted, archive: Archive
-) -> AsyncIterator[Waiting | Passed]:
+) -> AsyncGenerator[Waiting | Passed, None]:
     """Archive what is meant, take it out, and yield it.
 
     Raises:
@@ -119,18 +112,19 @@ class _Taken:
 
     meant: DeliveryMessage
     others: DeliveryMessage | None
+    rung_s: float  #: of the rung that it was taken out of
     due_queue: str
-    channel: Channel
-    tag: int
+    held: Held
 
     async def settle(self, writing: Confirms, ways: Ways) -> None:
         """Store what is not meant, confirmed, and only then ack."""
         if self.others is not None:
-            rung_s = first_hop_s(max(self.others.not_before - time.time(), 0.0), ways.ladder)
+            others = off_rung(self.others, self.rung_s)
+            rung_s = first_hop_s(rest_s(others, time.time()), ways.ladder)
             key = ways.names.wait_key(rung_s, self.due_queue)
-            await _publish(writing, _ours(self.others, ways.names.wait, key))
+            await _publish(writing, _ours(served(others, rung_s), ways.names.wait, key))
         try:
-            await self.channel.basic_ack(self.tag)
+            await self.held.ack()
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(
                 f"{self.meant.event.id} was handled but may still wait: {error or type(error).__name__}"
@@ -144,18 +138,25 @@ async def _taken_out(
     first: Callable[[_Taken, Confirms], Awaitable[None]],
 ) -> AsyncGenerator[Waiting | Passed, None]:
     """Do *first* with each that is meant, then take it off its rung, and yield it."""
-    writing = Confirms(await _opened(connection, confirms=True))
+    writing = Confirms(await _opened(connection))
+
+    async def handle(taken: _Taken) -> None:
+        await first(taken, writing)
+        await taken.settle(writing, ways)
+
     try:
         async with aclosing(_passes(connection, ways, wanted)) as passes:
             async for taken in passes:
                 if isinstance(taken, Passed):
                     yield taken
                     continue
-                await first(taken, writing)
-                await taken.settle(writing, ways)
+                interrupted = await completed(handle(taken))
                 yield Waiting(taken.meant)
+                if interrupted:
+                    raise asyncio.CancelledError
     finally:
-        await _close(writing.channel)
+        with suppress(*CONNECTION_ERRORS):
+            await writing.channel.close()
 
 
 async def _passes(
@@ -163,13 +164,10 @@ async def _passes(
 ) -> AsyncGenerator[_Taken | Passed, None]:
     for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
         queue = ways.names.rung(rung_s)
-        reading = await _opened(connection, confirms=False)
         unreadable: list[str] = []
-        seen = 0
-        try:
-            async for message in _messages(reading, queue):
-                seen += 1
-                raw = raw_message(message, queue)
+        async with look_into(connection, queue, WHOLE) as look:  # only the head of a rung expires
+            async for held in look.messages():
+                raw = raw_message(held.message, queue)
                 try:
                     parted = split(read_delivery(raw), wanted)
                 except (BadEvent, UnknownVersion) as error:
@@ -177,40 +175,11 @@ async def _passes(
                     continue
                 if parted.meant is not None:
                     due_queue = raw.routing_key.partition(".")[2]
-                    tag = message.delivery_tag or 0
-                    yield _Taken(parted.meant, parted.others, due_queue, reading, tag)
-            left = (await reading.queue_declare(queue, passive=True)).message_count or 0
-            if left and seen >= TAKEN_MAX:
-                yield Passed(queue, left, "more wait in one rung than a pass can hold")
-        except CONNECTION_ERRORS as error:
-            raise BrokerUnavailable(f"queue {queue}: {error or type(error).__name__}") from None
-        finally:
-            await _close(reading)
+                    yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
+        if look.left:
+            yield Passed(queue, look.left, "more wait in one rung than a look can hold")
         if unreadable:
             yield Passed(queue, len(unreadable), unreadable[0])
-
-
-async def _messages(channel: Channel, queue: str) -> AsyncIterator[DeliveredMessage]:
-    """Take as many messages as stood there at the start, or fewer where some expire first."""
-    left = (await channel.queue_declare(queue, passive=True)).message_count or 0
-    if not left:
-        return
-    inbox: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
-    await channel.basic_qos(prefetch_count=TAKEN_MAX)
-    await channel.basic_consume(queue, inbox.put, no_ack=False)
-    looks = 0
-    while left > 0:
-        try:
-            async with asyncio.timeout(QUIET_S):
-                message = await inbox.get()
-        except TimeoutError:
-            ready = (await channel.queue_declare(queue, passive=True)).message_count
-            looks += 1
-            if inbox.empty() and (not ready or looks > LOOKS_MAX):
-                return
-            continue
-        left, looks = left - 1, 0
-        yield message
 
 
 async def _publish(channel: Confirms, publication: Publication) -> None:
@@ -231,13 +200,8 @@ def _ours(message: DeliveryMessage, exchange: str, routing_key: str) -> Publicat
     )
 
 
-async def _opened(connection: AbstractConnection, *, confirms: bool) -> Channel:
+async def _opened(connection: AbstractConnection) -> Channel:
     try:
-        return await open_channel(connection, confirms=confirms)
+        return await open_channel(connection, confirms=True)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"no channel to the broker: {error}") from None
-
-
-async def _close(channel: Channel) -> None:
-    with suppress(*CONNECTION_ERRORS):
-        await channel.close()

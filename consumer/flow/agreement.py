@@ -16,7 +16,7 @@ from consumer.core import agreement
 from consumer.core.agreement import BEAT_S, Kind, News, Said, Workers
 from consumer.core.breaker import Closed, State
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.health import Health
+from consumer.core.health import Health, set_back
 from consumer.core.records import EndpointState
 from consumer.core.retry_after import RETRY_AFTER_MAX_S
 from consumer.core.subscription import Subscription, endpoint_id
@@ -60,7 +60,16 @@ class Agreement:
         endpoints.on_change = self.changed
         endpoints.on_health = self.tell
         endpoints.begin = self._begin
-        endpoints.on_set_back = self._told.clear
+        endpoints.on_set_back = self._set_back
+
+    def _set_back(self, by_s: float) -> None:
+        """The wall clock was set: what the store said moves along, and pauses are told anew."""
+        self._told.clear()
+        self._holds = {endpoint: until - by_s for endpoint, until in self._holds.items()}
+        self._healths = {
+            endpoint: Health(set_back(known.failing, by_s), max(known.taken_at - by_s, 0.0))
+            for endpoint, known in self._healths.items()
+        }
 
     # what happens here
 
@@ -110,6 +119,8 @@ class Agreement:
         else:
             self._workers.hear(said.worker, now)
         self._count(now)
+        if said.store is not None:
+            self._registry.trust.heard(said.store)
         if said.kind is Kind.HELLO:
             self._asked = True
             self._wake.set()
@@ -153,6 +164,7 @@ class Agreement:
     def _begin(self, subscription: Subscription) -> Known:
         """Return what is known of an endpoint that this worker meets now."""
         now = self._world.clock.now()
+        self._endpoints.steady(now)
         news = self._heard.pop(subscription.id, None)
         stored = self._stored.pop(subscription.id, None)
         here = endpoint_id(subscription.tenant, subscription.url)
@@ -206,7 +218,7 @@ class Agreement:
             publication = Publication(
                 exchange=self._world.names.control,
                 routing_key="",
-                body=agreement.encode(Said(kind, self._worker, news)),
+                body=agreement.encode(Said(kind, self._worker, news, self._registry.trust.generation())),
                 mandatory=False,
             )
             try:

@@ -10,6 +10,7 @@ import asyncio
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from consumer.core.breaker import CLOCK_SLACK_S
 from consumer.core.classify import is_success
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.health import gone_note
@@ -53,6 +54,7 @@ class Result(NamedTuple):
     attempt: Attempt | None  #: None when none is spent: cut off, called off before, or our proxy failed
     verdict: Verdict
     at: float  #: Unix seconds of the verdict; waits count from here
+    stepped_s: float = 0.0  #: the wall clock was set forward by so much during the request
 
 
 class Attempts:
@@ -104,7 +106,7 @@ class Attempts:
             return None
         subscription = endpoint.subscription
         self._world.observe.deferred(event, subscription, hold.defer, hold.reason)
-        last = deadline(subscription.retry, event.arrived_at, event.expires_at)
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
 
     async def _request(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
@@ -130,10 +132,13 @@ class Attempts:
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
         if outcome.kind is Kind.LOCAL:
             world.local_faults.met(outcome.detail, world.clock.monotonic())
-        verdict = self._decide(message, endpoint, outcome, now)
+        stepped_s = now - began - outcome.duration_s
+        stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
+        verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
         previous = message.attempts[-1] if message.attempts else None
         world.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
-        return Result(subscription, None if isinstance(verdict, Defer) else attempt, verdict, now)
+        spent = None if isinstance(verdict, Defer) else attempt
+        return Result(subscription, spent, verdict, now, stepped_s)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         world, subscription = self._world, endpoint.subscription
@@ -164,22 +169,27 @@ class Attempts:
         finally:
             self._requests.discard(task)
 
-    def _decide(self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, now: float) -> Verdict:
+    def _decide(
+        self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, at: tuple[float, float]
+    ) -> Verdict:
+        """Choose the verdict; *at* is Unix seconds, and by how much the clock jumped during the request."""
         if outcome.control is None and is_success(outcome):
             return DELIVERED
-        subscription, event = endpoint.subscription, message.event
+        subscription, event, (now, stepped_s) = endpoint.subscription, message.event, at
+        arrived_at = event.arrived_at + stepped_s
         verdict = decide(
             outcome,
             Situation(
                 attempt=message.attempts_made + 1,
                 policy=subscription.retry,
-                arrived_at=event.arrived_at,
+                arrived_at=arrived_at,
                 now=now,
                 sample=self._world.sample(),
                 rules=subscription.on_status,
                 expires_at=event.expires_at,
                 previous_s=_waited_s(message, now - outcome.duration_s),
                 success_ratio=endpoint.success_ratio,
+                late_s=message.late_s,
             ),
         )
         match verdict:
@@ -190,7 +200,7 @@ class Attempts:
             case Park(disables=True):
                 endpoint.forgive()
             case Retry(wait_s=wait_s, exact=exact):
-                last_s = deadline(subscription.retry, event.arrived_at, event.expires_at) - now
+                last_s = deadline(subscription.retry, arrived_at, event.expires_at) - now
                 later_s = wait_s + self._endpoints.postpone_s(endpoint, now)
                 return Retry(max(wait_s, min(later_s, last_s)), exact)
         return verdict

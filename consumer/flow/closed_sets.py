@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.core.model import ParkReason
 from metrics.series import MAX_ATTEMPT_LABEL, Series, attempt_label
+from topology.check import Severity
 
 
 def begin_at_zero(series: Series) -> None:
@@ -16,12 +17,14 @@ def begin_at_zero(series: Series) -> None:
             series.attempts_by_number.labels(attempt_label(number), result)
     for state in ("closed", "open", "probing"):
         series.breakers.labels(state)
+    for severity in Severity:
+        series.topology_findings.labels(severity.value)
     for way in ("replayed", "archived"):
         series.parked_age.labels(way)
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker local locked paced paused proxy saturated slow"),
+        (series.deferrals, "breaker local locked paced paused proxy saturated slow unknown"),
         (series.publish_failures, "unroutable refused unavailable"),
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),

@@ -49,8 +49,11 @@ class Control:
             case "open":
                 self._endpoints.force(meant)
             case "free":
+                self._endpoints.steady(self._clock.now())
                 self._endpoints.free(message.get("tenant"), message.get("subscription"))
             case "reload":
                 self._reload()
+            case "store":
+                self._registry.ask()
             case _:
                 self._agreement.hear(message)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+from consumer.core.breaker import Closed, Open
 from consumer.core.delivery import (
     DeliveryMessage,
     UnknownVersion,
@@ -22,14 +24,16 @@ from consumer.core.delivery import (
     unwrap_raw,
     wrap_raw,
 )
+from consumer.core.due import late_s, rest_s, served
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
-from consumer.core.parked import parked_for_s
+from consumer.core.parked import parked_for_s, rfc3339
 from consumer.core.retry import deadline
-from consumer.flow.endpoints import Endpoints
+from consumer.flow.endpoints import Endpoint, Endpoints
 from consumer.flow.events import Events
 from consumer.flow.fanout import FanOut
 from consumer.flow.intake import OURS, Intake, Job, Source
+from consumer.flow.leftovers import Leftovers
 from consumer.flow.outbox import Outbox, age_text, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
@@ -45,10 +49,12 @@ class Deliverer:
     def __init__(self, world: World, registry: Registry, endpoints: Endpoints) -> None:
         self._world = world
         self._registry = registry
+        self._endpoints = endpoints
         self._outbox = Outbox(world)
         self.intake = Intake(world, self.handle)
         self._fan_out = FanOut(world, registry, endpoints, self.intake)
         self._events = Events(world, registry, self._fan_out)
+        self._leftovers = Leftovers(world, registry)
 
     async def handle(self, job: Job) -> None:
         """Take *job* to its end: every path acks or gives back exactly once."""
@@ -116,9 +122,11 @@ class Deliverer:
         except UnknownVersion:
             await self._leave_to_newer(job, raw)
             return
-        if message.not_before > now:
+        message = served(message, job.held_s) if job.held_s else message
+        if rest_s(message, now) > 0 and not self._fan_out.is_freed(message, now):
             await self._wait_on(job, message, now)
             return
+        message = self._grace(message, now)
         subscriptions, ends = [], []
         for target in message.targets:
             subscription = self._registry.get(target)
@@ -127,6 +135,8 @@ class Deliverer:
                 ends.append(end)
             elif subscription is not None:
                 subscriptions.append(subscription)
+        if not subscriptions:
+            self.intake.under_way(job)  # it makes no request
         await together(ends)
         if job.source is Source.REPLAY:
             self._world.observe.replayed(message.event.tenant, parked_for_s(raw, now))
@@ -142,24 +152,33 @@ class Deliverer:
         """Return what ends a target that must not be sent any more, or None when it may be sent."""
         event, subscription = message.event, self._registry.get(target)
         if subscription is None:
-            self._world.observe.cancelled(event, target, "subscription deleted")
-            return _nothing()
+            return self._leftovers.end(job, message, target, now)
         if not subscription.enabled:
             reason, detail = ParkReason.DISABLED, "the subscription is disabled"
         elif subscription.locked is not None:
             reason, detail = ParkReason.LOCKED, subscription.locked
-        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at):
+        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s):
             reason, detail = ParkReason.EXPIRED, age_text(message, now)
         else:
             return None
-        single = replace(message, targets=(target,))
-        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
+        single, failure = replace(message, targets=(target,)), None
+        endpoint = self._endpoints.met(subscription)
+        if endpoint is not None:
+            detail, failure = detail + outage_text(endpoint), endpoint.last_failure
+        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost, failure=failure)
+
+    def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
+        """Let one that comes late for its deadline, as after a jump of the clock, live for one more try."""
+        event, known = message.event, (self._registry.get(target) for target in message.targets)
+        ends = (deadline(s.retry, event.arrived_at, None, message.late_s) for s in known if s is not None)
+        late = late_s(message, ends, now)
+        return message if late == message.late_s else replace(message, late_s=late)
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
         """It came back early: take the next rung, or hold the rest of the wait here."""
-        onward = self._outbox.rewaiting(message, now)
+        onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
-            if self.intake.hold(job, message.not_before - now):
+            if self.intake.hold(job, rest_s(message, now)):
                 return
             onward = self._outbox.waiting(message, now)
         await self._outbox.confirmed(onward, give_up=job.lost)
@@ -183,5 +202,16 @@ class Deliverer:
         await job.incoming.ticket.ack()
 
 
-async def _nothing() -> None:
-    return None
+def outage_text(endpoint: Endpoint) -> str:
+    """Say what held a delivery back, to follow a reason; empty where the breaker is closed."""
+    state, last = endpoint.breaker, endpoint.last_failure
+    if isinstance(state, Closed):
+        return ""
+    words = "the breaker is open"
+    if isinstance(state, Open) and state.forced:
+        words += " by hand"
+    elif isinstance(state, Open) and state.since < inf:
+        words += f" since {rfc3339(state.since)}"
+    if last is not None:
+        words += f"; last failure: {last.kind.value if last.status is None else last.status}"
+    return f"; {words}"

@@ -6,7 +6,6 @@ The decisions are the core's; here they are only kept and joined.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
@@ -15,21 +14,19 @@ from consumer.core import breaker, clock
 from consumer.core.breaker import Answer, Change, Closed, Open, Probing, State
 from consumer.core.classify import Signal, breaker_signal, is_success, throttles
 from consumer.core.clock import Budget, EndpointClock, budget, draw
-from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged
-from consumer.core.model import Defer, Outcome
+from consumer.core.health import LONG_S, Failing, Health, failed, is_gone, merged, much_the_same, set_back
+from consumer.core.model import Attempt, Defer, Outcome
 from consumer.core.retry import parse_retry_after
 from consumer.core.subscription import Subscription
 from consumer.flow.line import Line
+from consumer.flow.moments import Moments, frees
+from consumer.flow.speed import Speed
 from consumer.flow.world import Bounds
 
 RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
-RECENT = 20  #: attempts that the p90 looks at
-LATENCY_WEIGHT = 0.2  #: of the newest attempt in the moving average
-FIRST_LATENCY_S = 0.1  #: assumed before the first answer
 PAUSED_LOOK_S = 60.0  #: what is held by hand looks again after this, or later where much waits
-PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this
+PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this, or after the probe's age
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is held by hand
-TOLD_SLACK_S = 1.0  #: a first failure is taken over only where it is earlier by more than this
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
@@ -65,7 +62,7 @@ class Endpoint(Line):
         self._bounds = bounds
         self.breaker: State = Closed()
         self.pace = EndpointClock()  #: pauses, Retry-After, rate, slow start: nothing is sent before it
-        self.free_at = 0.0  #: Unix seconds; no moment from here on was given to what is put off
+        self.moments = Moments()  #: of what is put off
         self._workers = workers
         self._paced = False  #: the pace holds something
         self._calm = True  #: a success has nothing to tell
@@ -77,20 +74,19 @@ class Endpoint(Line):
         self.failing: Failing | None = None  #: None: the last attempt was taken
         self.told: Failing | None = None  #: as the other workers and the store know it
         self._taken_at = 0.0  #: Unix seconds of the last success; 0: none yet
-        self.latency_s = FIRST_LATENCY_S
-        self._recent: deque[bool] = deque(maxlen=RECENT)
-        self._slow = 0
+        self.speed = Speed(bounds.quick_latency_s)
+        self.last_failure: Attempt | None = None  #: that counted for the breaker, since the start
         self.rebind(subscription)
 
-    def rebind(self, subscription: Subscription) -> None:
-        """Take over changed settings of the subscription."""
+    def rebind(self, subscription: Subscription, now: float = 0.0) -> None:
+        """Take over changed settings of the subscription; *now* is in Unix seconds."""
         before: Subscription | None = getattr(self, "subscription", None)
         self.subscription = subscription
         if before is None or before.retry != subscription.retry:
             retry = subscription.retry
             self._budget = None if retry.budget is None else budget(retry.budget, retry.budget_period_s)
-        if before is not None and before.paused and not subscription.paused:
-            self.free()
+        if before is not None and frees(before, subscription):
+            self.moments.free(now)
         self.slots = subscription.concurrency
         self.headers: Sequence[tuple[str, str]] = (
             ("content-type", "application/json"),
@@ -114,22 +110,19 @@ class Endpoint(Line):
         """Forget every pause and all that is held against the endpoint, as an operator asks."""
         self.breaker = breaker.reset(self.breaker)
         self.pace = EndpointClock()
-        self.free_at, self._throttled = now, 0
+        self._throttled = 0
+        self.moments.free(now)
         self.share(self._workers)
 
-    def free(self) -> None:
-        """Give out moments from now on again: what has those that were given is sent before or never."""
-        self.free_at = 0.0
-
     def set_back(self, by_s: float) -> None:
-        """The wall clock was set back by so many seconds: what is left of each wait stays.
-
-        The breaker sees to that by itself. Days of failure begin later then, never earlier.
-        """
+        """Keep every rest and every age: the wall clock was set back, or forward where *by_s* is negative."""
         self.pace = clock.set_back(self.pace, by_s)
-        self.free_at -= by_s
+        self.breaker = breaker.set_back(self.breaker, by_s)
+        known, self.failing = self.failing is self.told, set_back(self.failing, by_s)
+        self.told = self.failing if known else set_back(self.told, by_s)
+        self.moments.set_back(by_s)
         self._throttled_at -= by_s
-        self._taken_at = max(self._taken_at - by_s, 0.0)
+        self._taken_at = max(self._taken_at - by_s, 0.0) if self._taken_at else 0.0
         if self._silent_since is not None:
             self._silent_since -= by_s
         if self._budget is not None:
@@ -165,7 +158,7 @@ class Endpoint(Line):
     @property
     def is_slow(self) -> bool:
         """Whether the recent p90 latency is at or over ``quick_latency_s``."""
-        return self._slow * 10 > len(self._recent)
+        return self.speed.is_slow
 
     def is_gone(self, now: float) -> bool:
         """Whether nothing was taken for so long that the subscription is to be disabled (SW-41)."""
@@ -196,7 +189,7 @@ class Endpoint(Line):
         """
         own = self.failing
         joined = merged(Health(own, self._taken_at), heard).failing
-        if joined != own and not _much_the_same(joined, own):
+        if joined != own and not much_the_same(joined, own):
             self.failing = self.told = joined
             self._look()
         return heard.failing is not None and heard.failing.first_at <= self._taken_at
@@ -262,9 +255,8 @@ class Endpoint(Line):
         if barred is not None:
             return barred
         opens_at = clock.opens_at(self.pace, now)
-        if self.pace.interval_s and not reserved:
-            opens_at = max(opens_at, self.free_at)
-        if now < opens_at:
+        behind = self.pace.interval_s and not reserved and now < self.moments.free_at
+        if behind or now < opens_at:
             return self._held_by_pace(now, opens_at)
         if not self.pace.limits:  # a pause is over
             self.pace = EndpointClock()
@@ -276,7 +268,7 @@ class Endpoint(Line):
         if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
             return Hold(Defer(now), "locked")
         if self.subscription.paused:  # nobody knows until when: a look costs the broker next to nothing
-            return self._spread(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
+            return self._held(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
         return None
 
     def recall(self, epoch: int, now: float) -> Hold | None:
@@ -300,9 +292,11 @@ class Endpoint(Line):
 
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
         """Take in what an attempt showed; return what it did to the breaker."""
-        self._learn_latency(outcome.duration_s)
+        taken = is_success(outcome)
+        if self.speed.learn(outcome.duration_s, taken=taken):
+            self._respread(now)
         self._silent_since = now
-        if is_success(outcome):
+        if taken:
             self._taken, self._taken_at = self._taken + 1, now
             if self._calm:
                 return Change.NONE  # nearly always
@@ -313,6 +307,9 @@ class Endpoint(Line):
         if signal is Signal.UNKNOWN:
             return Change.NONE
         alive = signal is Signal.ALIVE
+        if not alive:
+            duration_s = outcome.duration_s
+            self.last_failure = Attempt(0, now - duration_s, outcome.kind, outcome.status, duration_s)
         answer, policy = Answer(ok=alive, epoch=epoch), self.subscription.breaker
         if self.pace.slow_s and epoch == self.breaker.epoch:
             self.pace = (clock.speed_up if alive else clock.slow_down)(self.pace, now)
@@ -331,6 +328,8 @@ class Endpoint(Line):
             now: Unix seconds.
             sample: In [0, 1): which part; 0 for who saw the success.
         """
+        self.speed.recover()
+        self._respread(now)
         pace = clock.slow_start(self.pace, now)
         slow_s = pace.slow_s * self._workers
         self.pace = replace(pace, slow_s=slow_s, slow_at=now + slow_s * sample)
@@ -360,41 +359,42 @@ class Endpoint(Line):
         if asked_s and (outcome.status or 0) >= 300:
             self.hold(now + asked_s)
 
-    def _learn_latency(self, duration_s: float) -> None:
-        self.latency_s += LATENCY_WEIGHT * (duration_s - self.latency_s)
-        slow = duration_s >= self._bounds.quick_latency_s
-        if len(self._recent) == RECENT and self._recent[0]:
-            self._slow -= 1
-        self._recent.append(slow)
-        self._slow += slow
+    def _respread(self, now: float) -> None:
+        """It is well again: what is held from now on need not stand behind moments of its bad time.
+
+        Under a rate the moments are turns, as far apart as the rate asks for, and stay.
+        """
+        if not self.pace.interval_s:
+            self.moments.free(now)
 
     def _interval_s(self, now: float) -> float:
-        latency_s = max(self.latency_s, self._silent_s(now))
+        """Return the distance at which slots become free, as far as it can be seen now."""
+        latency_s = max(self.speed.latency_s, self._silent_s(now))
         return clock.saturation_interval_s(latency_s, self.slots)
 
     def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
-        return self._spread(now, earliest, 0.0, reason)
+        return self._spread(now, earliest, self._interval_s(now), reason)
 
-    def _spread(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
-        """Give out times from *earliest* on, *least_s* apart or as far as its rate and its speed ask for."""
-        interval_s = max(self._interval_s(now), self.pace.interval_s, least_s)
-        self.free_at, at = clock.spread(self.free_at, now, earliest, interval_s)
-        return Hold(Defer(at), reason, self.pace.interval_s > 0)
+    def _held(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
+        """Put off what waits for something else than its slots: it counts how fast it is when well."""
+        well_s = clock.saturation_interval_s(self.speed.healthy_s, self.slots)
+        return self._spread(now, earliest, max(well_s, least_s), reason)
+
+    def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
+        """Give out moments from *earliest* on, *interval_s* apart or as far as its rate asks for."""
+        rate_s = self.pace.interval_s
+        least_s = max(rate_s, min(interval_s, HELD_INTERVAL_S))
+        return Hold(Defer(self.moments.take(now, earliest, interval_s, least_s)), reason, rate_s > 0)
 
     def _held_by_pace(self, now: float, opens_at: float) -> Hold:
         """Spread what comes before its time; after a pause as fast as requests were taken before it."""
         least_s = HELD_INTERVAL_S if self.pace.slow_s else 0.0
-        return self._spread(now, opens_at, least_s, "paced")
+        return self._held(now, opens_at, least_s, "paced")
 
     def _held_by_breaker(self, now: float) -> Hold:
-        state, until = self.breaker, now + PROBE_PAUSE_S
+        state, policy, until = self.breaker, self.subscription.breaker, now
         if isinstance(state, Open):
-            policy = self.subscription.breaker
             until = now + PAUSED_LOOK_S if state.forced else breaker.due_at(state, policy)
-        return self._spread(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
-
-
-def _much_the_same(one: Failing | None, other: Failing | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.counts == other.counts and abs(one.first_at - other.first_at) < TOLD_SLACK_S
+        elif isinstance(state, Probing):  # where it hangs, a look comes as seldom as it is old
+            until = now + max(PROBE_PAUSE_S, policy.probe_timeout_s - (state.until - now))
+        return self._held(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from consumer.core.agreement import state_name
-from consumer.core.breaker import CLOCK_SLACK_S, State
+from consumer.core.breaker import State
 from consumer.core.clock import budget, draw
 from consumer.core.health import Health
 from consumer.core.model import Defer, Outcome
+from consumer.core.steps import Steps
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.flow.endpoint import STATE_LABELS, Admission, Endpoint, Hold, Send, Wait
 from consumer.flow.observe import Observer
@@ -52,13 +53,14 @@ class Endpoints:
         self._rate = rate
         self._known: dict[str, Endpoint] = {}
         self._forgiven: set[str] = set()  #: subscriptions not met yet whose failures before are over
-        self._now = 0.0  #: Unix seconds, as they were said last
+        self.steps = Steps()  #: of the wall clock
+        self._now = 0.0  #: Unix seconds, as they were given last
         self._workers = 1
         count = bounds.retry_budget
         self._budget = None if count is None else budget(count, BUDGET_PERIOD_S)
         self.on_change: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of breakers and pauses
         self.on_health: Callable[[Endpoint], None] = lambda _endpoint: None  #: told of lasting failures
-        self.on_set_back: Callable[[], None] = lambda: None  #: told after a step back of the wall clock
+        self.on_set_back: Callable[[float], None] = lambda _by_s: None  #: told after a step of the wall clock
         self.begin: Callable[[Subscription], Known] = lambda _subscription: Known()
 
     def all(self) -> Collection[Endpoint]:
@@ -77,7 +79,7 @@ class Endpoints:
             if known.subscription is subscription:
                 return known
             if known.subscription.url == subscription.url:
-                known.rebind(subscription)
+                known.rebind(subscription, self._now)
                 return known
             self._observe.series.breakers.labels(known.state).dec()
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
@@ -118,18 +120,26 @@ class Endpoints:
         return later_s
 
     def steady(self, now: float) -> None:
-        """See whether the wall clock was set back since: every time that is kept moves along."""
-        by_s, self._now = self._now - now, now
-        if by_s <= CLOCK_SLACK_S:
+        """See whether the wall clock was set since: every time that is kept or written moves along."""
+        self._now = now
+        by_s = self.steps.set_back_s(now)
+        if not by_s:
             return
-        self._observe.warned("clock.set_back", by_s=round(by_s, 1))
+        if by_s > 0:
+            self._observe.warned("clock.set_back", by_s=round(by_s, 1))
+        else:
+            self._observe.warned("clock.set_forward", by_s=round(-by_s, 1))
         for endpoint in self._known.values():
             endpoint.set_back(by_s)
+            if endpoint.told is not None:
+                self._record.health(endpoint.subscription, endpoint.health, anew=True)
+            if endpoint.pace.held_until - now >= KEPT_HOLD_S:
+                self._record.hold(endpoint.subscription, endpoint.pace.held_until, anew=True)
         if self._rate is not None:
             self._rate.set_back(by_s)
         if self._budget is not None:
             self._budget = self._budget.set_back(by_s)
-        self.on_set_back()
+        self.on_set_back(by_s)
 
     def share(self, workers: int) -> None:
         """Divide every configured rate by the number of workers that live now, at least 1."""
@@ -140,6 +150,7 @@ class Endpoints:
 
     def reset(self, subscription: Subscription | None, now: float) -> None:
         """Close a breaker and end every pause of its endpoint, as an operator asks (S3-3)."""
+        self.steady(now)
         if subscription is not None:
             endpoint = self.of(subscription)  # met or not: what the store says of it is over, too
             before = endpoint.breaker
@@ -155,7 +166,7 @@ class Endpoints:
         for endpoint in self._known.values():
             of = endpoint.subscription
             if tenant in (None, of.tenant) and subscription_id in (None, of.id):
-                endpoint.free()
+                endpoint.moments.free(self._now)
 
     def force(self, subscription: Subscription | None) -> None:
         """Open a breaker until it is reset, as an operator asks."""

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from consumer.core.delivery import DeliveryMessage
+from consumer.core.due import rest_s
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.model import Defer, Delivered, Drop, Park, Retry
 from consumer.core.retry import deadline
 from consumer.core.subscription import Subscription
 from consumer.core.webhook import build_body
 from consumer.flow.attempt import Attempts, Result, Target
-from consumer.flow.endpoints import Endpoints, Hold, Wait
+from consumer.flow.endpoints import Endpoint, Endpoints, Hold, Wait
 from consumer.flow.intake import Intake, Job, Source
+from consumer.flow.moments import LOOK_S
 from consumer.flow.outbox import Addressed, Outbox, together
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
@@ -38,6 +41,7 @@ class FanOut:
         self._endpoints = endpoints
         self._intake = intake
         self._outbox = Outbox(world)
+        endpoints.steps.monotonic = world.clock.monotonic
         self.attempts = Attempts(world, endpoints, intake.slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
@@ -74,6 +78,30 @@ class FanOut:
                 "after-confirm-before-ack" if stored or _failed(results) else "after-2xx-before-ack"
             )
         await job.incoming.ticket.ack()
+
+    def is_freed(self, message: DeliveryMessage, now: float) -> bool:
+        """Say whether a delivery message that comes back early is to be admitted anew.
+
+        It was held until a moment that is worth nothing any more: its endpoint recovered, was reset or
+        resumed, or got other settings. The moment was given out before its whole wait, and before what was
+        served of it: the earlier of both counts, since the clock may have been set.
+        """
+        endpoint = self._held_by(message)
+        if endpoint is None:
+            return False
+        self._endpoints.steady(now)
+        return endpoint.moments.is_void(min(message.not_before - message.wait_s, now - message.served_s))
+
+    def look_s(self, message: DeliveryMessage, now: float) -> float:
+        """Return after how many seconds, at most, a delivery message is to be looked at; infinity: never."""
+        endpoint = self._held_by(message)
+        if endpoint is None or rest_s(message, now) <= LOOK_S:
+            return inf
+        return endpoint.moments.look_s(now)
+
+    def _held_by(self, message: DeliveryMessage) -> Endpoint | None:
+        subscription = self._registry.get(message.targets[0]) if message.held and message.targets else None
+        return None if subscription is None else self._endpoints.of(subscription)
 
     async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
         """Make every request at the same time; return once the last one has ended."""
@@ -112,16 +140,20 @@ class FanOut:
     ) -> Addressed:
         """Address a deferred target: no attempt is spent, and age still ends it."""
         event = message.event
-        until = min(hold.defer.until, deadline(subscription.retry, event.arrived_at, event.expires_at))
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
+        until = min(hold.defer.until, last)
         deferred = replace(
             message,
             targets=(subscription.id,),
             not_before=until,
             wait_s=max(until - now, 0.0),
+            served_s=0.0,
             exact=False,
             reserved=hold.reserved,
+            held=True,
         )
-        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE)
+        look_s = self.look_s(deferred, now)
+        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
         """Store everything that is still owed; returns once the broker has confirmed all of it.
@@ -137,10 +169,11 @@ class FanOut:
         await together([step for step in owed if step is not None])
 
     def _owed(self, job: Job, message: DeliveryMessage, result: Result) -> Coroutine[Any, Any, None] | None:
-        after = replace(message, targets=(result.subscription.id,), exact=False, reserved=False)
+        target = (result.subscription.id,)
+        after = replace(message, targets=target, exact=False, reserved=False, held=False, served_s=0.0)
         if result.attempt is not None:
-            attempts = (*message.attempts, result.attempt)
-            after = replace(after, attempts=attempts, attempts_made=message.attempts_made + 1)
+            attempts, made = (*message.attempts, result.attempt), message.attempts_made + 1
+            after = replace(after, attempts=attempts, attempts_made=made, late_s=result.stepped_s)
         match result.verdict:
             case Delivered(disables=disables):
                 if disables:
@@ -150,9 +183,10 @@ class FanOut:
                 after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
                 return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
             case Defer(until=until):
-                wait_s = max(until - self._world.clock.now(), 0.0)
-                after = replace(after, not_before=until, wait_s=wait_s)
-                return self._outbox.confirmed(self._outbox.stored(after, direct=True), give_up=job.lost)
+                wait_s = max(until - result.at, 0.0)
+                after = replace(after, not_before=until, wait_s=wait_s, held=True)
+                stored = self._outbox.stored(after, direct=True, look_s=self.look_s(after, result.at))
+                return self._outbox.confirmed(stored, give_up=job.lost)
             case Park() as park:
                 return self._park(job, after, result.subscription, park)
             case Drop(reason=reason):
@@ -160,7 +194,13 @@ class FanOut:
                 return None
 
     async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
+        """Park a delivery; what an URL said that the subscription has no more sends it to the new one."""
         if park.disables:
+            if await self._registry.has_moved(subscription):
+                now = self._world.clock.now()
+                again = replace(message, not_before=now, wait_s=0.0)
+                await self._outbox.confirmed(self._outbox.stored(again, direct=True), give_up=job.lost)
+                return
             self._registry.disable(subscription, park.detail)
         await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
 

@@ -49,6 +49,11 @@ class Follower:
     async def _look(self) -> None:
         if not self.loaded.is_set() or await self._registry.stale():
             await self.reload()
+        elif self._registry.trust.due():
+            if not self._registry.trust.is_taken(self._store.lineage):
+                await self.reload()
+            else:
+                await self._registry.compare()
         await self._registry.settle()
 
     async def reload(self) -> None:

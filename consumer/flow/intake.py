@@ -73,6 +73,7 @@ class Job:
     counted: bool = False  #: started, and its first request has no slot yet
     task: asyncio.Task[None] | None = None  #: that works on it
     reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
+    held_s: float = 0.0  #: for how long it was held here, by a clock that nobody sets
 
     def lost(self) -> bool:
         """Whether the broker gives its message out again: what it still owes is owed by that one now."""
@@ -274,6 +275,7 @@ class Intake:
         """Look at *job* again after *delay_s* without giving it back; False when too many are held."""
         if len(self._held) >= self._world.bounds.due_hold or self._paused:
             return False
+        job.held_s += delay_s
         self._held[job] = self._world.clock.call_later(delay_s, lambda: self._unhold(job))
         return True
 

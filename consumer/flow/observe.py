@@ -5,7 +5,8 @@ Event names are static ``noun.verbed``. Ids may be logged; bodies and secrets ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import structlog
@@ -29,8 +30,11 @@ from consumer.core.parked import delivery_id
 from consumer.core.subscription import Subscription
 from consumer.flow.closed_sets import begin_at_zero
 from consumer.flow.crowds import Crowds
+from consumer.flow.observe_store import StoreReports
+from consumer.flow.strangers import Strangers
 from consumer.flow.tenants import Tenants
 from metrics.series import Series, Tally, attempt_label, code_label
+from topology.check import Finding, Severity
 
 
 class Attempted(NamedTuple):
@@ -44,7 +48,7 @@ class Attempted(NamedTuple):
     previous: Attempt | None = None  #: of the same delivery
 
 
-class Observer:
+class Observer(StoreReports):
     """Turns finished steps into log lines and metrics.
 
     The children of labelled series are looked up once: this is on the path of every request.
@@ -56,7 +60,10 @@ class Observer:
         begin_at_zero(series)
         series.pressed.set(1)  # a publisher begins without a connection, and tells only of changes
         series.store_up.set(1)
+        self.findings: Sequence[Finding] = ()  #: of the last comparison of the broker with the plan
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
+        series.store_trusted.set(1)
+        self.strangers = Strangers(series, self.log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -131,7 +138,8 @@ class Observer:
         }
         if name == "delivered":
             self._delivered.inc()
-            self._delivery.observe(attempt.at + attempt.duration_s - done.event.arrived_at)
+            took_s = attempt.at + attempt.duration_s - done.event.arrived_at
+            self._delivery.observe(max(took_s, 0.0))  # the clock may have been set back
             if attempt.number == 1:
                 self._first_ok.inc()
             else:
@@ -287,6 +295,18 @@ class Observer:
         if totals.get("parked") == 0:
             self.series.parked_empty.set(int(now))
 
+    def topology_checked(self, findings: Sequence[Finding]) -> None:
+        """The broker was compared with the plan; each difference is logged once."""
+        counts = Counter(finding.severity for finding in findings)
+        for severity in Severity:
+            self.series.topology_findings.labels(severity.value).set(counts[severity])
+        for finding in findings:
+            if finding not in self.findings:
+                note = finding.severity is Severity.NOTE
+                say = self.log.info if note else self.log.warning
+                say("topology.finding", severity=finding.severity.value, detail=str(finding))
+        self.findings = findings
+
     def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
         """No broker of the list took the connection; *is_new*: the log does not have that reason yet."""
         self.series.connect_failures.labels(connection).inc()
@@ -310,50 +330,6 @@ class Observer:
             self.log.info("pressure.ended")
         else:
             self.log.warning("pressure.began", reason=reason)
-
-    def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
-        """The subscriptions in memory are those of the store."""
-        self.series.reloads.labels("ok").inc()
-        self.series.subscriptions.labels("true").set(enabled)
-        self.series.subscriptions.labels("false").set(disabled)
-        self.series.locked.set(locked)
-        self.log.info("subscriptions.loaded", enabled=enabled, disabled=disabled, locked=locked)
-
-    def subscription_locked(self, subscription: Subscription) -> None:
-        """Its secrets cannot be decrypted; nothing is sent to it."""
-        self.log.error(
-            "subscription.locked",
-            tenant=subscription.tenant,
-            subscription_id=subscription.id,
-            detail=subscription.locked,
-        )
-
-    def reload_failed(self, error: Exception) -> None:
-        """The subscriptions could not be loaded; delivery goes on with what is in memory."""
-        self.series.reloads.labels("failed").inc()
-        self.store_failed("read", error)
-
-    def store_failed(self, step: str, error: Exception) -> None:
-        """The store is away, or what it holds is wrong; the same fault is logged once.
-
-        Args:
-            step: ``read`` or ``write``.
-            error: What is wrong.
-        """
-        self.series.store_up.set(0)
-        if self.store_faults.get(step) != str(error):
-            self.store_faults[step] = str(error)
-            self.log.error("store.failed", step=step, detail=str(error))
-
-    def store_worked(self, step: str) -> None:
-        """The store could be read (or written), perhaps again."""
-        if self.store_faults.pop(step, None) is not None:
-            self.log.info("store.recovered", step=step)
-            self.series.store_up.set(0 if self.store_faults else 1)
-
-    def records_dropped(self, count: int) -> None:
-        """Lines of the index of parked entries were given up: the store has been away for long."""
-        self.series.records_dropped.inc(count)
 
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""

@@ -1,5 +1,7 @@
 """Tell operators what happened: on ``leveret.ops``, and to the subscriptions of the tenant ``leveret``.
 
+To these go delivery messages, past the lanes: what comes by a lane may be any publisher's word.
+
 Data flow: Observer -> :meth:`Ops.note` -> core.ops.Digest -> publishes, confirmed; never in the way of
 a delivery. While the broker is away the newest events are kept.
 """
@@ -9,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-import orjson
-
+from consumer.core.delivery import DeliveryMessage
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.ops import TENANT, Digest, Note, OpsEvent
+from consumer.core.model import OPERATORS
+from consumer.core.ops import Digest, Note, OpsEvent
+from consumer.flow.outbox import Outbox
 from consumer.flow.registry import Registry
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -29,6 +32,7 @@ class Ops:
         """Bind to the flow and be told by its observer."""
         self._world = world
         self._registry = registry
+        self._outbox = Outbox(world)
         self._digest = Digest()
         self._owed: deque[Publication] = deque(maxlen=KEPT)
         self._flushing = asyncio.Lock()
@@ -82,14 +86,11 @@ class Ops:
             )
         )
         # What befalls the administrator's own endpoint would go round for ever.
-        if event.note.tenant != TENANT and self._registry.match(TENANT, kind):
-            self._owed.append(
-                Publication(
-                    exchange=names.events,
-                    routing_key=kind,
-                    body=orjson.dumps(event.data()),
-                    headers={self._world.decode.tenant_header: TENANT},
-                    message_id=event.id,
-                    timestamp_s=event.last_at,
-                )
-            )
+        if event.note.tenant == OPERATORS:
+            return
+        told = event.event(self._world.clock.now())
+        targets = [subscription.id for subscription in self._registry.match(OPERATORS, kind)]
+        size = self._world.bounds.max_targets_per_message
+        for first in range(0, len(targets), size):
+            some = tuple(targets[first : first + size])
+            self._owed.append(self._outbox.due_now(DeliveryMessage(event=told, targets=some)))

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeAlias
 
 from consumer.core.delivery import DeliveryMessage, headers_of, short_text
+from consumer.core.due import rest_s, served
 from consumer.core.errors import BrokerUnavailable, Refused
-from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, ParkReason, RawMessage
 from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
 from consumer.flow.world import World
 from consumer.ports import Publication
@@ -66,6 +68,15 @@ class Outbox:
         Raises:
             BrokerUnavailable: *give_up* said so; nothing was confirmed.
         """
+        await self._world.gate.enter()
+        try:
+            await self._until_confirmed(what, when_refused, give_up)
+        finally:
+            self._world.gate.leave()
+
+    async def _until_confirmed(
+        self, what: Publication | Addressed, when_refused: str | None, give_up: GiveUp | None
+    ) -> None:
         world, pause_s = self._world, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
         if world.reach is not None:
@@ -76,7 +87,7 @@ class Outbox:
                     raise failed
                 publication = what if isinstance(what, Publication) else what()
                 try:
-                    await world.publisher.publish(publication)
+                    await world.gate.publish(world.publisher.publish(publication))
                 except BrokerUnavailable as error:
                     failed = error
                 else:
@@ -98,56 +109,72 @@ class Outbox:
         """
         await together([self.confirmed(each, give_up=give_up) for each in publications])
 
-    def stored(self, message: DeliveryMessage, *, direct: bool) -> Addressed:
+    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
         """Return what addresses a delivery message for the wait that is left when its turn has come.
 
         Args:
             message: What is still owed.
             direct: It may go straight to a due queue when there is next to no wait left; a failure never
                 does.
+            look_s: It comes back after this many seconds or less, to be looked at.
         """
 
         def address() -> Publication:
             now = self._world.clock.now()
-            at_once = direct and message.not_before - now <= DIRECT_S
-            return self.due_now(message) if at_once else self.waiting(message, now)
+            at_once = direct and rest_s(message, now) <= DIRECT_S
+            return self.due_now(message) if at_once else self.waiting(message, now, look_s)
 
         return address
 
-    def waiting(self, message: DeliveryMessage, now: float) -> Publication:
-        """Address a delivery message to the rung that its wait begins with."""
-        rung_s = first_hop_s(message.not_before - now, self._world.ladder)
-        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+    def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
+        """Address a delivery message to the rung that its wait begins with; *look_s* as in :meth:`stored`."""
+        return self._on_rung(message, first_hop_s(min(rest_s(message, now), look_s), self._world.ladder))
 
-    def rewaiting(self, message: DeliveryMessage, now: float) -> Publication | None:
-        """Address a delivery message that came back early to its next rung; None: hold it here."""
-        rest_s = message.not_before - now
-        rung_s = next_hop_s(rest_s, message.wait_s, self._world.ladder, exact=message.exact)
+    def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
+        """Address a delivery message that came back early to its next rung; None: hold it here.
+
+        *look_s* is as in :meth:`stored`.
+        """
+        ladder = self._world.ladder
+        rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, exact=message.exact)
         if rung_s is None:
             return None
-        return self._ours(message, self._names.wait, self._names.wait_key(rung_s, self._due_queue(message)))
+        return self._on_rung(message, first_hop_s(look_s, ladder) if rung_s > look_s else rung_s)
+
+    def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
+        key = self._names.wait_key(rung_s, self._due_queue(message))
+        return self._ours(served(message, rung_s), self._names.wait, key)
 
     def due_now(self, message: DeliveryMessage) -> Publication:
         """Address a delivery message straight to a due queue, without a rung."""
         return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
 
     async def park_delivery(
-        self, message: DeliveryMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+        self,
+        message: DeliveryMessage,
+        reason: ParkReason,
+        detail: str,
+        *,
+        give_up: GiveUp | None = None,
+        failure: Attempt | None = None,
     ) -> None:
         """Park one delivery, confirmed; a full parked queue sends it to overflow.
+
+        Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
 
         Raises:
             BrokerUnavailable: *give_up* said so.
         """
-        note = self._note(reason, detail)
+        note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
         event = message.event
         headers = delivery_entry_headers(message, note)
         await self._to_parked(self._entry(event, headers, note), note, give_up)
-        self._world.record.parked(_recorded(headers, note, message))
+        entry = _recorded(headers, note, message)
+        self._world.record.parked(entry)
         self._world.observe.parked(
             reason,
             note.detail,
-            last=message.attempts[-1] if message.attempts else None,
+            last=entry.last,
             event_id=event.id,
             tenant=event.tenant,
             subscription_id=" ".join(message.targets),
@@ -211,6 +238,7 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
         body=b"",
         delivery=of if isinstance(of, DeliveryMessage) else None,
         raw=of if isinstance(of, RawMessage) else None,
+        failure=note.failure,
     )
 
 

@@ -11,7 +11,6 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from consumer.core.delivery import (
     UnknownVersion,
@@ -24,6 +23,7 @@ from consumer.core.delivery import (
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.model import ParkReason, RawMessage
 from consumer.core.parked import entry_as_dict, parked_for_s, read_entry
+from consumer.flow.deaths import last_death, was_moved
 from consumer.flow.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
 from consumer.flow.world import World
 from consumer.ports import Archive, Incoming, Publication
@@ -44,6 +44,8 @@ REASONS: Mapping[str, tuple[ParkReason, str]] = {
     "maxlen": (ParkReason.UNDELIVERABLE, "its queue was over a length limit"),
 }
 """What the broker's dead-letter reasons mean here. Source: RabbitMQ "Dead Letter Exchanges"."""
+
+UNTOLD = "the broker gave up on it, and no queue of Leveret's can have written its x-death"
 
 
 class Overflow:
@@ -126,14 +128,15 @@ class Overflow:
             await self._outbox.park_raw(raw, ParkReason.MALFORMED, detail, give_up=give_up)
 
     async def _park_dead(self, raw: RawMessage, give_up: GiveUp) -> None:
-        outbox, death = self._outbox, _newest_death(raw)
-        reason, detail = REASONS.get(
-            str(death.get("reason")), (ParkReason.UNDELIVERABLE, "the broker gave up on it")
-        )
-        queue = str(death.get("queue", ""))
-        detail = f"{detail} (queue {queue})"
-        own = self._world.names.is_internal(queue)
-        if is_wrapped(raw) and (own or self._was_moved(queue, death)):
+        outbox, names = self._outbox, self._world.names
+        death = last_death(raw, names)
+        if death is None:
+            await outbox.park_raw(raw, ParkReason.UNDELIVERABLE, UNTOLD, give_up=give_up)
+            return
+        reason, detail = REASONS.get(death.reason, (ParkReason.UNDELIVERABLE, "the broker gave up on it"))
+        detail = f"{detail} (queue {death.queue})"
+        own = names.is_internal(death.queue)
+        if is_wrapped(raw) and (own or was_moved(death, names)):
             await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
         elif own and is_ours(raw):
             message = read_delivery(raw)
@@ -141,7 +144,10 @@ class Overflow:
                 single = replace(message, targets=(target,))
                 await outbox.park_delivery(single, reason, detail, give_up=give_up)
         else:
-            await outbox.park_raw(_as_published(raw, death), reason, detail, give_up=give_up)
+            published = replace(
+                raw, exchange=death.exchange, routing_key=death.routing_key, queue=death.queue
+            )
+            await outbox.park_raw(published, reason, detail, give_up=give_up)
 
     async def _park_refused(self, raw: RawMessage, give_up: GiveUp) -> None:
         """An entry that a full parked queue refused: try until there is room."""
@@ -173,11 +179,6 @@ class Overflow:
             self._world.record.unparked(entry_id)
         self._world.observe.entry_expired(shown, parked_for_s(raw, self._world.clock.now()))
 
-    def _was_moved(self, queue: str, death: Mapping[str, Any]) -> bool:
-        """Whether a worker put it into a spill queue; what came there by a binding is a producer's."""
-        names = self._world.names
-        return queue.startswith(names.spill(0)[:-2]) and death.get("exchange") == names.due
-
 
 def _unreadable(error: Exception) -> str:
     return f"cannot be read by this worker: {error!r}"
@@ -193,17 +194,3 @@ def _shown_raw(raw: RawMessage, detail: str) -> dict[str, object]:
         "message_id": raw.message_id,
         "headers": dict(raw.headers),
     }
-
-
-def _newest_death(raw: RawMessage) -> Mapping[str, Any]:
-    deaths = raw.headers.get("x-death")
-    first = deaths[0] if isinstance(deaths, list) and deaths else {}
-    return first if isinstance(first, dict) else {}
-
-
-def _as_published(raw: RawMessage, death: Mapping[str, Any]) -> RawMessage:
-    """Restore exchange, key and queue of before the message died; dead-lettering replaced them."""
-    keys = death.get("routing-keys")
-    key = str(keys[0]) if isinstance(keys, list) and keys else raw.routing_key
-    exchange, queue = str(death.get("exchange", raw.exchange)), str(death.get("queue", raw.queue))
-    return replace(raw, exchange=exchange, routing_key=key, queue=queue)

@@ -9,24 +9,37 @@ from dataclasses import replace
 from consumer.core.errors import LeveretError
 from consumer.core.match import Matcher
 from consumer.core.subscription import Subscription
+from consumer.core.tombstone import Tombstone
 from consumer.flow.observe import Observer
+from consumer.flow.trust import Trust
 from consumer.flow.world import Unrecorded
 from consumer.ports import Recorder, Store
 
 INDEXED_AT_ONCE = 500
 """More patterns than these are indexed in a thread: 10,000 take 50 ms, and nothing is sent meanwhile."""
 
+TOMBSTONES_MAX = 10_000
+"""Answers about tombstones that are remembered until the next load."""
+
 
 class Registry:
     """Delivery reads only this; the store may be away.
 
     Attributes:
-        owing: Set when something was disabled that :meth:`settle` is to write soon.
+        owing: Set when something was disabled that :meth:`settle` is to write soon, or the store is to be
+            looked at.
+        trust: In the store.
         on_switched: Told of each subscription that was enabled or disabled elsewhere, as it is now.
     """
 
-    def __init__(self, store: Store, observe: Observer, record: Recorder | None = None) -> None:
+    def __init__(
+        self, store: Store, observe: Observer, record: Recorder | None = None, trust: Trust | None = None
+    ) -> None:
         self._store = store
+        self.trust = Trust(observe) if trust is None else trust
+        self._tombstones: dict[
+            str, Tombstone | None
+        ] = {}  #: of ids that were asked after since the last load
         self._observe = observe
         self._record = Unrecorded() if record is None else record
         self._matcher = Matcher(())
@@ -39,18 +52,34 @@ class Registry:
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
-        """Read the store again. On an error what is in memory stays; return whether it worked."""
+        """Read the store again; return whether it was taken over.
+
+        On an error, and where the store is not the one that the broker knows, what is in memory stays.
+        """
         async with self._loading:
             try:
                 subscriptions = await self._store.load()
             except (LeveretError, OSError) as error:
                 self._observe.reload_failed(error)
                 self._wrong = True
+                await self.trust.without_store(error)
                 return False
             self._wrong = False
             self._observe.store_worked("read")
+            if not await self.trust.admits(self._store.lineage):
+                return False
             await self._take(subscriptions)
         return True
+
+    def ask(self) -> None:
+        """Let the store be compared at once with what the broker remembers."""
+        self.trust.ask()
+        self.owing.set()
+
+    async def compare(self) -> None:
+        """Compare what was taken over once more with what the broker remembers."""
+        async with self._loading:
+            await self.trust.admits(self._store.lineage)
 
     async def stale(self) -> bool:
         """Say whether the store holds something else than what is in memory; False while it is away."""
@@ -58,18 +87,25 @@ class Registry:
             changed = await self._store.changed()
         except (LeveretError, OSError) as error:
             self._observe.store_failed("read", error)
+            await self.trust.without_store(error)
             return False
         if not self._wrong:
             self._observe.store_worked("read")
+            if not changed:
+                self.trust.seen()
         return changed
 
     def notes(self) -> Sequence[str]:
         """Say what is wrong and stops nothing; without names, since everybody may ask."""
         words = {"read": "read", "write": "written"}
         notes = [f"the store cannot be {words[step]}; see the log" for step in self._observe.store_faults]
-        locked = sum(s.locked is not None for s in self._all.values())
-        if locked:
-            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {locked}; see the log")
+        locked = [s for s in self._all.values() if s.locked is not None]
+        sealed = sum(not s.keys for s in locked)
+        if sealed:
+            notes.append(f"locked subscriptions, their secrets cannot be decrypted: {sealed}; see the log")
+        if len(locked) > sealed:
+            count = len(locked) - sealed
+            notes.append(f"locked subscriptions, their retry policy is gone: {count}; see the log")
         held = sum(s.paused for s in self._all.values())
         if held:
             notes.append(f"paused subscriptions, nothing is sent to them: {held}; see `leveret pause`")
@@ -88,13 +124,40 @@ class Registry:
         return self._matcher.match(tenant, event_type)
 
     def get(self, subscription_id: str) -> Subscription | None:
-        """Return a subscription, enabled or not; None when it was deleted."""
+        """Return a subscription, enabled or not; None when it is not known, deleted or not."""
         return self._all.get(subscription_id)
+
+    async def tombstone(self, subscription_id: str) -> Tombstone | None:
+        """Return when and by whom a subscription was deleted; None: nobody did, or the store does not say."""
+        known = self._tombstones
+        if subscription_id in known:
+            return known[subscription_id]
+        if self.doubted():
+            return None
+        try:
+            found = await self._store.tombstone(subscription_id)
+        except (LeveretError, OSError) as error:
+            self._observe.store_failed("read", error)
+            return None
+        if len(known) < TOMBSTONES_MAX:
+            known[subscription_id] = found
+        return found
+
+    def doubted(self) -> bool:
+        """Say whether the store beside what is in memory is not to be believed, or cannot be."""
+        return self.trust.reason is not None or "read" in self._observe.store_faults
 
     def gone(self) -> Sequence[Subscription]:
         """Return those that are disabled since they took nothing for days, and may be probed."""
         every = self._all.values()
         return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
+
+    async def has_moved(self, subscription: Subscription) -> bool:
+        """Say whether a subscription has another URL by now, also where only the store knows it yet."""
+        if await self.stale():
+            await self.reload()
+        known = self._all.get(subscription.id)
+        return known is not None and known.url != subscription.url
 
     def disable(self, subscription: Subscription, reason: str) -> None:
         """Switch a subscription off, in memory at once; :meth:`settle` tells the store.
@@ -112,7 +175,9 @@ class Registry:
         self.owing.set()
 
     async def settle(self) -> None:
-        """Write what was disabled into the store; while it is away this is owed."""
+        """Write what was disabled into the store; while it is away, or doubted, this is owed."""
+        if self.trust.reason is not None:
+            return
         for subscription_id, (url, reason) in list(self._owed.items()):
             try:
                 await self._store.disable(subscription_id, reason)
@@ -154,7 +219,7 @@ class Registry:
         for late in [fresh[each] for each in list(self._owed) if each in fresh and fresh[each].enabled]:
             kept = fresh[late.id] = self._with_owed(late)  # it was disabled while the thread worked
             matcher = matcher if kept.enabled else matcher.without(kept)
-        self._all, self._matcher = fresh, matcher
+        self._all, self._matcher, self._tombstones = fresh, matcher, {}
         self._tell(changed)
 
     def _tell(self, changed: Sequence[tuple[Subscription | None, Subscription]]) -> None:

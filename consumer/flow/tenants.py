@@ -13,12 +13,13 @@ from prometheus_client import Gauge
 
 from consumer.core.busiest import exchanges
 from consumer.core.fairness import Standing, priority_after
-from metrics.series import MAX_OTHERS, OTHER, Series, Tally
+from metrics.series import MAX_OTHERS, OTHER, Series, Tally, own_label, tenant_of
 
 EXCHANGE_S = 60.0
 KEPT_S = (
     86_400.0  #: who has parked something that was not replayed keeps its series: the alert looks so far back
 )
+REST = "\0rest"  #: no tenant is named so
 IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
 
 
@@ -41,8 +42,10 @@ class Tenants:
 
     def __init__(self, series: Series) -> None:
         self._series = series
-        self._meters: dict[str, _Meter] = {}
-        self.jobs: dict[str, Tally] = {}  #: by label; other tenants are not in it
+        self._meters: dict[str, _Meter] = {}  #: by label
+        self.jobs: dict[
+            str, Tally
+        ] = {}  #: by tenant, of those with a label of their own; of the others under REST
         self._others: dict[str, int] = {}  #: jobs since the last exchange, of tenants without a label
         self._exchanged = 0.0  #: Unix seconds
         self._now = 0.0  #: Unix seconds at the last look
@@ -86,7 +89,7 @@ class Tenants:
         self._now = now
         by_label: dict[str, Standing] = {}
         for tenant, standing in standings.items():
-            label = tenant if tenant in self._meters else OTHER
+            label = self._label(tenant)
             by_label[label] = standing.beside(by_label.get(label, IDLE))
         for label in by_label.keys() - self._meters.keys():
             self._meter(label)
@@ -108,17 +111,18 @@ class Tenants:
         meters = self._meters
         self._parked = {label: seen for label, seen in self._parked.items() if self._now - seen[1] < KEPT_S}
         staying = {OTHER, *self._parked}
-        own = {label: m.jobs.count - m.before for label, m in meters.items() if label not in staying}
+        own = {tenant_of(of): m.jobs.count - m.before for of, m in meters.items() if of not in staying}
         for leaves, comes in exchanges(own, self._others):
-            self._series.exchange_tenants(leaves, comes, meters.pop(leaves).jobs)
+            self._series.exchange_tenants(leaves, comes, meters.pop(own_label(leaves)).jobs)
             del self.jobs[leaves]
-            self._meter(comes)
+            self._meter(own_label(comes))
         for meter in meters.values():
             meter.before = meter.jobs.count
         self._others.clear()
 
     def _label(self, tenant: str) -> str:
-        return tenant if tenant in self._meters else OTHER
+        label = own_label(tenant)
+        return label if label in self._meters else OTHER
 
     def _meter(self, label: str) -> _Meter:
         known = self._meters.get(label)
@@ -135,5 +139,5 @@ class Tenants:
             priority=s.tenant_priority.labels(label),
             consecutive=s.tenant_consecutive.labels(label),
         )
-        self.jobs[label] = meter.jobs
+        self.jobs[REST if label == OTHER else tenant_of(label)] = meter.jobs
         return meter

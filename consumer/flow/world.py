@@ -14,8 +14,9 @@ from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
 from consumer.flow.local_faults import LocalFaults
 from consumer.flow.observe import Observer
+from consumer.flow.publish_gate import PublishGate
 from consumer.flow.rate import Rate
-from consumer.ports import Clock, Publisher, Recorder, Sender
+from consumer.ports import Archive, Clock, Publisher, Recorder, Sender
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -66,6 +67,7 @@ class Bounds:
     dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
+    unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
 
 
 class Unrecorded:
@@ -74,10 +76,10 @@ class Unrecorded:
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Forget it."""
 
-    def health(self, subscription: Subscription, health: Health) -> None:
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
         """Forget it."""
 
-    def hold(self, subscription: Subscription, until: float) -> None:
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Forget it."""
 
     def parked(self, entry: ParkedEntry) -> None:
@@ -104,8 +106,10 @@ class World:
     ladder: Ladder
     due_queues: int
     decode: DecodeRules
+    archive: Archive  #: of cancelled deliveries
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
     local_faults: LocalFaults = field(default_factory=LocalFaults)

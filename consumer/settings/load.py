@@ -94,6 +94,8 @@ def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object]
         settings = Settings.model_validate(merged.values)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(detail, merged) for detail in error.errors())) from None
+    # once, so that nothing that changes the working folder later leads to another home
+    settings = settings.model_copy(update={"home": settings.home.absolute()})
     return Loaded(settings=settings, origins=merged.origins, file=file)
 
 

@@ -59,7 +59,8 @@ class Settings(BaseSettings):
     )
 
     home: Path = Path(".leveret")
-    """State folder; created with mode 0700."""
+    """State folder, created with mode 0700. A relative path counts from the working folder at the start, so
+    give an installed daemon an absolute one."""
     amqp_url: SecretStr | None = None
     """AMQP URL of the broker; several, separated by spaces or commas, are tried in turn.
 
@@ -243,7 +244,12 @@ class Settings(BaseSettings):
             send_app_id=events.send_app_id,
             send_correlation_id=events.send_correlation_id,
             honour_expiration=events.honour_expiration,
-            inboxes={names.inbox(s.name): s.rule() for s in self.sources if not direct[s.name]},
+            inboxes={
+                queue: s.rule()
+                for s in self.sources
+                if not direct[s.name]
+                for queue in (names.inbox(s.name), names.inbox_died(s.name))
+            },
             exchanges={s.exchange: s.rule() for s in self.sources if direct[s.name]},
         )
 

@@ -174,7 +174,7 @@ class EventsSettings(Section):
     tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"
     """Message header that names the tenant."""
     default_tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")] = "default"
-    """Tenant of an event that names none."""
+    """Tenant of an event that names none; not `leveret`, which is reserved."""
     missing_tenant: Literal["default", "park"] = "default"
     """An event that names no tenant: belongs to default_tenant, or is parked bad_tenant."""
     default_type: Annotated[

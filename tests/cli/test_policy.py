@@ -82,3 +82,21 @@ def test_json_names_every_field_of_a_policy(run: Run) -> None:
 
     assert {field.name for field in fields(RetryPolicy)} <= shown.keys()
     assert json.dumps(shown["jitter_in_cap"]) == "true"
+
+
+def test_a_policy_that_subscriptions_name_cannot_go_from_the_settings(run: Run) -> None:
+    """Issue 10, item 7: the check of the settings names each subscription that would be locked."""
+    night = {"RETRY__POLICIES": '{"night": {"policy": "linear"}}'}
+    for name in ("shop", "till"):
+        url = f"https://{name}.example/"
+        added = run("subscriptions", "add", url, "--event", "#", "--name", name, "--policy", "night", **night)
+        assert added.exit_code == 0
+
+    good, bad = run("config", "check", **night), run("config", "check")
+
+    assert good.exit_code == 0
+    assert bad.exit_code == 1
+    assert [line.partition(" is none of")[0] for line in bad.stderr.splitlines()] == [
+        f"leveret: default/{name}: retry.policy: 'night'" for name in ("shop", "till")
+    ]
+    assert "put it back, or apply the subscription with another first" in bad.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -535,3 +536,24 @@ def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
     assert [row["paused"] for row in listed] == [True, scope == ("--all",)]
     assert rows(run("subscriptions", "show", "acme/shop", "--json"))[0]["paused"] is True
     assert "paused" in run("subscriptions", "list").stdout.splitlines()[0].split()
+
+
+def test_an_eleventh_secret_is_refused_with_the_time_at_which_the_oldest_ends(run: Run) -> None:
+    """Issue 10, item 5: the receivers of the oldest would reject every webhook; nothing is exported of it."""
+    run("subscriptions", "apply", "-", stdin=text(SHOP))
+    for _ in range(9):
+        assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0
+    [before] = kept(run)
+
+    told = error(run("subscriptions", "rotate-secret", "acme/shop"))
+    newer = [secret_of("new"), *before["secrets"][:-1]]
+    by_file = error(run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": newer})))
+
+    assert re.search(
+        r"acme/shop: secrets: 10 sign already, .* ends at 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", told
+    )
+    assert "10 sign already" in by_file
+    assert kept(run) == [before]
+    assert "replaced_at" not in before
+    assert run("subscriptions", "rotate-secret", "acme/shop", "--drop-old").exit_code == 0
+    assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -16,7 +17,14 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError, TopologyMismatch
-from consumer.edges.broker.connect import AmqpOptions, KeepAlive, close_quietly, connect, open_channel
+from consumer.edges.broker.connect import (
+    SILENT,
+    AmqpOptions,
+    KeepAlive,
+    close_quietly,
+    connect,
+    open_channel,
+)
 from consumer.edges.broker.refusals import AGAIN_S, Refusals
 from consumer.flow.observe import Observer
 from consumer.settings.root import split_amqp_urls
@@ -175,3 +183,33 @@ def test_a_refusal_is_reported_once_a_minute() -> None:
     failures = series.registry.get_sample_value
     assert failures("leveret_connect_failures_total", {"connection": "consume"}) == 5
     assert failures("leveret_connect_failures_total", {"connection": "publish"}) == 8
+
+
+@pytest.mark.parametrize(
+    ("diagnosed", "told"),
+    [("node a may open 1024 files", "TimeoutError; node a may open 1024 files"), (None, f"; {SILENT}")],
+)
+async def test_a_broker_that_takes_a_connection_and_says_nothing_is_diagnosed(
+    diagnosed: str | None, told: str
+) -> None:
+    """Issue 10, item 6: not "is it up": it is, and its management API may know why it is silent."""
+
+    async def diagnose() -> str | None:
+        return diagnosed
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # as a node is at its open-file limit
+        url = f"amqp://u:hush@127.0.0.1:{silent.getsockname()[1]}/"
+        options = AmqpOptions(urls=(url,), connect_timeout_s=0.5, diagnose=diagnose)
+        with pytest.raises(BrokerUnavailable) as raised:
+            await connect(options, "test")
+
+    assert str(raised.value).endswith(told)
+    assert "hush" not in str(raised.value)
+
+
+async def test_a_broker_that_is_away_is_asked_nothing() -> None:
+    """FAULTS 61: a refused connection is no file limit."""
+    options = AmqpOptions(urls=("amqp://u:hush@127.0.0.1:1/",), connect_timeout_s=0.2)
+
+    with pytest.raises(BrokerUnavailable, match="is it up, and is LEVERET_AMQP_URL right"):
+        await connect(options, "test")

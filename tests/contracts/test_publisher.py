@@ -23,6 +23,7 @@ from consumer.ports import Publication, Publisher
 from metrics.series import Series
 from tests.fakes import FakePublisher, RecordingLog
 from tests.topology.live import PATIENCE_S, SMALL, Live, standing
+from topology.declare import declare
 
 NAMES = SMALL.names
 ROOM = 3  #: entries that the parked queue of these tests takes
@@ -135,11 +136,9 @@ class RealWorld:
 
     async def messages(self) -> list[aio_pika.abc.AbstractIncomingMessage]:
         """Return what stands in the first due queue."""
-        queue = await self.live.channel.get_queue(NAMES.due_queue(0), ensure=False)
-        found = []
-        while (message := await queue.get(no_ack=True, fail=False)) is not None:
-            found.append(message)
-        return found
+        name = NAMES.due_queue(0)
+        queue = await self.live.channel.declare_queue(name, passive=True)
+        return [each for _, each in await self.live.take([name], queue.declaration_result.message_count or 0)]
 
     async def taken(self) -> list[tuple[Publication, str]]:
         return [
@@ -352,6 +351,52 @@ async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) 
             with suppress(BrokerUnavailable):
                 await real.publisher.publish(HELLO)
             await real.real.relieved()
+
+
+@pytest.mark.parametrize("exchange", [NAMES.ops, NAMES.control])
+async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWorld, exchange: str) -> None:
+    """Issue 10, item 7: without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
+    told: list[str | None] = []
+    real.real.on_pressure = told.append
+    missing = replace(HELLO, exchange=exchange, mandatory=False)
+    await real.live.channel.exchange_delete(exchange)
+
+    for _ in range(20):
+        with pytest.raises(BrokerUnavailable):
+            await real.publisher.publish(missing)
+        await real.publisher.publish(HELLO)
+
+    assert (told, len(await real.messages())) == ([], 20)
+    assert real.real.aside.suspects(exchange)
+    await declare(real.live.plan, real.live.connection)
+    real.real.aside.look_again()
+    await real.publisher.publish(missing)
+    assert not real.real.aside.suspects(exchange)
+
+
+async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailable:
+    """Return why a publication is not taken."""
+    with pytest.raises(BrokerUnavailable) as raised:
+        await real.publisher.publish(publication)
+    return raised.value
+
+
+async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWorld) -> None:
+    """Issue 10, item 7: what is owed to it waits, and is tried by a channel of its own until it is back."""
+    told: list[str | None] = []
+    real.real.on_pressure = told.append
+    adrift = replace(HELLO, exchange="gone", mandatory=True)
+    for _ in range(20):
+        with pytest.raises(BrokerUnavailable):
+            await real.publisher.publish(adrift)
+        await asyncio.wait_for(real.real.relieved(), PATIENCE_S)
+        await real.publisher.publish(HELLO)
+
+    assert [reason is None for reason in told] == [False, True]
+    gone = await real.live.channel.declare_exchange("gone", durable=False)
+    real.real.aside.look_again()
+    assert type(await refused(real, adrift)) is Unroutable  # it is there, with no queue
+    assert not real.real.aside.suspects(gone.name)
 
 
 async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:

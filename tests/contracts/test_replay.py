@@ -50,7 +50,7 @@ async def test_a_message_of_our_own_queues_is_never_replayed_as_an_event(
             message = aio_pika.Message(each.body, headers=headers, delivery_mode=2)
             await dlx.publish(message, NAMES.parked_key("malformed"), mandatory=True)
 
-        found = [one async for one in replay(live.connection, NAMES, lambda _entry: True)]
+        found = [one async for one in replay(live.connection, NAMES, lambda _entry: True, ())]
 
         lanes = [NAMES.lane(index) for index in range(SMALL.lanes)]
         [(_, sent)] = await live.take(lanes, 1)

@@ -19,6 +19,7 @@ import pytest
 
 from bench.postgres import Postgres
 from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.lineage import Doubt, judge
 from consumer.edges.store import SqlStore
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.postgres import PostgresDatabase
@@ -84,11 +85,12 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
     await apply(store, shop(timeout_s=9))
 
 
-async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> None:
-    """FAULTS 68: what a running daemon has loaded stays, until it is restarted or that store is back."""
+async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place) -> None:
+    """FAULTS 68, 81: it is read as another one; the daemon then keeps what it has (tests/flow/test_trust)."""
     running = place.open()
     await apply(running, shop())
     await running.load()
+    former = running.lineage
     if place.url:
         await on(place.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     else:
@@ -99,11 +101,8 @@ async def test_a_store_that_was_made_anew_takes_nothing_away(place: Place) -> No
     await apply(place.open(), shop(name="new"))
 
     assert await running.changed()
-    with pytest.raises(
-        StoreUnavailable, match=r"was made anew since it was loaded; restore a backup .*restart"
-    ):
-        await running.load()
-    assert [s.name for s in await place.open().load()] == ["new"]
+    assert [s.name for s in await running.load()] == ["new"]
+    assert judge(running.lineage, former.generation) is Doubt.FOREIGN
 
 
 @pytest.mark.parametrize(
@@ -452,19 +451,23 @@ async def on(url: str, statement: str) -> None:
 # what is stored
 
 
-async def test_a_policy_that_is_gone_is_told_at_load(place: Place) -> None:
-    """Issue 2, item 3: own policies are settings; one that a subscription names cannot vanish silently."""
+async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
+    """Issue 10, item 7: the others go on, and it heals once the settings have the policy again."""
     with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
     await apply(with_night, shop(retry={"max_attempts": 2}))
     await edit(place, """{"events": ["#"], "retry": {"policy": "night"}}""")
     assert by_id(await with_night.load())[SHOP].retry.name == "night"
     del place.environ["LEVERET_RETRY__POLICIES"]
     store = place.open()
+    await apply(store, shop(name="till", url="https://till.example/"))
 
-    with pytest.raises(ConfigError, match=r"acme/shop: retry.policy: 'night' is none of adr, "):
-        await store.load()
+    found = by_id(await store.load())
 
-    assert [entry.label for entry in await store.entries()] == ["shop"]
+    assert "retry.policy: 'night' is none of adr, " in str(found[SHOP].locked)
+    assert [one.locked for one in found.values() if one.id != SHOP] == [None]
+    assert found[SHOP].keys
+    assert by_id(await with_night.load())[SHOP].locked is None
+    assert [entry.label for entry in await store.entries()] == ["shop", "till"]
 
 
 @pytest.mark.parametrize(

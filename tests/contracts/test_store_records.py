@@ -80,6 +80,40 @@ async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
     assert kept.updated == pytest.approx(time.time(), abs=60)
 
 
+async def test_a_word_from_the_future_does_not_stay(place: Place) -> None:
+    """FAULTS 82: the clock was set back by a day since it was written: what comes next replaces it."""
+    store = place.open()
+    await apply(store, shop())
+    now = time.time()
+    await store.records.write(batch(states=(state(since=now + 86_400),)))
+    await store.records.write(batch(states=(state(state="closed", since=now),)))
+
+    [shown] = await place.open().endpoint_states()
+
+    assert (shown.state, shown.since) == ("closed", now)
+
+
+async def test_after_a_step_of_the_clock_times_are_written_anew(place: Place) -> None:
+    """FAULTS 82: a pause is no longer than it was, and failures are as old, for a worker that starts now."""
+    store = place.open()
+    await apply(store, shop())
+    recorder = StoreRecorder(store.records, Observer(Series(CollectorRegistry()), RecordingLog()), time.time)
+    [sub] = [s for s in await store.load() if s.name == "shop"]
+    here, soon = endpoint_id("acme", sub.url), time.time() + 600
+    recorder.hold(sub, soon + 3_600)
+    recorder.health(sub, Health(Failing(NOW - 86_400.0, counts=True), NOW - 90_000.0))
+    assert await recorder.flush()
+
+    recorder.hold(sub, soon, anew=True)
+    recorder.health(sub, Health(Failing(NOW, counts=True)), anew=True)
+    assert await recorder.flush()
+    recorder.hold(sub, soon - 300)  # a later end stays, as ever
+    assert await recorder.flush()
+
+    assert await place.open().records.holds() == {here: soon}
+    assert await place.open().records.healths() == {here: Health(Failing(NOW, counts=True))}
+
+
 async def test_a_state_goes_with_its_endpoint(place: Place) -> None:
     """FAULTS 31, 32, 38: removed, moved or enabled again: what was said of the old endpoint is over."""
     store = place.open()

@@ -42,8 +42,10 @@ class Rungs:
 
     connection: AbstractConnection
 
-    async def put(self, event_id: str, *targets: str, tenant: str = "acme", rung_s: float = 600.0) -> None:
-        """Let one delivery message wait."""
+    async def put(
+        self, event_id: str, *targets: str, tenant: str = "acme", rung_s: float = 600.0, ahead_s: float = 0.0
+    ) -> None:
+        """Let one delivery message wait, written by a worker whose clock is ahead of ours."""
         now = time.time()
         event = Event(
             id=event_id,
@@ -54,7 +56,12 @@ class Rungs:
             body=event_id.encode(),
         )
         message = DeliveryMessage(
-            event=event, targets=targets, not_before=now + rung_s, wait_s=rung_s, attempts_made=2
+            event=event,
+            targets=targets,
+            not_before=now + ahead_s + rung_s,
+            wait_s=rung_s,
+            served_s=rung_s,
+            attempts_made=2,
         )
         await self._publish(event.body, headers_of(message), rung_s)
 
@@ -147,6 +154,16 @@ async def test_the_other_targets_of_a_message_wait_on(rungs: Rungs) -> None:
     [(_, due)] = await rungs.drained(DUE, 1)
     [(_, left)] = await rungs.drained(SHORT, 1) if await rungs.count(SHORT) else await rungs.drained(LONG, 1)
     assert (due["leveret-targets"], left["leveret-targets"]) == ("sub_b", "sub_a")
+
+
+async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs) -> None:
+    """FAULTS 82: a clock that is a day ahead wrote it: what stays waits for its own wait again at most."""
+    await rungs.put("both", "sub_a", "sub_b", rung_s=600.0, ahead_s=86_400.0)
+
+    await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+
+    [(_, left)] = await rungs.drained(LONG, 1)
+    assert (left["leveret-targets"], left["leveret-served"]) == ("sub_a", 600_000)
 
 
 async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path) -> None:

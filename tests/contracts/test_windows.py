@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,14 +11,16 @@ from prometheus_client import CollectorRegistry
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connect import AmqpOptions
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
+from consumer.edges.broker.sizing import windows
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming, Publication
+from consumer.settings import Settings, load_settings
 from metrics.series import Series
 from tests.fakes import RecordingLog
 from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
-from topology.plan import build_plan
+from topology.plan import QueueType, build_plan
 
 LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
 SUSPECT = SMALL.names.suspect
@@ -48,6 +51,42 @@ async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_ou
         await asyncio.gather(running, return_exceptions=True)
 
     assert first[LANES[0]].ticket.alive()
+
+
+@pytest.mark.parametrize(("queue_type", "counts"), [("quorum", [0, 1]), ("classic", [0, 0])])
+async def test_a_forged_count_of_returns_is_never_believed(
+    vhost: str, queue_type: QueueType, counts: list[int]
+) -> None:
+    """FAULTS 89: a quorum queue replaces a producer's ``x-delivery-count``; a classic one leaves it alone."""
+    spec = replace(SMALL, queue_type=queue_type)
+    taken: asyncio.Queue[Incoming] = asyncio.Queue()
+    [lane] = [window for window in windows(_settings(queue_type)) if window.source is Source.LANE]
+    reader = WindowReader(
+        replace(lane, queues=LANES),
+        _observer(),
+        lambda _source, incoming: taken.put_nowait(incoming),
+        lambda: None,
+        lambda: True,
+    )
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, spec) as live, connected(vhost) as connection:
+        running = asyncio.create_task(reader.run(connection))
+        await live.publish(spec.names.events, "a.b", headers={"tenant": "t", "x-delivery-count": 99})
+        first = await taken.get()
+        await first.ticket.requeue()
+        again = await taken.get()
+        await again.ticket.ack()
+        await reader.flush()
+        await end([running])
+
+    assert [first.message.delivery_count, again.message.delivery_count] == counts
+
+
+def _settings(queue_type: str) -> Settings:
+    return load_settings({"LEVERET_TOPOLOGY__QUEUE_TYPE": queue_type})
+
+
+def _observer() -> Observer:
+    return Observer(Series(CollectorRegistry()), RecordingLog())
 
 
 async def standing_in(live: Live, queue: str) -> tuple[int, int]:

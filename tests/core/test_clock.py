@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.clock import (
+    AHEAD_S,
     SLOW_START_S,
     EndpointClock,
     opens_at,
@@ -20,6 +22,7 @@ from consumer.core.clock import (
     slow_start,
     speed_up,
     spread,
+    spread_within,
     throttle_s,
     with_rate,
 )
@@ -189,3 +192,26 @@ def test_throttling_without_a_time_waits_longer_each_time() -> None:
 def test_saturated_endpoint_takes_what_its_slots_give() -> None:
     """ARCHITECTURE: sixteen slots of 2 s each are eight requests a second."""
     assert saturation_interval_s(2.0, 16) == 0.125
+
+
+@given(
+    st.integers(1, 2_000),
+    st.sampled_from([0.0006, 0.005, 0.05, 0.95, 15.0]),
+    st.sampled_from([0.005, 0.02]),
+    st.floats(0, 300),
+)
+def test_what_is_held_is_given_moments_at_most_a_little_ahead(
+    count: int, interval_s: float, least_s: float, due_s: float
+) -> None:
+    """FAULTS 83: however slow the endpoint is, moments lie within a minute behind the end of the hold."""
+    earliest, free_at, given = 1000.0 + due_s, 0.0, []
+    for _ in range(count):
+        free_at, at = spread_within(free_at, earliest, interval_s, least_s)
+        given.append(at)
+
+    gaps = [after - before for before, after in pairwise(given)]
+    assert given[0] == earliest
+    assert min(gaps, default=least_s) >= least_s - 1e-6
+    assert given[-1] - earliest <= AHEAD_S + interval_s / 2 + count * least_s
+    near = [gap for gap, at in zip(gaps, given, strict=False) if at - earliest <= AHEAD_S / 2]
+    assert near == pytest.approx([max(interval_s, least_s)] * len(near), abs=1e-6)

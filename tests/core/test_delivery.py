@@ -78,6 +78,8 @@ def deliveries(draw: st.DrawFn) -> DeliveryMessage:
         wait_s=draw(MS),
         exact=draw(st.booleans()),
         reserved=draw(st.booleans()),
+        served_s=draw(MS),
+        late_s=draw(MS),
     )
 
 

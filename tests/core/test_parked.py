@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.core.delivery import DeliveryMessage, UnknownVersion
+from consumer.core.delivery import DeliveryMessage, UnknownVersion, unwrap_raw, wrap_raw
 from consumer.core.errors import BadEvent
 from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
 from consumer.core.parked import (
@@ -209,6 +209,43 @@ def test_the_same_thing_parked_twice_has_one_id() -> None:
         == delivery_entry_headers(delivery(attempts=(), attempts_made=0), again)["leveret-entry"]
     )
     assert raw_entry_headers(raw, NOTE)["leveret-entry"] == raw_entry_headers(raw, again)["leveret-entry"]
+
+
+@settings(max_examples=200)
+@given(MESSAGES)
+def test_one_message_has_one_id_on_every_way(raw: RawMessage) -> None:
+    """FAULTS 57: whether it comes again, comes from suspect, or died on the way, it is one entry."""
+    again = replace(raw, headers={**raw.headers, "x-delivery-count": 3}, redelivered=True, delivery_count=3)
+    moved = unwrap_raw(replace(raw, headers=wrap_raw(raw), queue="leveret.suspect"))
+    dead = replace(raw, headers={**raw.headers, "x-death": [{"queue": "q"}]}, expiration=None)
+
+    ids = {str(raw_entry_headers(each, NOTE)["leveret-entry"]) for each in (raw, again, moved, dead)}
+
+    assert len(ids) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"headers": {"tenant": "other"}},
+        {"headers": {"tenant": "acme", "ce-tenant": "acme"}},
+        {"content_type": "text/plain"},
+        {"content_encoding": "gzip"},
+        {"type": "order.created"},
+        {"timestamp_s": 5.0},
+        {"app_id": "shop"},
+        {"correlation_id": "c"},
+        {"exchange": "shop"},
+    ],
+    ids=str,
+)
+def test_two_messages_of_one_body_have_two_ids(other: dict[str, Any]) -> None:
+    """FAULTS 89: two tenants' broken JSON are two entries, and a replay of one leaves the other."""
+    raw = message(b'{"broken":', headers={"tenant": "acme"}, message_id=None)
+
+    one, two = (raw_entry_headers(each, NOTE)["leveret-entry"] for each in (raw, replace(raw, **other)))
+
+    assert one != two
 
 
 def test_different_things_have_different_ids() -> None:

@@ -15,11 +15,13 @@ from consumer.core.breaker import BreakerPolicy
 from consumer.core.classify import StatusRule
 from consumer.core.egress import parse_rule
 from consumer.core.errors import ConfigError
+from consumer.core.policy_model import relieved_tables
 from consumer.core.retry import POLICIES, planned_delays_s
 from consumer.core.signing import HmacKey
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_file import TEXT_MAX, Parsed, parse_subscriptions
 from consumer.core.subscription_model import HEADER_VALUE_MAX, SubscriptionRules
+from consumer.core.subscription_set import StoredEntry
 
 RULES = SubscriptionRules()
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -160,6 +162,26 @@ def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
         ({"retry": {"policy": "nope"}}, "retry.policy: 'nope' is none of adr, "),
         ({"retry": {"policy": "standard-webhooks", "base_s": 2}}, "retry: base_s, multiplier and max_s do"),
         (
+            {"retry": {"schedule_s": [1], "growth": "linear"}},
+            "retry: growth does nothing beside schedule_s; remove one of them",
+        ),
+        (
+            {"retry": {"schedule_s": [1], "adaptive": True}},
+            "retry: adaptive does nothing beside schedule_s; remove one of them",
+        ),
+        (
+            {"retry": {"policy": "standard-webhooks", "growth": "exponential"}},
+            "retry.growth: does nothing to 'standard-webhooks', a fixed schedule; remove it, or name",
+        ),
+        (
+            {"retry": {"policy": "standard-webhooks", "adaptive": True}},
+            "retry.adaptive: does nothing to 'standard-webhooks', a fixed schedule",
+        ),
+        (
+            {"retry": {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2], "growth": "linear"}}}},
+            "retry.by_status.429: growth does nothing beside schedule_s",
+        ),
+        (
             {"retry": {"schedule_s": [1], "jitter_kind": "decorrelated"}},
             "retry.jitter_kind: decorrelated waits follow no schedule",
         ),
@@ -170,6 +192,31 @@ def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], told: 
     (line,) = faults(entry(**fields))
 
     assert line.startswith(f"f:1: subscriptions[0].{told}")
+
+
+def test_a_growth_for_one_status_begins_from_the_formula() -> None:
+    """Issue 10, item 7: beside a schedule, by_status takes a formula of its own, by growth as by base_s."""
+    retry = {"policy": "standard-webhooks", "adaptive": False, "by_status": {"5xx": {"growth": "linear"}}}
+
+    own = dict(build(retry=retry).retry.by_status)
+
+    assert planned_delays_s(own["5xx"])[:3] == (1.0, 2.0, 3.0)
+
+
+def test_what_was_kept_before_it_was_refused_goes_on() -> None:
+    """Issue 10, item 7: an upgrade neither locks nor damages a subscription that says growth too much."""
+    named = {"policy": "standard-webhooks", "growth": "linear", "adaptive": True}
+    values = {"url": "https://a.example/", "events": ["#"], "secrets": [SECRET], "retry": named}
+    kept = StoredEntry.model_validate(values)
+    table = {
+        "schedule_s": [1],
+        "growth": "linear",
+        "by_status": {"429": {"schedule_s": [2], "adaptive": True}},
+    }
+
+    assert kept.build(RULES).retry == POLICIES["standard-webhooks"]
+    assert relieved_tables(table) == {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2]}}}
+    assert relieved_tables({"growth": "linear", "base_s": 2}) == {"growth": "linear", "base_s": 2}
 
 
 def test_rate_and_ratio_are_taken_over() -> None:

@@ -60,6 +60,7 @@ RIGHT: dict[str, list[Any]] = {
         {"policy": "linear", "max_attempts": 3, "jitter": 0, "base_s": 0.5, "multiplier": 1, "max_s": None},
         {"schedule_s": [1, 2.5], "base_s": None, "max_age_s": 60},
         {"policy": "standard-webhooks", "max_attempts": 4, "jitter": 1},
+        {"schedule_s": [1], "growth": None, "adaptive": False},
         {"growth": "linear", "jitter_kind": "full", "adaptive": True, "budget": 5, "disable_after_s": 0},
         {"by_status": {"429": {"base_s": 30}, "5XX": {"schedule_s": [1]}, "503": None}},
         {"policy": "standard-webhooks", "by_status": {"429": {"base_s": 30, "jitter_kind": "decorrelated"}}},
@@ -157,6 +158,9 @@ WRONG: dict[str, list[Any]] = {
         {"schedule_s": [None]},
         {"schedule_s": [1], "base_s": 1},
         {"policy": "standard-webhooks", "max_s": 1},
+        {"policy": "standard-webhooks", "growth": "linear"},
+        {"schedule_s": [1], "growth": "linear"},
+        {"schedule_s": [1], "adaptive": True},
         {"max_age_s": 0},
     ],
     "on_status": [

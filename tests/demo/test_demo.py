@@ -14,6 +14,7 @@ from pathlib import Path
 import aio_pika
 import pytest
 
+from consumer.edges.broker.look import look_into
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
@@ -72,13 +73,11 @@ def take_one(home: Path, *queues: str) -> bool:
 
     async def look(url: str) -> bool:
         async with await aio_pika.connect(url) as connection:
-            channel = await connection.channel()
             for name in queues:
-                queue = await channel.get_queue(name, ensure=False)
-                message = await queue.get(fail=False)
-                if message is not None:
-                    await message.ack()
-                    return True
+                async with look_into(connection, name) as looked:
+                    async for held in looked.messages():
+                        await held.ack()
+                        return True
             return False
 
     url = PrivateBroker(home).status().amqp_url

@@ -25,7 +25,7 @@ CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
 async def test_a_broker_starts_with_definitions_and_leveret_finds_all(
     tmp_path: Path, own_broker: PrivateBroker
 ) -> None:
-    """Issue 3, item 5: users, rights and queues are loaded at its start; the daemon declares nothing more.
+    """Issue 3, item 5: users, rights and queues are loaded at its start; the daemon adds the guard's binding.
 
     The user publisher may publish to the events exchange and to nothing else; the sample's publishers do.
     """
@@ -43,6 +43,7 @@ async def test_a_broker_starts_with_definitions_and_leveret_finds_all(
 
     assert await asyncio.to_thread(_users, own_broker) == {"leveret", "publisher", "admin"}
     daemon = Daemon(tmp_path, endpoint.amqp_url, {"LEVERET_AMQP__MANAGEMENT_URL": endpoint.management_url})
+    await daemon.cli("topology", "apply")
     findings = await daemon.listing("topology", "check")
     assert [finding for finding in findings if finding["severity"] == "error"] == []
     publisher = endpoint.amqp_url.replace(

@@ -430,9 +430,9 @@ HOUR = 3600.0
 
 
 async def fail_after(crew: Crew, index: int, hours: float) -> None:
-    """Let hours pass on every wall clock, and one worker fail once."""
+    """Let hours pass on every clock, and one worker fail once."""
     for worker in crew.workers:
-        worker.clock.step_s += hours * HOUR
+        worker.clock.passed_s += hours * HOUR
     worker = crew.workers[index]
     await worker.handle(event_message(message_id=f"hour-{worker.clock.now()}"))
     await settled()

@@ -428,7 +428,7 @@ def test_every_message_ends_in_one_settle(
             ids.append(subscription.id)
             url = subscription.url
             if is_slow and len(targets) > 1:
-                worker.endpoint(subscription)._learn_latency(2.0)
+                worker.endpoint(subscription).speed.learn(2.0, taken=True)
                 owed += 1
             else:
                 owed += status >= 300
@@ -626,7 +626,7 @@ async def test_an_early_delivery_takes_a_further_rung(worker: Worker) -> None:
     ticket = await worker.handle(delivery_message(early), Source.DUE)
 
     assert [p.key for p in worker.publisher.confirmed] == [f"4000.{DUE}"]
-    assert worker.waiting() == [early]
+    assert worker.waiting() == [replace(early, served_s=4.0)]
     assert ticket.settles == ["ack"]
     assert worker.sender.sent == []
 

@@ -670,7 +670,7 @@ def test_a_slow_endpoint_is_not_sent_from_the_event() -> None:
     """More than a tenth of the last 20 requests took a second: held, but not as a delivery message."""
     shop = endpoint()
     for duration_s in [0.1] * 17 + [1.0] * 3:
-        shop._learn_latency(duration_s)
+        shop.speed.learn(duration_s, taken=True)
 
     fresh, message = admit(shop, START, fresh=True), admit(shop, START)
 
@@ -686,7 +686,7 @@ def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
     shop = endpoint()
     window: deque[float] = deque(maxlen=20)
     for duration_s in durations:
-        shop._learn_latency(duration_s)
+        shop.speed.learn(duration_s, taken=True)
         window.append(duration_s)
 
         assert shop.is_slow == (sum(each >= 1.0 for each in window) * 10 > len(window))
@@ -729,7 +729,7 @@ def test_a_saturated_endpoint_gives_out_moments_at_its_own_pace() -> None:
     """All slots taken and no slot soon: spaced by latency / concurrency, never in one moment."""
     shop = endpoint(concurrency=2)
     for _ in range(50):
-        shop._learn_latency(0.8)
+        shop.speed.learn(0.8, taken=True)
     assert isinstance(admit(shop, START), Send)
     assert isinstance(admit(shop, START), Send)
 

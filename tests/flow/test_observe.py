@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
@@ -24,7 +26,7 @@ from consumer.core.model import (
 )
 from consumer.core.parked import delivery_id
 from consumer.flow.observe import Attempted, Observer
-from metrics.series import Series
+from metrics.series import OTHER, Series, own_label, tenant_of
 from tests.fakes import START, RecordingLog
 from tests.flow.test_endpoints import subscription
 from tests.flow.worker import event
@@ -425,3 +427,41 @@ def test_who_has_parked_something_keeps_its_series() -> None:
     desk.observe.replayed("down", None)
     assert not minute(START - 3480)
     assert desk.count("tenant_parked_total", tenant="busy") == 0
+
+
+def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
+    """Issue 10, item 7: its series are its own, with or without a place, and so are those of `=other`."""
+    desk = Desk(tenants=2)
+    desk.observe.tenants_known(["other", "=other", "third"])
+    desk.observe.looked({}, START - 1, ready=True)
+    for tenant, count in {"other": 3, "=other": 5, "third": 200}.items():
+        for _ in range(count):
+            desk.observe.tenant_job(tenant)
+    desk.observe.parked(ParkReason.EXHAUSTED, "x", subscription_id="sub_1", tenant="other")
+    desk.observe.looked({"other": Standing(4, 1, 0), "third": Standing(9, 1, 0)}, START, ready=True)
+
+    def jobs(label: str) -> float | None:
+        return desk.count("tenant_jobs_total", tenant=label)
+
+    assert [jobs(label) for label in ("=other", "==other", "other")] == [3, 5, 200]
+    assert desk.count("tenant_parked_total", tenant="=other") == 1
+    assert desk.count("tenant_parked_total", tenant="other") == 0
+    assert desk.count("tenant_waiting_messages", tenant="=other") == 4
+    assert desk.count("tenant_waiting_messages", tenant="other") == 9
+
+    for _ in range(300):
+        desk.observe.tenant_job("third")
+    desk.observe.looked({}, START + 61, ready=True)  # the busiest gets a place, from who parked nothing
+    for tenant in ("third", "=other", "other"):
+        desk.observe.tenant_job(tenant)
+
+    assert [jobs(label) for label in ("third", "=other", "other")] == [1, 4, 501]
+
+
+@given(
+    st.sampled_from(["other", "=other", "==other", "another", "acme", "=", "other="]) | st.text(max_size=8)
+)
+def test_no_tenant_has_the_label_of_the_rest_or_of_another(tenant: str) -> None:
+    """Issue 10, item 7: a label says whose it is."""
+    assert own_label(tenant) != OTHER
+    assert tenant_of(own_label(tenant)) == tenant

@@ -7,11 +7,15 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
+from consumer.core.model import ParkReason
 from consumer.core.ops import Note, OpsType
+from consumer.flow.intake import Source
 from consumer.flow.ops import LOOK_S, Ops
 from tests.fakes import settled
 from tests.fakes_sender import Reply
-from tests.flow.worker import NAMES, Worker, event_message
+from tests.flow.worker import DUE, NAMES, Worker, event_message
 
 URL = "https://shop.example/"
 
@@ -59,18 +63,34 @@ async def test_breakers_parked_and_disabled_are_told(worker: Worker) -> None:
 
 
 async def test_the_tenant_leveret_gets_webhooks(worker: Worker) -> None:
-    """S2-5: an exhausted delivery notifies an administrator: an event of the tenant leveret."""
+    """S2-5: an exhausted delivery notifies an administrator: a delivery to the tenant leveret.
+
+    It goes past the lanes, to a queue that no publisher writes to (FAULTS 89).
+    """
     await worker.subscribe("desk", tenant="leveret", events=["delivery.*"])
     async with telling(worker) as ops:
         ops.note(Note(type=OpsType.DELIVERY_PARKED, tenant="acme", subject="sub_1", reason="exhausted: x"))
         ops.note(Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
         await worker.clock.advance(2 * LOOK_S)
 
-    [event] = [p for p in worker.publisher.confirmed if p.publication.exchange == NAMES.events]
-    assert (event.key, event.headers) == ("delivery.parked", {"tenant": "leveret"})
-    assert json.loads(event.publication.body)["reason"] == "exhausted: x"
-    await worker.handle(event.raw(queue=NAMES.lane(0)))
+    assert told(worker, NAMES.events) == []
+    [owed] = [p for p in worker.publisher.confirmed if p.publication.exchange == NAMES.due]
+    assert json.loads(owed.publication.body)["reason"] == "exhausted: x"
+    await worker.handle(owed.raw(queue=DUE), Source.DUE)
     assert worker.sent("desk") == 1
+
+
+@pytest.mark.parametrize("source", [Source.LANE, Source.SPILL, Source.INBOX])
+async def test_nobody_else_speaks_for_leveret(worker: Worker, source: Source) -> None:
+    """FAULTS 89: an event that names the tenant is parked with the reason, by whichever queue it comes."""
+    await worker.subscribe("desk", tenant="leveret")
+    queue = {Source.LANE: NAMES.died, Source.SPILL: NAMES.spill(0), Source.INBOX: NAMES.inbox("erp")}[source]
+
+    await worker.handle(event_message(tenant="leveret", routing_key="breaker.opened", queue=queue), source)
+
+    assert worker.sent("desk") == 0
+    [entry] = worker.parked()
+    assert (entry.reason, "reserved for operational events" in entry.detail) == (ParkReason.BAD_TENANT, True)
 
 
 async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) -> None:
@@ -80,7 +100,7 @@ async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) 
         ops.note(Note(type=OpsType.DELIVERY_PARKED, tenant="leveret", subject="sub_1"))
         await worker.clock.advance(2 * LOOK_S)
 
-    assert (told(worker), told(worker, NAMES.events)) == (["delivery.parked"], [])
+    assert (told(worker), told(worker, NAMES.due)) == (["delivery.parked"], [])
 
 
 async def test_what_cannot_be_told_now_is_told_later(worker: Worker) -> None:

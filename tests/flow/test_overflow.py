@@ -51,15 +51,16 @@ async def desk(worker: Worker) -> AsyncIterator[Desk]:
 
 
 def dead(raw: RawMessage, reason: str, queue: str, **death: Any) -> RawMessage:
-    """What the broker makes of a message that died in *queue*."""
-    raw.headers = {
-        **raw.headers,
-        "x-death": [
-            {"reason": reason, "queue": queue, "exchange": raw.exchange, "routing-keys": [raw.routing_key]}
-            | death,
-            {"reason": "rejected", "queue": "somewhere.else"},
-        ],
+    """What the broker makes of a message that died in *queue*; one of ours has died on rungs before."""
+    newest = {
+        "reason": reason,
+        "queue": queue,
+        "count": 1,
+        "exchange": raw.exchange,
+        "routing-keys": [raw.routing_key],
     }
+    earlier = [{"reason": "expired", "queue": NAMES.rung(1.0)}] if NAMES.is_internal(queue) else []
+    raw.headers = {**raw.headers, "x-death": [newest | death, *earlier]}
     raw.exchange, raw.routing_key, raw.queue = NAMES.dlx, "raw", NAMES.overflow
     return raw
 
@@ -138,6 +139,45 @@ async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
     [entry] = desk.worker.parked()
     assert entry.delivery is None
     assert entry.raw is not None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"count": 2},
+        {"exchange": NAMES.dlx},
+        {"exchange": NAMES.due},
+        {"routing-keys": []},
+        {"routing-keys": "order.created"},
+        {"queue": NAMES.died},
+        {"queue": NAMES.inbox_died("crm")},
+        {"queue": "somewhere.else"},
+        {"queue": NAMES.parked},
+        {"reason": 5},
+        {"exchange": "x" * 256},
+    ],
+    ids=str,
+)
+async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, forged: dict[str, Any]) -> None:
+    """FAULTS 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
+    death = {"reason": "expired", "queue": NAMES.lane(0)} | forged
+    await desk.take(dead(event_message(), **death))
+
+    [entry] = desk.worker.parked()
+    assert (entry.reason, "x-death" in entry.detail) == (ParkReason.UNDELIVERABLE, True)
+    assert entry.raw is not None
+    assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.dlx, "raw")
+
+
+async def test_a_second_death_of_an_event_is_not_believed(desk: Desk) -> None:
+    """FAULTS 89: what carries a death on record enters no lane, so an event dies once."""
+    raw = dead(event_message(), "expired", NAMES.lane(0))
+    deaths: Any = raw.headers["x-death"]
+    raw.headers = {**raw.headers, "x-death": [*deaths, {"queue": NAMES.overflow, "reason": "expired"}]}
+
+    await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.UNDELIVERABLE]
 
 
 @pytest.mark.parametrize("deaths", [None, [], "none", [5], {}, [{}]])

@@ -30,6 +30,7 @@ from tests.fakes import (
     FakeTicket,
     Journal,
     ManualClock,
+    MemoryArchive,
     PacedSender,
     Published,
     RecordingLog,
@@ -98,6 +99,7 @@ class Worker:
         self.sender = PacedSender(self.journal)
         self.store = MemoryStore()
         self.record = MemoryRecorder()
+        self.archive = MemoryArchive()
         self.samples = 0.5  #: what chance says
         decode = bounds.pop("decode", DecodeRules())
         rate = bounds.pop("rate", None)
@@ -112,6 +114,7 @@ class Worker:
             ladder=bounds.pop("ladder", Ladder()),
             due_queues=1,
             decode=decode,
+            archive=self.archive,
             bounds=Bounds(**bounds),
             record=self.record,
             rate=rate,
@@ -145,6 +148,16 @@ class Worker:
         self._entries = [entry for entry in self._entries if entry.name != name]
         await self.store.apply(self._entries, prune=True)
         assert await self.registry.reload()
+
+    async def move(self, name: str, url: str, *, loaded: bool, **fields: Any) -> None:
+        """Give a subscription another URL; the worker knows it, or only the store does."""
+        changed = [entry for entry in self._entries if entry.name == name]
+        values = changed[0].model_dump(exclude_unset=True) | {"url": url} | fields
+        self._entries = [entry for entry in self._entries if entry.name != name]
+        self._entries.append(SubscriptionEntry.model_validate(values))
+        await self.store.apply(self._entries, prune=True)
+        if loaded:
+            assert await self.registry.reload()
 
     def endpoint(self, subscription: Subscription) -> Endpoint:
         """Return the running state of an endpoint."""

@@ -30,6 +30,7 @@ ASKED = {
     "much waits": ("LeveretWaitingMuch", "> 0.8"),
     "the broker blocks": ("LeveretBlocked", "leveret_pressed == 1"),
     "FAULTS 68 the store is away": ("LeveretStoreAway", "leveret_store_up == 0"),
+    "FAULTS 81 the store is not the right one": ("LeveretStoreDoubted", "leveret_store_trusted == 0"),
     "FAULTS 69 secrets cannot be decrypted": ("LeveretLocked", "leveret_subscriptions_locked > 0"),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from consumer.edges.private_broker import PrivateBroker
 from tests.receiver import Receiver
 from tests.system.daemon import (
+    BREAKER_OFF,
     Daemon,
     EventPublisher,
     all_delivered,
@@ -124,3 +125,27 @@ async def test_it_drains_without_a_broker(
         await daemon.logged("broker.lost")
 
         assert await daemon.stop() == 0
+
+
+async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
+    """Issue 10, item 5: what is being parked when it ends at once is acked first, and not parked again."""
+    target = "/slow/twice?s=1&status=503"
+    settings = {GRACE: "60", "LEVERET_SENDING__CONCURRENCY": "200"}
+    once = {"max_attempts": 1}
+    daemon = Daemon(tmp_path, vhost, settings)
+    await daemon.apply(to(receiver, target, "twice", concurrency=200, retry=once, breaker=BREAKER_OFF))
+    try:
+        await daemon.start()
+        async with EventPublisher(vhost) as publisher:
+            ids = await publisher.publish_many("twice", 120)
+            await receiver.arrived(120)
+            daemon.terminate()
+            await until(lambda: sum(receiver.answered(target).values()) >= 20, "answers come")
+            daemon.terminate()
+            assert await daemon.wait_exit(30) == 1
+            await daemon.start()
+            rows = await daemon.parked(120)
+    finally:
+        await daemon.__aexit__()
+    assert {row["event_id"] for row in rows} == set(ids)
+    assert len(rows) == 120

@@ -15,6 +15,7 @@ from bench.core.kills import LAG_S, WINDOW_S, explained
 from bench.core.ledger import Books, Parked
 from bench.core.timing import distance_to_uniform
 from bench.load import secret_of
+from bench.loss import hang
 from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, of_other_brokers, run_proof, write
 from bench.prove_core import PROOFS
 from bench.sink import Seen, Sink, flaky_attempts
@@ -201,3 +202,14 @@ def test_the_figures_of_two_brokers_share_one_file(tmp_path: Path) -> None:
 
     assert [figure.name for figure in of_other_brokers(path, "_4")] == ["x"]
     assert not of_other_brokers(path, "")
+
+
+async def test_the_proof_of_hanging_in_small(tmp_path: Path) -> None:
+    """FAULTS 83: four endpoints, ill for two seconds, take all that waited; so few are short."""
+    bench = Bench(folder=tmp_path / "run", scale=0.03)
+
+    figures = {figure.name: figure for figure in await run_proof(hang.PROOF, bench)}
+
+    assert {(figure.n, figure.ok) for figure in figures.values()} == {(40, False), (160, False)}
+    assert figures["hang_parked"].value == 0
+    assert 0 < (figures["hang_drained_s"].value or 0) < 1e6

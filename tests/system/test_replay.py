@@ -12,6 +12,7 @@ from typing import Any
 
 import aio_pika
 
+from consumer.edges.store.sqlite import FILE_NAME
 from tests.receiver import Receiver
 from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
 
@@ -100,3 +101,36 @@ async def test_what_was_replayed_is_shown_when_the_broker_fails(
         assert [entry["id"] for entry in await daemon.parked(1)] == [stays["id"]]
     assert (code, [row["event_id"] for row in rows], len(errors)) == (1, ["ord-1"], 1)
     assert errors[0].startswith(f"leveret: {stays['id']} was not replayed and stays parked: ")
+
+
+async def test_an_entry_whose_subscription_is_gone_stays(
+    vhost: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """FAULTS 84, S1-5: a worker would cancel it. Named, exit 1; without a store nothing is sent."""
+    async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
+        stays, goes = to(receiver, "/status/400/stays", "acme"), to(receiver, "/status/400/goes", "acme")
+        await daemon.apply(stays, goes)
+        await publisher.publish("acme", event_id="ord-1")
+        entries = await daemon.parked(2, event_id="ord-1")
+        assert await daemon.stop() == 0
+    await daemon.apply(goes, prune=True)
+    [left] = await daemon.entries()
+    [kept] = [entry["id"] for entry in entries if entry["subscription_id"] != left.id]
+    [gone] = [entry["subscription_id"] for entry in entries if entry["id"] == kept]
+
+    away = daemon.home / FILE_NAME
+    away.rename(daemon.home / "away")
+    away.mkdir()
+    without_store = await replay_all(daemon)
+    away.rmdir()
+    (daemon.home / "away").rename(away)
+    code, rows, errors = await replay_all(daemon)
+
+    assert without_store[:2] == (1, [])
+    assert "nothing was replayed, as the store is needed for it: " in without_store[2][0]
+    assert (code, [row["id"] for row in rows]) == (1, [one["id"] for one in entries if one["id"] != kept])
+    assert errors == [
+        f"leveret: {kept} stays parked: the store has no subscription {gone}; check LEVERET_HOME and "
+        "[store] url, publish its event again for others, or purge it"
+    ]
+    assert [row["id"] for row in await daemon.listing("parked", "list")] == [kept]

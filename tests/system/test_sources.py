@@ -72,9 +72,9 @@ async def test_two_workers_share_the_work(vhost: str, tmp_path: Path, receiver: 
     """FAULTS 75: two workers of one prefix share the events; one killed, the other delivers the rest."""
     target = "/slow/shared?s=0.1"
     settings = {"LEVERET_WINDOWS__LANE_PREFETCH": "20", "LEVERET_TOPOLOGY__LANES": "1"}
-    one, two = Daemon(tmp_path, vhost, settings, "one"), Daemon(tmp_path, vhost, settings, "two")
-    for worker in (one, two):
-        await worker.apply(to(receiver, target, "t", concurrency=10))
+    one = Daemon(tmp_path, vhost, settings, "one")
+    two = Daemon(tmp_path, vhost, {**settings, "LEVERET_HOME": str(one.home)}, "two")
+    await one.apply(to(receiver, target, "t", concurrency=10))
     try:
         await one.start()
         await two.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -281,6 +282,40 @@ async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
     assert where[b"crm"] == (NAMES.inbox("crm"), "crm")
     assert where[b"shop"][0] in (NAMES.lane(0), NAMES.lane(1))
     assert where[b"shop"][1] == "shop"
+
+
+async def test_what_died_before_takes_a_way_of_its_own(vhost: str) -> None:
+    """FAULTS 89: one copy, in a queue without dead letters; also where an earlier release bound the ways."""
+    inbox = SourceSpec(name="crm", exchange="crm")
+    spec = replace(SMALL, sources=(inbox,))
+    async with connected(vhost) as connection:
+        channel = await connection.channel()
+        crm = await channel.declare_exchange("crm", "topic", durable=True)
+        await declare(build_plan(replace(SMALL, sources=())), connection)
+        route = await channel.get_exchange(NAMES.route, ensure=False)
+        await route.bind(NAMES.events, "#")
+        queue = await channel.declare_queue(
+            NAMES.inbox("crm"),
+            durable=True,
+            arguments=dict(
+                next(q for q in build_plan(spec).queues if q.name == NAMES.inbox("crm")).arguments
+            ),
+        )
+        await queue.bind(crm, "#")
+
+    async with standing(vhost, spec) as live:
+        died: dict[str, Any] = {"tenant": "acme", "x-death": ["no table"]}
+        for exchange in (NAMES.events, "crm"):
+            for headers in (died, {"tenant": "acme"}):
+                await live.publish(exchange, "a.b", exchange.encode(), headers)
+        lanes = [NAMES.lane(0), NAMES.lane(1), NAMES.died]
+        taken = await live.take([*lanes, NAMES.inbox("crm"), NAMES.inbox_died("crm")], 4)
+        left = [(await live.channel.declare_queue(q, passive=True)).declaration_result for q in lanes]
+
+    found = Counter(queue for queue, message in taken if "x-death" in message.headers)
+    assert found == {NAMES.died: 1, NAMES.inbox_died("crm"): 1}
+    assert Counter(queue for queue, _ in taken)[NAMES.inbox("crm")] == 1
+    assert [result.message_count for result in left] == [0, 0, 0]
 
 
 async def test_limits_that_follow_settings_are_used_as_found(vhost: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
@@ -37,7 +38,7 @@ class Live:
     channel: AbstractChannel
 
     async def publish(
-        self, exchange: str, key: str, body: bytes = b"{}", headers: Mapping[str, str] | None = None
+        self, exchange: str, key: str, body: bytes = b"{}", headers: Mapping[str, Any] | None = None
     ) -> None:
         """Publish persistent, mandatory and confirmed; raises on return and on nack."""
         message = aio_pika.Message(body, headers=dict(headers or {}), delivery_mode=2)

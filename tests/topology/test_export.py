@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from topology.export import definitions, mermaid
+from topology.export import definitions, inexpressible, mermaid
 from topology.permissions import permissions
 from topology.plan import Difference, SourceSpec, TopologySpec, build_plan
 from topology.wire import parse_refusal
@@ -21,7 +21,11 @@ def test_definitions_hold_all_that_is_ours() -> None:
     document = json.loads(json.dumps(definitions(PLAN, "/")))
 
     assert len(document["queues"]) == len(PLAN.queues)
-    assert len(document["bindings"]) == len(PLAN.bindings)
+    assert len(document["bindings"]) == len(PLAN.bindings) - len(inexpressible(PLAN))
+    assert {binding.destination for binding in inexpressible(PLAN)} == {
+        "leveret.lane.died",
+        "leveret.inbox.crm.died",
+    }
     assert "crm.events" not in {exchange["name"] for exchange in document["exchanges"]}
     assert all(entry["vhost"] == "/" for part in document.values() for entry in part)
     assert not any("vhost" in entry for part in definitions(PLAN).values() for entry in part)
@@ -49,10 +53,8 @@ def test_permissions_are_the_documented_patterns() -> None:
     assert (declaring.configure, declaring.write) == (r"^(leveret\..+)$", r"^(leveret\..+)$")
     assert declaring.read == r"^(leveret\..+|crm\.events)$"
     assert reading.configure == "^$"
-    assert (
-        reading.write
-        == r"^(leveret\.events|leveret\.wait|leveret\.due|leveret\.dlx|leveret\.control|leveret\.ops)$"
-    )
+    written = ("events", "wait", "due", "dlx", "control", "ops", "store")
+    assert reading.write == "^(" + "|".join(rf"leveret\.{name}" for name in written) + ")$"
     assert not re.search(reading.write, "leveret.lanes")
     for queue in PLAN.queues:
         is_rung = queue.name.startswith("leveret.wait.")

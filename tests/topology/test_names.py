@@ -28,8 +28,9 @@ def test_queues_that_only_we_publish_to() -> None:
     """FAULTS 16: what stands there is no producer's event, whatever it looks like."""
     names = Names()
     spec = TopologySpec()
-    producers = [*map(names.lane, range(spec.lanes)), *map(names.spill, range(spec.spill_queues))]
-    ends = [names.overflow, names.parked, names.expired]
+    lanes = [*map(names.lane, range(spec.lanes)), names.died]
+    producers = [*lanes, *map(names.spill, range(spec.spill_queues))]
+    ends = [names.overflow, names.parked, names.expired, names.store]
 
     own = {queue.name for queue in build_plan(spec).queues if names.is_internal(queue.name)}
 

@@ -92,13 +92,14 @@ def test_no_dead_letter_target_has_a_limit() -> None:
 
 
 def test_events_route_lanes_are_joined_by_alternate_exchanges() -> None:
-    """events -> route; what no headers binding takes goes on to the lanes, hashed by tenant."""
+    """events -> guard -> route; what no headers binding takes goes on to the lanes, hashed by tenant."""
     lines = build_plan(SPEC).lines()
 
     assert "exchange leveret.route (headers) alternate-exchange=leveret.lanes" in lines
     assert "exchange leveret.lanes (x-consistent-hash) hash-header=tenant" in lines
     assert "exchange leveret.due (topic) alternate-exchange=leveret.stray" in lines
-    assert "binding leveret.events -[#]-> exchange leveret.route" in lines
+    assert "exchange leveret.guard (headers) alternate-exchange=leveret.route" in lines
+    assert "binding leveret.events -[#]-> exchange leveret.guard" in lines
     assert sum("leveret.lanes -[1]-> queue leveret.lane." in line for line in lines) == 16
 
 
@@ -135,17 +136,36 @@ def test_sources_are_bound_straight_or_through_an_inbox() -> None:
     plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
 
     assert plan.foreign_exchanges == ("crm.events", "shop")
-    assert "binding crm.events -[customer.#]-> queue leveret.inbox.crm" in plan.lines()
+    assert "binding crm.events -[customer.#]-> exchange leveret.inbox.crm" in plan.lines()
+    assert "exchange leveret.inbox.crm (headers) alternate-exchange=leveret.inbox.crm.undied" in plan.lines()
+    assert "binding leveret.inbox.crm.undied -[(any)]-> queue leveret.inbox.crm" in plan.lines()
     assert "binding shop -[#]-> exchange leveret.events" in plan.lines()
     assert "leveret.inbox.shop" not in {queue.name for queue in plan.queues}
     assert not {"crm.events", "shop"} & {exchange.name for exchange in plan.exchanges}
 
 
+def test_a_death_on_record_never_enters_a_queue_with_dead_letters() -> None:
+    """FAULTS 89: every way in passes a guard, and what the guard takes has nothing that could jam."""
+    plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
+    taken = "x-death=(any) x-match=any-with-x"
+
+    for guard, queue in (
+        ("leveret.guard", "leveret.lane.died"),
+        ("leveret.inbox.crm", "leveret.inbox.crm.died"),
+    ):
+        assert f"binding {guard} -[(any)]-> queue {queue} {taken}" in plan.lines()
+        assert queue_arguments(plan, queue) == {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
+    assert [str(binding) for binding in plan.unbound] == [
+        "binding leveret.events -[#]-> exchange leveret.route",
+        "binding crm.events -[customer.#]-> queue leveret.inbox.crm",
+    ]
+
+
 def test_the_plan_is_the_same_every_time_and_counts_its_queues() -> None:
-    """Deterministic; 37 rungs + 16 lanes + 4 due + 4 spill + replay and five ends."""
+    """Deterministic: 37 rungs, 16 lanes, the died, 4 due, 4 spill, replay, five ends, the store's record."""
     assert build_plan(SPEC) == build_plan(TopologySpec())
     assert str(build_plan(SPEC)) == str(build_plan(TopologySpec()))
-    assert len(build_plan(SPEC).queues) == 37 + 16 + 4 + 4 + 1 + 5
+    assert len(build_plan(SPEC).queues) == 37 + 17 + 4 + 4 + 1 + 6
 
 
 def test_diff_names_what_changes() -> None:
@@ -200,7 +220,7 @@ def test_a_dedicated_lane_is_a_binding_around_the_others() -> None:
 
     assert f"{route} leveret.dedicated.acme x-match=all-with-x x-tenant=acme" in plan.lines()
     assert queue_arguments(plan, "leveret.dedicated.acme") == queue_arguments(plan, "leveret.lane.00")
-    assert [str(binding) for binding in plan.unbound] == [
+    assert [str(binding) for binding in plan.unbound[1:]] == [
         f"{route} leveret.spill.{n:02d} x-match=all-with-x x-tenant=acme" for n in range(2)
     ]
 
@@ -220,7 +240,7 @@ def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:
 
     assert {"leveret.lane.03", "leveret.dedicated.acme"} <= {queue.name for queue in plan.queues}
     assert not any("leveret.lane.03" in line and line.startswith("binding") for line in lines)
-    assert [line for line in lines if line.startswith("no ")] == [
+    assert [line for line in lines if line.startswith("no ")][1:] == [
         "no binding leveret.lanes -[1]-> queue leveret.lane.02",
         "no binding leveret.lanes -[1]-> queue leveret.lane.03",
         "no binding leveret.route -[(any)]-> queue leveret.dedicated.acme tenant=acme x-match=all",
@@ -233,4 +253,5 @@ def test_what_is_emptied_is_still_counted() -> None:
 
     counted = [name for name, label in sized_queues(spec) if label == "lane"]
 
-    assert counted == [*map(spec.names.lane, range(2)), *map(spec.names.dedicated, "ab")]
+    names = spec.names
+    assert counted == [*map(names.lane, range(2)), *map(names.dedicated, "ab"), names.died]

@@ -6,6 +6,7 @@ import base64
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import orjson
@@ -16,6 +17,7 @@ from consumer.cli.output import (
     AsJson,
     errors_in_one_line,
     fail,
+    json_line,
     print_fields,
     print_json,
     print_rows,
@@ -68,14 +70,16 @@ def register(app: typer.Typer) -> None:
 def list_(options: List) -> None:
     """Print the parked entries, oldest first, or count them. Looking changes nothing."""
     rows: list[Mapping[str, object]] = []
-    limit = sys.maxsize if options.limit is None else options.limit
 
     def take(entry: ParkedEntry) -> bool:
         rows.append(entry_as_dict(entry))
-        return len(rows) < limit
+        return True
 
     with errors_in_one_line():
         look(load_settings(), options.filter(), take)
+    rows = sorted(rows, key=lambda row: str(row["parked_at"]))[
+        : options.limit
+    ]  # a look may change their order
     if options.group_by:
         columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
         groups = grouped(rows, options.group_by)
@@ -104,14 +108,17 @@ def show(entry_id: Id, as_json: ShownJson = False) -> None:
 
 def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None) -> None:
     """Print entries as JSON lines, bodies included (base64), and leave them where they are."""
+    with errors_in_one_line(), TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as kept:
 
-    def take(entry: ParkedEntry) -> bool:
-        print_json(entry_as_record(entry))
-        return True
+        def take(entry: ParkedEntry) -> bool:
+            kept.write(json_line(entry_as_record(entry)) + "\n")
+            return True
 
-    with errors_in_one_line():
         chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
-        look(load_settings(), chosen, take)
+        look(load_settings(), chosen, take)  # whoever reads our output may take their time: not meanwhile
+        kept.seek(0)
+        for line in kept:
+            typer.echo(line, nl=False)
 
 
 def _print_entry(entry: ParkedEntry) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
-from consumer.cli.parked.shared import Reason, Tenant, Type, drain, look
+from consumer.cli.parked.shared import Reason, Tenant, Type, drain, interrupted, look
 from consumer.core.durations import parse_duration
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.parked import ParkedEntry, entry_as_dict
@@ -65,7 +65,12 @@ def purge_(options: Purge) -> None:
         if not options.yes and not _agreed(settings, chosen):
             typer.echo("nothing was purged", err=True)
             raise typer.Exit(1)
-        rows, broken = _purge(settings, chosen)
+        rows: list[Mapping[str, object]] = []
+        broken, was_interrupted = None, False
+        try:
+            broken = _purge(settings, chosen, rows)
+        except KeyboardInterrupt:
+            was_interrupted = True
     print_rows(
         ("id", "parked_at", "tenant", "type", "reason"),
         rows,
@@ -74,6 +79,8 @@ def purge_(options: Purge) -> None:
     )
     if rows and not options.as_json:
         typer.echo(f"{len(rows)} purged; they are in {settings.home / 'archive'}")
+    if was_interrupted:
+        interrupted()
     if broken is not None:
         fail(broken)
 
@@ -96,9 +103,8 @@ def _agreed(settings: Settings, chosen: Filter) -> bool:
     return count > 0 and typer.confirm(f"Purge {count} parked entries?", err=True)
 
 
-def _purge(settings: Settings, chosen: Filter) -> tuple[list[Mapping[str, object]], str | None]:
-    """Purge, and return what was, also when the broker or the disk fails in the middle."""
-    rows: list[Mapping[str, object]] = []
+def _purge(settings: Settings, chosen: Filter, rows: list[Mapping[str, object]]) -> str | None:
+    """Purge, and add to *rows* what was; return what went wrong when the broker or the disk fails."""
     archive = FileArchive(settings.home / "archive", SystemClock(), "purged")
     try:
         drain(
@@ -107,10 +113,7 @@ def _purge(settings: Settings, chosen: Filter) -> tuple[list[Mapping[str, object
             lambda entry: rows.append(entry_as_dict(entry)),
         )
     except BrokerUnavailable as error:
-        return rows, str(error)
+        return str(error)
     except OSError as error:
-        return (
-            rows,
-            f"{settings.home / 'archive'}: {error.strerror or error}; what is not archived stays parked",
-        )
-    return rows, None
+        return f"{settings.home / 'archive'}: {error.strerror or error}; what is not archived stays parked"
+    return None

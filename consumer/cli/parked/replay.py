@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import typer
 
 from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows
-from consumer.cli.parked.shared import Chosen, Everything, Ids, drain
-from consumer.core.errors import BrokerUnavailable
+from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
+from consumer.cli.parked.shared import Chosen, Everything, Ids, drain, interrupted
+from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.parked import ParkedEntry, entry_as_dict
 from consumer.edges.parked import Skipped, replay
-from consumer.settings import load_settings
+from consumer.edges.store import opened_store
+from consumer.settings import Settings, load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +39,16 @@ def register(app: typer.Typer) -> None:
 
 
 def replay_(options: Replay) -> None:
-    """Send entries again with their original data; each leaves the parked queue once that is confirmed."""
+    """Send entries again with their original data; each leaves the parked queue once that is confirmed.
+
+    One whose subscription no longer exists stays parked, is named, and makes the exit code 1.
+    """
     if not options.ids and not options.everything:
         raise typer.BadParameter("name entries by their id, or take --all with or without filters")
     rows: list[Mapping[str, object]] = []
     skipped: list[Skipped] = []
     broken: str | None = None
+    was_interrupted = False
 
     def take(one: ParkedEntry | Skipped) -> None:
         if isinstance(one, Skipped):
@@ -52,10 +58,13 @@ def replay_(options: Replay) -> None:
 
     with errors_in_one_line():
         settings, chosen = load_settings(), options.filter(options.ids or ())
+        known = _subscriptions(settings)
         try:
-            drain(settings, lambda connection, names: replay(connection, names, chosen), take)
+            drain(settings, lambda connection, names: replay(connection, names, chosen, known), take)
         except BrokerUnavailable as error:
             broken = str(error)
+        except KeyboardInterrupt:
+            was_interrupted = True
     print_rows(
         ("id", "tenant", "type", "event_id"), rows, as_json=options.as_json, empty="nothing was replayed"
     )
@@ -63,7 +72,27 @@ def replay_(options: Replay) -> None:
     missing = (chosen.ids or frozenset()) - {str(row["id"]) for row in rows} - {one.id for one in skipped}
     if broken is not None:
         faults.append(broken)
-    elif missing:
+    elif missing and not was_interrupted:
         faults.append(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
+    if was_interrupted:
+        warn("\n".join(faults))
+        interrupted()
     if faults:
         fail("\n".join(faults))
+
+
+def _subscriptions(settings: Settings) -> Collection[str]:
+    """Return the ids of all subscriptions: a worker would cancel what is sent for another one.
+
+    Raises:
+        StoreUnavailable: the store cannot be read; then nothing is replayed.
+    """
+
+    async def run() -> Collection[str]:
+        async with opened_store(settings) as store:
+            return await store.subscription_ids()
+
+    try:
+        return asyncio.run(run())
+    except StoreUnavailable as error:
+        raise StoreUnavailable(f"nothing was replayed, as the store is needed for it: {error}") from None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
 from consumer.cli.complete import subscription_ids, tenant_names
+from consumer.cli.interrupt import run_to_the_end
 from consumer.cli.link import find_broker
 from consumer.cli.output import warn
 from consumer.core.durations import parse_moment
@@ -90,37 +90,51 @@ def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]
     async def run() -> None:
         connection = await connect(find_broker(settings).options, "parked")
         try:
-            async for entry in browse(connection, Names(settings.topology.prefix), unreadable):
-                if chosen(entry) and not take(entry):
-                    return
+            async with aclosing(browse(connection, Names(settings.topology.prefix), unreadable)) as entries:
+                async for entry in entries:
+                    if chosen(entry) and not take(entry):
+                        return
         finally:
             await close_quietly(connection)
 
-    asyncio.run(run())
+    run_to_the_end(run())
     if unreadable:
         remedy = "a newer release can, or look with the management page"
         warn(f"{len(unreadable)} parked messages cannot be read ({unreadable[0].why}) and stay; {remedy}")
 
 
-def drain(settings: Settings, step: Callable[..., AsyncIterator[_T]], take: Callable[[_T], None]) -> None:
+def drain(
+    settings: Settings, step: Callable[..., AsyncGenerator[_T, None]], take: Callable[[_T], None]
+) -> None:
     """Run *step* over a connection of its own and hand what it yields to *take* as it goes.
 
     So what was done is known when the broker fails in the middle. What left the queue leaves the index too.
+
+    Raises:
+        BrokerUnavailable: of *step*.
+        KeyboardInterrupt: it was interrupted; what was under way is done, the rest stays parked.
     """
     gone: dict[str, float] = {}
 
     async def run() -> None:
         connection = await connect(find_broker(settings).options, "parked")
         try:
-            async for one in step(connection, Names(settings.topology.prefix)):
-                take(one)
-                if isinstance(one, ParkedEntry):
-                    gone[one.id] = one.parked_at
+            async with aclosing(step(connection, Names(settings.topology.prefix))) as done:
+                async for one in done:
+                    take(one)
+                    if isinstance(one, ParkedEntry):
+                        gone[one.id] = one.parked_at
         finally:
             await close_quietly(connection)
             await _forget(settings, gone)
 
-    asyncio.run(run())
+    run_to_the_end(run())
+
+
+def interrupted() -> NoReturn:
+    """End after an interruption, once what was done is shown."""
+    warn("interrupted; what is not listed stays parked")
+    raise typer.Exit(130)
 
 
 async def _forget(settings: Settings, gone: Mapping[str, float]) -> None:

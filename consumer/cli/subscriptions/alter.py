@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from consumer.cli.complete import subscription_names, tenant_names
+from consumer.cli.consent import agreed, owed_by
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, errors_in_one_line, print_json
 from consumer.cli.secrets import STDIN, fresh_secret, read_line, read_secret
@@ -29,7 +30,7 @@ from consumer.core.rfc3339 import from_datetime
 from consumer.core.subscription_file import parse_entry
 from consumer.core.subscription_model import SubscriptionEntry
 from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.core.subscription_steps import Note, add, disable, enable, find, remove
+from consumer.core.subscription_steps import Note, add, disable, enable, find, only_those, remove
 from consumer.settings import load_settings
 
 Several = Annotated[
@@ -39,6 +40,7 @@ Several = Annotated[
     ),
 ]
 Reason = Annotated[str, typer.Option(help="Why, for who looks at it later.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, whatever waits or is parked.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +124,29 @@ def add_(options: Add) -> None:
             typer.echo(f"secret, shown this once: {secret}")
 
 
-def remove_(which: Several = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Remove subscriptions with their secrets. What still waits for them is dropped, counted `cancelled`."""
+def remove_(
+    which: Several = None, tenant: Tenant = None, name: Name = None, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Remove subscriptions with their secrets. What still waits for them is archived, counted `cancelled`.
+
+    Counts first what waits and what is parked. Where anything is, or the broker cannot say so, it asks;
+    without a terminal it then needs --yes.
+    """
     wanted = [address(text, tenant, name) for text in which or (None,)]
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
         return remove(kept, {find(kept, one).id for one in wanted})
 
     with errors_in_one_line():
-        merged = change(load_settings(), step)
-    report(merged, "removed", as_json=as_json)
+        settings = load_settings()
+        meant = change(settings, step, write=False)
+        owed = owed_by(settings, meant.removed)
+        if not agreed(owed, meant, yes=yes):
+            typer.echo("nothing was removed", err=True)
+            raise typer.Exit(1)
+        by = "leveret subscriptions remove"
+        merged = change(settings, lambda kept: only_those(step(kept), meant.removed), by=by)
+    report(merged, "removed", as_json=as_json, owed=owed)
 
 
 def enable_(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,19 @@ from typing import Annotated
 import orjson
 import typer
 
+from consumer.cli.consent import agreed, owed_by
 from consumer.cli.options import examples, takes
 from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, print_json, show, warn
 from consumer.cli.secrets import fresh_secret
-from consumer.cli.subscriptions.shared import change, described, identity, read_entries
+from consumer.cli.subscriptions.shared import change, described, identity
 from consumer.core.errors import ConfigError
+from consumer.core.owed import Owed, lines
 from consumer.core.plain import printable
 from consumer.core.subscription_diff import FieldChange, differences
 from consumer.core.subscription_file import Parsed, parse_files
 from consumer.core.subscription_schema import subscriptions_schema
-from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.subscription_set import Merge, StoredEntry, dated, merge
+from consumer.core.subscription_steps import only_those
 from consumer.settings import Settings, load_settings
 
 ENDINGS = (".yaml", ".yml", ".json")
@@ -52,7 +56,7 @@ class Apply:
         ),
     ] = False
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before --prune removes every subscription.")
+        bool, typer.Option("--yes", help="Do not ask before --prune removes what has deliveries, or all.")
     ] = False
     as_json: AsJson = False
 
@@ -73,23 +77,21 @@ def register(app: typer.Typer) -> None:
 def apply(options: Apply) -> None:
     """Bring files into the store; again it changes nothing. A generated secret is shown once, here.
 
-    Asks before --prune removes every subscription, as it does where no file names one; without a terminal it
-    then needs --yes.
+    Asks before --prune removes a subscription for which anything waits or is parked, or for which the broker
+    cannot say so; and before it removes every subscription, as it does where no file names one. Without a
+    terminal it then needs --yes.
     """
     with errors_in_one_line():
         settings = load_settings()
         parsed = parse_files(list(_read(options.files)), settings.subscription_rules())
-        if not _agreed(settings, parsed, options):
-            typer.echo("nothing was removed", err=True)
-            raise typer.Exit(1)
-        merged = change(settings, lambda kept: _merged(kept, parsed, options), write=not options.dry_run)
+        merged, owed = _applied(settings, parsed, options)
     for warning in parsed.warnings:
         warn(warning)
     for entry in merged.still_disabled:
         since = f"{entry.disabled_at} ({entry.disabled_reason})"
         remedy = "change its url or apply with --enable"
         warn(f"{entry.tenant}/{entry.label} stays disabled since {since}; {remedy}")
-    (_print_json if options.as_json else _print_text)(merged, options)
+    _print_json(merged, options, owed) if options.as_json else _print_text(merged, options)
 
 
 def schema() -> None:
@@ -99,23 +101,44 @@ def schema() -> None:
     typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
-def _agreed(settings: Settings, parsed: Parsed, options: Apply) -> bool:
-    """Ask where no file names a subscription and each one that is kept would go.
+def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge, Owed]:
+    """Count what a prune would destroy, ask, and bring the entries in; return what the broker held too.
+
+    Raises:
+        BadParameter: there is nobody to ask.
+        Exit: the answer was no.
+    """
+
+    def step(kept: Sequence[StoredEntry]) -> Merge:
+        merged = merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
+        return dated(merged, time.time())
+
+    if not options.prune:
+        return change(settings, step, write=not options.dry_run), Owed()
+    meant = change(settings, step, write=False)
+    owed = owed_by(settings, meant.removed)
+    if options.dry_run:
+        for line in lines(owed, meant.removed, meant.added):
+            warn(line)
+        return meant, owed
+    if not (agreed(owed, meant, yes=options.yes) and _all_may_go(owed, parsed, meant, options)):
+        typer.echo("nothing was removed", err=True)
+        raise typer.Exit(1)
+    by = f"leveret subscriptions apply --prune {' '.join(options.files)}"
+    return change(settings, lambda kept: only_those(step(kept), meant.removed), by=by), owed
+
+
+def _all_may_go(owed: Owed, parsed: Parsed, meant: Merge, options: Apply) -> bool:
+    """Ask where no file names a subscription and each one that is kept would go, unless it was asked before.
 
     Raises:
         BadParameter: there is nobody to ask.
     """
-    if parsed.entries or not options.prune or options.dry_run or options.yes:
-        return True
-    count = len(read_entries(settings))
-    if not count:
+    count = len(meant.removed)
+    if parsed.entries or not count or owed or options.yes:
         return True
     demand_terminal(f"the files name no subscription, and --prune would remove all {count}; ")
     return typer.confirm(f"The files name no subscription. Remove all {count}?", err=True)
-
-
-def _merged(kept: Sequence[StoredEntry], parsed: Parsed, options: Apply) -> Merge:
-    return merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
 
 
 def _read(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -159,12 +182,14 @@ def _changes(merged: Merge) -> Iterator[tuple[str, StoredEntry, Sequence[FieldCh
         yield "removed", entry, ()
 
 
-def _print_json(merged: Merge, options: Apply) -> None:
+def _print_json(merged: Merge, options: Apply, owed: Owed) -> None:
     generated = set() if options.dry_run else {entry.id for entry in merged.generated}
     for word, entry, fields in _changes(merged):
         row: dict[str, object] = {"change": word, **identity(entry), "dry_run": options.dry_run}
         if word == "changed":
             row["fields"] = [field._asdict() for field in fields]
+        if word == "removed":
+            row |= owed.fields(entry.id)
         if entry.id in generated:
             row["secret"] = entry.secrets[0].get_secret_value()
         print_json(row)

@@ -69,7 +69,7 @@ class _Seen:
     entry: StoredEntry
     built: Subscription  #: as if it named no retry policy where that one is at fault
     paused: bool
-    fault: str | None  #: of its retry policy; the daemon takes no subscription while there is one
+    fault: str | None  #: of its retry policy; the daemon sends nothing to it while there is one
 
 
 def list_(tenant: Tenant = None, as_json: AsJson = False) -> None:

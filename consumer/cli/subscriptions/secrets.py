@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -53,6 +54,8 @@ def register(app: typer.Typer) -> None:
 def rotate_secret(options: Rotate) -> None:
     """Give a subscription a new secret, shown once, here. The old ones sign beside it until --drop-old.
 
+    At most 10 sign. One more is refused for 24 h after the oldest was replaced; then the oldest goes.
+
     Where a subscriptions file lists its secrets, put the new one there, or the next apply takes it back.
     """
     if options.drop and options.secret_file is not None:
@@ -66,7 +69,7 @@ def rotate_secret(options: Rotate) -> None:
         if options.drop:
             return drop_old(kept, entry.id)
         secret = fresh_like(entry.signing_keys()) if given is None else given
-        return rotate(kept, entry.id, secret, lost_key=options.lost_key)
+        return rotate(kept, entry.id, secret, lost_key=options.lost_key, now=time.time())
 
     with errors_in_one_line():
         given = None if options.secret_file is None else read_secret(options.secret_file)

@@ -11,6 +11,7 @@ import typer
 from consumer.cli.complete import policy_names, subscription_names, tenant_names
 from consumer.cli.output import print_json
 from consumer.core.errors import ConfigError
+from consumer.core.owed import Owed
 from consumer.core.plain import printable
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.core.subscription_model import SubscriptionRules
@@ -67,12 +68,12 @@ def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collect
     return sorted(entries, key=full_name), pauses
 
 
-def change(settings: Settings, step: Step, *, write: bool = True) -> Merge:
-    """Take *step* on what is kept, in one transaction."""
+def change(settings: Settings, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
+    """Take *step* on what is kept, in one transaction; *by* is noted with what it removes."""
 
     async def run() -> Merge:
         async with opened_store(settings) as store:
-            return await store.change(step, write=write)
+            return await store.change(step, write=write, by=by)
 
     return asyncio.run(run())
 
@@ -100,12 +101,20 @@ def identity(entry: StoredEntry) -> dict[str, object]:
     }
 
 
-def report(merged: Merge, what: str, *, as_json: bool) -> None:
-    """Print what was done, *what* in one word: ``enabled``; what was so already is ``unchanged``."""
+def report(merged: Merge, what: str, *, as_json: bool, owed: Owed | None = None) -> None:
+    """Print what was done, *what* in one word: ``enabled``; what was so already is ``unchanged``.
+
+    Args:
+        merged: What was done.
+        what: In one word.
+        as_json: One object per line.
+        owed: What the broker held for those that were removed.
+    """
     entries = (*merged.added, *merged.changed, *merged.removed)
     for word, entry in [*((what, e) for e in entries), *(("unchanged", e) for e in merged.unchanged)]:
         if as_json:
-            print_json({"change": word, **identity(entry)})
+            counts = {} if owed is None else owed.fields(entry.id)
+            print_json({"change": word, **identity(entry), **counts})
         else:
             typer.echo(f"{word} {described(entry)}")
 

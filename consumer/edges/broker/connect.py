@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 import aio_pika
 import aiormq
@@ -34,8 +34,20 @@ Connection.HEARTBEAT_GRACE_MULTIPLIER = 1.3  # type: ignore[assignment]  # only 
 CONNECTION_ERRORS = (OSError, aiormq.exceptions.AMQPError, asyncio.TimeoutError, RuntimeError)
 """What connecting, declaring or settling may raise when the broker or the network fails."""
 
+DIAL_S = 2.0
+"""A broker that is up takes a bare connection within this time."""
+
 ALL_FRAMES = 0
 """No bound on the frames of a channel that are read and not yet looked at. Source: aiormq, ``Channel``."""
+
+
+Diagnose: TypeAlias = Callable[[], Awaitable[str | None]]
+"""Says why a broker takes a connection and then says nothing; None: nobody knows."""
+
+SILENT = (
+    "it took the connection and said nothing: the node may be overloaded, or at its open-file limit "
+    "(see `rabbitmqctl status`; raise LimitNOFILE)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +63,22 @@ class AmqpOptions:
     confirm_slow_s: float = 5.0  #: a confirm older than this starts no new attempt
     confirm_lost_s: float = 60.0  #: a confirm older than this closes the channel
     tls: ssl.SSLContext | None = None
+    diagnose: Diagnose | None = None
 
 
 def amqp_options(
-    settings: AmqpSettings, urls: tuple[str, ...], read_urls: Callable[[], tuple[str, ...]] | None = None
+    settings: AmqpSettings,
+    urls: tuple[str, ...],
+    read_urls: Callable[[], tuple[str, ...]] | None = None,
+    diagnose: Diagnose | None = None,
 ) -> AmqpOptions:
-    """Build the options from the settings; *read_urls* is asked for the URLs at each connection.
+    """Build the options from the settings.
+
+    Args:
+        settings: Of the connections.
+        urls: Of the brokers.
+        read_urls: Is asked for the URLs at each connection.
+        diagnose: Says why a broker is silent, as far as it knows.
 
     Raises:
         ConfigError: a certificate file cannot be used.
@@ -70,6 +92,7 @@ def amqp_options(
         confirm_slow_s=settings.confirm_slow_s,
         confirm_lost_s=settings.confirm_lost_s,
         tls=_tls(settings),
+        diagnose=diagnose,
     )
 
 
@@ -99,16 +122,30 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     Raises:
         BrokerUnavailable: none answered; names each without its password.
     """
-    faults = []
+    faults, silent = [], False
     for url in await _current_urls(options):
         address = URL(url).update_query({"heartbeat": int(options.heartbeat_s), "name": f"leveret {name}"})
         try:
             return await aio_pika.connect(address, timeout=options.connect_timeout_s, ssl_context=options.tls)
         except CONNECTION_ERRORS as error:
             faults.append(f"{shown_url(url)}: {_reason(error)}")
-    raise BrokerUnavailable(
-        f"no broker answered: {'; '.join(faults)}; is it up, and is LEVERET_AMQP_URL right?"
-    )
+            silent = silent or await _is_silent(address, error)
+    remedy = "is it up, and is LEVERET_AMQP_URL right?"
+    if silent:
+        remedy = (None if options.diagnose is None else await options.diagnose()) or SILENT
+    raise BrokerUnavailable(f"no broker answered: {'; '.join(faults)}; {remedy}")
+
+
+async def _is_silent(address: URL, error: Exception) -> bool:
+    """Say whether a broker that did not answer in time takes connections all the same."""
+    if not isinstance(error, asyncio.TimeoutError):
+        return False
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), DIAL_S)
+    except OSError:  # a time-out too: the network, or the backlog is full
+        return False
+    writer.close()
+    return True
 
 
 async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:

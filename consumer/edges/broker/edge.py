@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -22,15 +23,17 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
+from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
-from topology.check import Finding
+from topology.check import Finding, Severity
 from topology.declare import TopologyError, declare
 from topology.names import Names
 from topology.plan import Plan
@@ -52,6 +55,8 @@ class EdgeOptions:
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
     budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
+    inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
+    left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,7 @@ class Callbacks:
     reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
     pressed: Callable[[str | None], None]  #: why no new attempt should start, or that one may
     control: Callable[[bytes], None]
+    connected: Callable[[], None] = lambda: None  #: the topology stands, and the store's record can be read
     listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
 
@@ -87,13 +93,14 @@ class BrokerEdge:
         self.routes = BrokerRoutes(
             Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
         )
+        self.store_record = self._build_record(options)
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
         self._budget = options.budget
         self._readers = [self._reader(window) for window in options.windows]
         self._instance = instance
         self._listens = count()
-        self._left: frozenset[Source] = frozenset()  #: not consumed for now, on purpose
+        self._left = options.left  #: not consumed for now, on purpose
         self._stopped = False
         self._pressure = asyncio.Event()  #: set: it began or ended
         self._repair = asyncio.Event()
@@ -110,6 +117,13 @@ class BrokerEdge:
             partial(self.wants, window.source),
             budget=self._budget,
         )
+
+    def _build_record(self, options: EdgeOptions) -> BrokerStoreRecord:
+        queues = [name for name, _ in options.sized_queues]
+        names, publish = Names(options.plan.prefix), self.publisher.publish
+        record = BrokerStoreRecord(names, queues, publish, may_declare=options.declare)
+        record.on_missing = self._ask_repair
+        return record
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -141,13 +155,8 @@ class BrokerEdge:
         await self._follow()
 
     async def leave(self, sources: Collection[Source]) -> None:
-        """Leave what is in the queues of these sources there, until :meth:`take_up`."""
+        """Leave what is in the queues of these sources there, and consume from all others."""
         self._left = frozenset(sources)
-        await self._follow()
-
-    async def take_up(self) -> None:
-        """Consume again from what was left alone."""
-        self._left = frozenset()
         await self._follow()
 
     def wants(self, source: Source) -> bool:
@@ -160,12 +169,8 @@ class BrokerEdge:
         return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
-        """Return once every ack is with the broker."""
-        for reader in self._readers:
-            try:
-                await reader.flush()
-            except CONNECTION_ERRORS:
-                continue
+        """Return once every ack is with the broker; no window waits for another."""
+        await asyncio.gather(*(_flushed(reader) for reader in self._readers))
 
     def held_bytes(self) -> int:
         """Return what the messages in hand are charged."""
@@ -179,6 +184,11 @@ class BrokerEdge:
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
         return self.publisher.pressed()
+
+    def notes(self) -> Sequence[str]:
+        """Say what differs on the broker and stops nothing; without names, since everybody may ask."""
+        errors = sum(finding.severity is Severity.ERROR for finding in self._observe.findings)
+        return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
 
     def _misses(self, reader: WindowReader) -> bool:
         return not reader.consuming and (self._stopped or self.wants(reader.window.source))
@@ -204,12 +214,15 @@ class BrokerEdge:
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        self.routes.connection = connection
+        self.routes.connection = self.store_record.connection = connection
+        self._callbacks.connected()
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._options.sized_queues, self._observe),
             self._follow_pressure(),
         ]
+        if self._options.inspection is not None:
+            side_tasks.append(self._options.inspection.follow(connection, self._observe))
         if self._options.control is not None:
             side_tasks.append(self._control(connection, self._options.control))
         tasks = [asyncio.ensure_future(t) for t in side_tasks]
@@ -217,7 +230,7 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            self.routes.connection = None
+            self.routes.connection = self.store_record.connection = None
             await end(tasks)
             self._callbacks.reopened()
 
@@ -232,12 +245,16 @@ class BrokerEdge:
                 for warning in await declare(self._options.plan, connection):
                     self._observe.warned("topology.differs", detail=warning)
             else:
-                _demand(await missing_parts(self._options.plan, connection))
+                missing = await missing_parts(self._options.plan, connection)
+                for spared in _demand(missing, Names(self._options.plan.prefix).store):
+                    self._observe.warned("topology.differs", detail=str(spared))
         except (TopologyError, TopologyMismatch) as error:
             if not self._declared:
                 self.fatal = TopologyMismatch(str(error))
                 raise self.fatal from error
             self._observe.warned("topology.differs", detail=str(error))
+        else:
+            self.publisher.aside.look_again()
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
@@ -293,6 +310,18 @@ async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _demand(missing: Sequence[Finding]) -> None:
-    if missing:
-        raise TopologyMismatch("; ".join(map(str, missing[:5])))
+async def _flushed(reader: WindowReader) -> None:
+    with suppress(*CONNECTION_ERRORS):
+        await reader.flush()
+
+
+def _demand(missing: Sequence[Finding], store: str) -> Sequence[Finding]:
+    """Refuse to go on without what is *missing*; return what a worker can do without: the store's record.
+
+    Raises:
+        TopologyMismatch: something else is missing.
+    """
+    spared = [finding for finding in missing if finding.subject.endswith(f" {store}")]
+    if others := [finding for finding in missing if finding not in spared]:
+        raise TopologyMismatch("; ".join(map(str, others[:5])))
+    return spared

@@ -16,11 +16,13 @@ from aiormq.channel import Channel
 from aiormq.connection import Connection
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.edges.broker.aside import Aside
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
     KeepAlive,
+    close_reason,
     closed,
     open_channel,
     underlay,
@@ -45,6 +47,8 @@ class ConfirmingPublisher:
         self._pressing = asyncio.Event()
         self._pressing.set()
         self.on_unroutable: Callable[[], None] = lambda: None
+        self.aside = Aside(self._observe, options.confirm_lost_s)
+        self.aside.on_missing = lambda: self.on_unroutable()  # noqa: PLW0108 - it is set later
         self.on_pressure: Callable[[str | None], None] = lambda _reason: None
         self.failpoint: Callable[[str], Awaitable[None]] | None = None
 
@@ -75,7 +79,8 @@ class ConfirmingPublisher:
         if confirms is None:
             raise BrokerUnavailable("no publishing connection to the broker")
         message_id = publication.message_id or next(self._ids)
-        publishing = confirms.publish(publication, message_id)
+        apart = not publication.mandatory or self.aside.suspects(publication.exchange)
+        publishing = (self.aside if apart else confirms).publish(publication, message_id)
         try:
             waited_s = await (publishing if self.failpoint is None else self._past_failpoint(publishing))
         except aiormq.exceptions.PublishError:
@@ -97,16 +102,18 @@ class ConfirmingPublisher:
 
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
+        self.aside.connect(connection)
         watch = asyncio.create_task(self._watch(transport))
         try:
             while not transport.is_closed:
                 await self._channel_session(connection, transport)
         finally:
             watch.cancel()
+            self.aside.connect(None)
             self._press("not connected")
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
-        """Serve publishes on one channel until it closes: a missing exchange closes it, say."""
+        """Serve publishes on one channel until it closes: a missing exchange closes it, once."""
         channel = await open_channel(connection, confirms=True)
         self._confirms = Confirms(channel)
         self._press(None)
@@ -115,6 +122,8 @@ class ConfirmingPublisher:
         finally:
             self._confirms = None
         self._press("the publishing channel closed")
+        if not transport.is_closed:
+            self.aside.suspect(await close_reason(channel))
         self.on_unroutable()
         await asyncio.sleep(self._options.reconnect_first_s)
 

@@ -11,7 +11,7 @@ from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.windows import Window
 from consumer.flow.intake import Source
 from consumer.settings import Settings
-from topology.plan import lane_queues
+from topology.plan import inbox_queues, lane_queues
 
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
 BODIES_SHARE = 0.5
@@ -29,7 +29,7 @@ def windows(settings: Settings) -> tuple[Window, ...]:
     """Return every window of a worker."""
     spec, w = settings.topology_spec(), settings.windows
     names = spec.names
-    inboxes = tuple(names.inbox(s.name) for s in spec.sources if not s.direct)
+    inboxes = inbox_queues(spec)
     spills = tuple(map(names.spill, range(spec.spill_queues)))
     dues = tuple(map(names.due_queue, range(spec.due_queues)))
     found: list[tuple[Source, tuple[str, ...], int | None]] = [
@@ -50,6 +50,7 @@ def windows(settings: Settings) -> tuple[Window, ...]:
             source=source,
             queues=queues,
             prefetch=settings.window(prefetch),
+            counted=spec.queue_type == "quorum",
             room_bytes=None if prefetch == SINGLE_WINDOW else room_bytes,
         )
         for source, queues, prefetch in found

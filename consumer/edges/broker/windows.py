@@ -42,6 +42,7 @@ class Window:
     queues: tuple[str, ...]
     prefetch: int  #: unacked messages per queue, at most
     room_bytes: float | None = None  #: for the messages of one queue; None: *prefetch* whatever they take
+    counted: bool = True  #: the broker counts returns in ``x-delivery-count``; classic queues do not
 
 
 @dataclass(slots=True, eq=False)
@@ -310,6 +311,7 @@ class WindowReader:
         gate = self._gate
         if gate is None:
             raise RuntimeError("a consumer without a channel")
+        counted = self.window.counted
 
         async def take(message: DeliveredMessage) -> None:
             tag = message.delivery_tag or 0
@@ -320,20 +322,26 @@ class WindowReader:
             if consumer.leaving and self.budget.is_over():
                 await ticket.requeue()
                 return
-            deliver(source, Incoming(raw_message(message, queue), ticket))
+            deliver(source, Incoming(raw_message(message, queue, counted=counted), ticket))
             self._came(size_bytes)
 
         return take
 
 
-def raw_message(message: DeliveredMessage, queue: str) -> RawMessage:
-    """Translate a message of the library into the core's words."""
+def raw_message(message: DeliveredMessage, queue: str, *, counted: bool = True) -> RawMessage:
+    """Translate a message of the library into the core's words.
+
+    Args:
+        message: As it came.
+        queue: Where it came from.
+        counted: That queue counts returns; otherwise the header that says so is a producer's.
+    """
     delivery: Any = message.delivery  # the three kinds that carry a message have the same fields
     properties = message.header.properties
     headers: Mapping[str, Any] = properties.headers or {}
     stamp = properties.timestamp
     # the broker sets it from the first return on; before that it is the producer's word
-    count = headers.get("x-delivery-count", 0) if delivery.redelivered else 0
+    count = headers.get("x-delivery-count", 0) if delivery.redelivered and counted else 0
     return RawMessage(
         body=message.body,
         headers=headers,

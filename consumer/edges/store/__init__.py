@@ -26,7 +26,9 @@ def open_store(settings: Settings) -> SqlStore:
     keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
     database = _database(settings)
     records = Records(database, settings.store.parked_index_max)
-    return SqlStore(database, keys, settings.subscription_rules(), records)
+    store = SqlStore(database, keys, settings.subscription_rules(), records)
+    store.parked_ttl_s = settings.topology.parked_ttl_s
+    return store
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from consumer.core.errors import StoreUnavailable
+from consumer.core.errors import StoreGone, StoreUnavailable
 from consumer.edges.store.tables import SCHEMA, VERSION_TABLE
 
 _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 (a constant of ours)
@@ -117,11 +117,16 @@ class Database(ABC):
         try:
             yield
         except self.faults as error:
-            raise StoreUnavailable(f"{self.where}: {self._explain(error)}") from error
+            fault = StoreGone if self._is_gone(error) else StoreUnavailable
+            raise fault(f"{self.where}: {self._explain(error)}") from error
 
     @abstractmethod
     def _explain(self, error: BaseException) -> str:
         """Say in one line what is wrong and what to do; no password, nothing of the data."""
+
+    @abstractmethod
+    def _is_gone(self, error: BaseException) -> bool:
+        """Say whether *error* means that tables which were there are there no more."""
 
     def _is_new(self) -> bool:
         """Whether nobody has made this database yet; raises when it has gone."""

@@ -6,7 +6,7 @@ knows less, ends neither the time of another one nor begins it anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -29,13 +29,16 @@ async def read_healths(connection: AsyncConnection | None) -> Mapping[str, Healt
     }
 
 
-async def write_healths(connection: AsyncConnection, healths: Mapping[str, Health]) -> None:
-    """Join *healths*, by endpoint, with what is there."""
+async def write_healths(
+    connection: AsyncConnection, healths: Mapping[str, Health], anew: Collection[str] = ()
+) -> None:
+    """Join *healths*, by endpoint, with what is there; those of *anew* replace it."""
     if not healths:
         return
     there = await read_healths(connection)
     unknown = Health(None)
-    rows = [_row(endpoint, merged(there.get(endpoint, unknown), new)) for endpoint, new in healths.items()]
+    known = {endpoint: unknown if endpoint in anew else there.get(endpoint, unknown) for endpoint in healths}
+    rows = [_row(endpoint, merged(known[endpoint], new)) for endpoint, new in healths.items()]
     await delete_ids(connection, HEALTH, "endpoint", list(healths))
     await connection.execute(insert(HEALTH), rows)
 

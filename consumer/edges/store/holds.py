@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, delete, insert, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,11 +27,13 @@ def _is_kept(connection: Connection) -> bool:
     return inspect(connection).has_table(HOLDS.name)
 
 
-async def write_holds(connection: AsyncConnection, holds: Mapping[str, float], now: float) -> None:
-    """Write *holds*, by endpoint: a later end stays, 0 ends it; what is over goes."""
+async def write_holds(
+    connection: AsyncConnection, holds: Mapping[str, float], now: float, anew: Collection[str] = ()
+) -> None:
+    """Write *holds*, by endpoint: a later end stays unless it is of *anew*, 0 ends it; what is over goes."""
     if not holds:
         return
-    there = await _read(connection)
+    there = {endpoint: until for endpoint, until in (await _read(connection)).items() if endpoint not in anew}
     ends = {endpoint: max(until, there.get(endpoint, 0.0)) for endpoint, until in holds.items() if until}
     await connection.execute(delete(HOLDS).where(HOLDS.c.until <= now))
     await delete_ids(connection, HOLDS, "endpoint", list(holds))

@@ -86,9 +86,12 @@ class PostgresDatabase(Database):
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
             yield connection
 
+    def _is_gone(self, error: BaseException) -> bool:
+        return _state(error) == "42P01"
+
     def _explain(self, error: BaseException) -> str:
         cause = getattr(error, "orig", error)
-        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+        state = _state(error)
         meaning = _MEANINGS.get(state) or _MEANINGS.get(state[:2])
         if meaning is not None:
             return meaning
@@ -117,6 +120,12 @@ def _engine(url: str, busy_timeout_s: float, statement_s: float) -> AsyncEngine:
         pool_pre_ping=True,
         hide_parameters=True,
     )
+
+
+def _state(error: BaseException) -> str:
+    """Return the SQLSTATE of an error; an empty text where it has none."""
+    cause = getattr(error, "orig", error)
+    return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
 
 
 def _shown(url: str) -> str:

@@ -59,6 +59,8 @@ class StoreRecorder:
         self._states: dict[str, EndpointState] = {}
         self._healths: dict[str, Health] = {}
         self._holds: dict[str, float] = {}
+        self._healths_anew: set[str] = set()  #: endpoints whose rows were written by another clock
+        self._holds_anew: set[str] = set()
         self._parked: dict[str, ParkedRow | None] = {}  #: None: it is parked no more
         self._work = asyncio.Event()
 
@@ -76,14 +78,21 @@ class StoreRecorder:
         )
         self._work.set()
 
-    def health(self, subscription: Subscription, health: Health) -> None:
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
         """Note for how long an endpoint has failed, or that it has taken something since; returns at once."""
-        self._healths[endpoint_id(subscription.tenant, subscription.url)] = health
-        self._work.set()
+        endpoint = endpoint_id(subscription.tenant, subscription.url)
+        self._healths[endpoint] = health
+        self._mark(endpoint, self._healths_anew, anew=anew)
 
-    def hold(self, subscription: Subscription, until: float) -> None:
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Note until when (Unix seconds) an endpoint wants nothing, 0 ends it; returns at once."""
-        self._holds[endpoint_id(subscription.tenant, subscription.url)] = until
+        endpoint = endpoint_id(subscription.tenant, subscription.url)
+        self._holds[endpoint] = until
+        self._mark(endpoint, self._holds_anew, anew=anew)
+
+    def _mark(self, endpoint: str, these: set[str], *, anew: bool) -> None:
+        if anew:
+            these.add(endpoint)
         self._work.set()
 
     def parked(self, entry: ParkedEntry) -> None:
@@ -121,6 +130,8 @@ class StoreRecorder:
         states, self._states = self._states, {}
         healths, self._healths = self._healths, {}
         holds, self._holds = self._holds, {}
+        healths_anew, self._healths_anew = self._healths_anew, set()
+        holds_anew, self._holds_anew = self._holds_anew, set()
         lines = {key: self._parked.pop(key) for key in list(islice(self._parked, BATCH_MAX))}
         if not self._parked:
             self._work.clear()
@@ -128,6 +139,8 @@ class StoreRecorder:
             states=states,
             healths=healths,
             holds=holds,
+            healths_anew=healths_anew,
+            holds_anew=holds_anew,
             parked={key: row for key, row in lines.items() if row is not None},
             gone=[key for key, row in lines.items() if row is None],
         )
@@ -139,6 +152,8 @@ class StoreRecorder:
             self._states = states | self._states
             self._healths = healths | self._healths
             self._holds = holds | self._holds
+            self._healths_anew |= healths_anew
+            self._holds_anew |= holds_anew
             self._parked = lines | self._parked
             self._drop_oldest()
             self._work.set()

@@ -6,14 +6,14 @@ Data flow: Recorder -> :meth:`Records.write`, one batch per transaction -> table
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Row, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumer.core.breaker import by_hand
+from consumer.core.breaker import CLOCK_SLACK_S, by_hand
 from consumer.core.health import Health
 from consumer.core.records import EndpointState, ParkedRow
 from consumer.core.subscription import endpoint_id
@@ -33,6 +33,8 @@ class Batch:
     states: Mapping[str, EndpointState] = field(default_factory=dict)  #: by endpoint
     healths: Mapping[str, Health] = field(default_factory=dict)  #: by endpoint
     holds: Mapping[str, float] = field(default_factory=dict)  #: by endpoint, Unix seconds; 0 ends it
+    healths_anew: Collection[str] = ()  #: endpoints whose rows do not count: the clock was set since
+    holds_anew: Collection[str] = ()
     parked: Mapping[str, ParkedRow] = field(default_factory=dict)  #: by entry id
     gone: Sequence[str] = ()  #: ids of entries that are parked no more
 
@@ -155,8 +157,8 @@ class Records:
         """
         async with self._database.writing() as connection:
             await self._write_states(connection, batch.states)
-            await write_healths(connection, batch.healths)
-            await write_holds(connection, batch.holds, self._now())
+            await write_healths(connection, batch.healths, batch.healths_anew)
+            await write_holds(connection, batch.holds, self._now(), batch.holds_anew)
             gone = [*batch.gone, *batch.parked]
             await delete_ids(connection, PARKED_INDEX, "id", gone)
             if batch.parked and self._parked_max:
@@ -172,10 +174,11 @@ class Records:
             found = await connection.execute(since.where(ENDPOINT_STATES.c.endpoint.in_(ids)))
             there |= {row.endpoint: row.since for row in found}
         now = self._now()
+        latest = now + CLOCK_SLACK_S  # what is newer was written before the clock was set back
         fresh = [
             asdict(replace(state, updated=now))
             for endpoint, state in states.items()
-            if there.get(endpoint, 0.0) <= state.since
+            if there.get(endpoint, 0.0) <= state.since or there[endpoint] > latest
         ]
         if fresh:
             await delete_ids(connection, ENDPOINT_STATES, "endpoint", [row["endpoint"] for row in fresh])

@@ -6,7 +6,7 @@ Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`Ke
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ from sqlalchemy import Row
 from consumer.core import schema
 from consumer.core.errors import ConfigError
 from consumer.core.plain import MASK
+from consumer.core.policy_model import relieved_tables
 from consumer.core.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
 from consumer.core.subscription import Subscription
 from consumer.core.subscription_model import SubscriptionRules
@@ -112,6 +113,8 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
     try:
         rest = orjson.loads(kept.entry)
         places: list[str] = rest.pop(_SEALED_FIELDS, [])
+        if "retry" in rest:
+            rest["retry"] = relieved_tables(rest["retry"])
         try:
             opened = ring.open(kept.sealed, kept.owner)
         except Locked as error:
@@ -126,16 +129,20 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
 
 
 def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
-    """Return the subscription of a row; one whose secrets cannot be opened is locked.
+    """Return the subscription of a row.
+
+    One whose secrets cannot be opened, or whose retry policy is gone, is locked: the others go on.
 
     Raises:
-        ConfigError: the row is damaged, or names a policy that is gone; one line per fault.
+        ConfigError: the row is damaged; one line per fault.
     """
     entry = to_entry(kept, ring, where)
     try:
         return entry.build(rules)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {kept.tenant}/{kept.name}: {error}") from None
+        bare = entry.model_copy(update={"retry": None}).build(rules)
+        fault = f"{error}; add the policy to the settings again, or apply the subscription with another"
+        return replace(bare, locked=bare.locked or fault)
 
 
 def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:

@@ -20,7 +20,7 @@ from sqlalchemy import URL, Connection, NullPool, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from consumer.core.errors import StoreUnavailable
+from consumer.core.errors import StoreGone
 from consumer.edges.store.database import Database
 
 FILE_NAME = "leveret.db"
@@ -66,7 +66,7 @@ class SqliteDatabase(Database):
             except OSError:
                 shown.append(None)
                 continue
-            if time.time() - status.st_mtime < _UNSETTLED_S:
+            if abs(time.time() - status.st_mtime) < _UNSETTLED_S:
                 return None
             shown.append((status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(shown)
@@ -76,14 +76,14 @@ class SqliteDatabase(Database):
             self.path.stat()
         except FileNotFoundError:
             if self._is_current:
-                raise StoreUnavailable(f"{self.path}: {self._gone()}") from None
+                raise StoreGone(f"{self.path}: {self._gone()}") from None
             self._demand_fresh()
             return True
         return False
 
     def _demand_fresh(self) -> None:
         if self._mark.exists():
-            raise StoreUnavailable(f"{self.path}: {self._gone()}")
+            raise StoreGone(f"{self.path}: {self._gone()}")
 
     def _gone(self) -> str:
         return f"has gone or is empty; restore it from a backup, or remove {self._mark} to begin a new store"
@@ -135,6 +135,9 @@ class SqliteDatabase(Database):
 
     _migrating = _writing
 
+    def _is_gone(self, error: BaseException) -> bool:
+        return not self.path.exists() or "no such table" in str(getattr(error, "orig", error))
+
     def _explain(self, error: BaseException) -> str:
         cause = getattr(error, "orig", error)
         if isinstance(cause, OSError):
@@ -143,7 +146,7 @@ class SqliteDatabase(Database):
             return self._gone()
         if isinstance(cause, sqlite3.Error):
             meaning = _MEANINGS.get(_code(cause))
-            if meaning is None and "no such table" in str(cause):
+            if meaning is None and self._is_gone(cause):
                 meaning = "holds no store; restore it from a backup"
             return meaning or f"SQLite says {cause}"
         return str(cause)

@@ -10,7 +10,6 @@ line, so a change is never made from what another one has replaced meanwhile.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -21,30 +20,39 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumer.core.errors import ConfigError, StoreUnavailable
+from consumer.core.errors import ConfigError
+from consumer.core.lineage import Generation, Lineage
 from consumer.core.pauses import Pause
 from consumer.core.records import EndpointState, ParkedRow, short
+from consumer.core.retry import max_age_s
 from consumer.core.sealing import KeyRing
 from consumer.core.subscription import Subscription, endpoint_id
 from consumer.core.subscription_model import SubscriptionRules
 from consumer.core.subscription_set import Merge, StoredEntry
 from consumer.core.subscription_steps import revive
+from consumer.core.tombstone import Tombstone, keep_until
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.lineage import (
+    advance,
+    deleted_by,
+    read_generation,
+    read_lineage,
+    read_tombstone,
+    write_tombstones,
+)
 from consumer.edges.store.loaded import Loaded, read_other
 from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
 from consumer.edges.store.pieces import delete_ids
 from consumer.edges.store.records import Records
 from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
-from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, REVISION, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""
 
 PROBE_S = 10.0
 """How often :meth:`SqlStore.changed` asks the database itself, whatever the file's time stamps say."""
-
-_MARK_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +95,13 @@ class SqlStore:
             now: Unix seconds.
         """
         self.records = records
+        self.parked_ttl_s = 7 * 86_400.0  #: how long the parked queue keeps an entry
         self._database = database
         self._keys = keys
         self._rules = rules
         self._now = now
         self._loaded = Loaded()
-        self._store: str | None = None  #: which store was loaded
-        self._mark: str | None = None  #: of what was loaded
+        self._lineage = Lineage(generation=Generation("", -1, ""))  #: of what was loaded
         self._look: Hashable = None
         self._key_look: Hashable = None
         self._probe_at = 0.0
@@ -103,25 +111,30 @@ class SqlStore:
         """Place of the store, without a password."""
         return self._database.where
 
+    @property
+    def lineage(self) -> Lineage:
+        """Identity and generations of what was loaded last."""
+        return self._lineage
+
     async def load(self) -> Sequence[Subscription]:
         """Bring the schema up to date, and return every subscription, enabled or not.
 
-        One that did not change is the same as before, also while its key is away.
+        One that did not change is the same as before, also while its key is away. One whose secrets cannot be
+        opened, or whose retry policy is gone, is locked.
 
         Raises:
             StoreUnavailable: the store cannot be read.
-            ConfigError: an entry is damaged, or names a policy that is gone; one line per problem.
+            ConfigError: an entry is damaged; one line per problem.
         """
         with suppress(NewerSchema):  # what it knows of the tables may still be there
             await self._database.prepare()
         look, self._key_look = self._database.look(), self._keys.look()
         ring = self._keys.ring()
         async with self._database.reading() as connection:
-            self._demand_same(await _identity(connection))
-            mark = await _mark(connection)
+            lineage = await read_lineage(connection)
             read = await read_other(connection, self._loaded)
             held = {pause.key for pause in await read_pauses(connection)}
-        self._mark, self._look = mark, look
+        self._lineage, self._look = lineage, look
 
         def build(kept: Kept) -> Subscription:
             return to_subscription(kept, ring, self._rules, self.where)
@@ -139,7 +152,18 @@ class SqlStore:
             rows = await _rows(connection)
         return await asyncio.to_thread(self._entries, rows, self._keys.ring())
 
-    async def change(self, step: Step, *, write: bool = True) -> Merge:
+    async def subscription_ids(self) -> frozenset[str]:
+        """Return the ids of all subscriptions, enabled or not; no key is needed.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            if connection is None:
+                return frozenset()
+            return frozenset((await connection.scalars(select(SUBSCRIPTIONS.c.id))).all())
+
+    async def change(self, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
         """Let *step* see the kept entries, and keep what it added, changed and removed, all or nothing.
 
         No other change comes between.
@@ -147,6 +171,7 @@ class SqlStore:
         Args:
             step: Pure; what it raises leaves the store as it was.
             write: False only tells what would change; then nothing is made or locked.
+            by: What removes, such as a command, for the tombstones; they name the user of this process too.
 
         Raises:
             StoreUnavailable: the store cannot be read or written; it is as it was.
@@ -161,7 +186,8 @@ class SqlStore:
             merged = await asyncio.to_thread(step, entries)
             if merged.added or merged.changed or merged.removed:
                 await self._save(connection, {row.id: row for row in kept}, merged, ring)
-                await _bump(connection)
+                await self._bury(connection, merged, deleted_by(by))
+                await advance(connection)
         return merged
 
     async def disable(self, subscription_id: str, reason: str) -> None:
@@ -179,7 +205,7 @@ class SqlStore:
         )
         async with self._database.writing() as connection:
             if (await connection.execute(statement)).rowcount:
-                await _bump(connection)
+                await advance(connection)
 
     async def revive(self, subscription_id: str) -> None:
         """Enable a subscription that was disabled since its endpoint took nothing; others are ignored.
@@ -225,7 +251,7 @@ class SqlStore:
                 await connection.execute(
                     one.values(key_id=bindparam("key"), secrets=bindparam("sealed")), fresh
                 )
-                await _bump(connection)
+                await advance(connection)
         return Rekeyed(current=len(rows) - len(old), rekeyed=len(fresh), locked=len(old) - len(fresh))
 
     async def changed(self) -> bool:
@@ -242,12 +268,43 @@ class SqlStore:
         if look is not None and look == self._look and self._now() < self._probe_at:
             return False
         async with self._database.reading() as connection:
-            mark = await _mark(connection)
+            generation = await read_generation(connection)
         self._probe_at = self._now() + PROBE_S
-        if mark == self._mark:
+        if generation == self._lineage.generation:
             self._look = look
             return False
         return True
+
+    async def tombstone(self, subscription_id: str) -> Tombstone | None:
+        """Return when and by whom a subscription was deleted; None: it was not, as far as is known.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        loaded = self._lineage.generation
+        async with self._database.reading() as connection:
+            now = await read_generation(connection)
+            if now.store != loaded.store or now.number < loaded.number:  # another one is in its place
+                return None
+            return await read_tombstone(connection, subscription_id)
+
+    async def read_lineage(self) -> Lineage:
+        """Return identity and generations as they are now, for a command.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_lineage(connection)
+
+    async def adopt(self, above: int) -> Generation:
+        """Begin a generation with a number above *above* and above its own, and return it.
+
+        Raises:
+            StoreUnavailable: the store cannot be written; it is as it was.
+        """
+        async with self._database.writing() as connection:
+            return await advance(connection, above)
 
     async def pauses(self) -> Sequence[Pause]:
         """Return what is paused, the oldest pause first.
@@ -267,7 +324,7 @@ class SqlStore:
         async with self._database.writing() as connection:
             changed = await (lift_pause if lift else write_pause)(connection, pause)
             if changed:
-                await _bump(connection)
+                await advance(connection)
         return changed
 
     async def endpoint_states(self) -> Sequence[EndpointState]:
@@ -286,15 +343,6 @@ class SqlStore:
         """Close every connection."""
         await self._database.close()
 
-    def _demand_same(self, store: str) -> None:
-        """Refuse a store that was made anew meanwhile: it would take every subscription away."""
-        if self._store not in (None, store):
-            raise StoreUnavailable(
-                f"{self.where}: was made anew since it was loaded; restore a backup of the former store, "
-                "or restart the daemon to go on with this one"
-            )
-        self._store = store
-
     def _entries(self, rows: Iterable[Kept], ring: KeyRing) -> Sequence[StoredEntry]:
         return tuple(to_entry(row, ring, self.where) for row in rows)
 
@@ -312,6 +360,29 @@ class SqlStore:
         for table in (ENDPOINT_STATES, HEALTH, HOLDS):
             await delete_ids(connection, table, "endpoint", _outdated(before, merged))
 
+    async def _bury(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
+        """Leave a tombstone of each that was removed; one that was added anew has none."""
+        now = self._now()
+        buried = [
+            Tombstone(
+                id=entry.id,
+                tenant=entry.tenant,
+                name=entry.label,
+                deleted_at=now,
+                deleted_by=short(by),
+                keep_until=keep_until(now, self._max_age_s(entry), self.parked_ttl_s),
+            )
+            for entry in merged.removed
+        ]
+        await write_tombstones(connection, buried, [entry.id for entry in merged.added], now)
+
+    def _max_age_s(self, entry: StoredEntry) -> float:
+        """Return how old a delivery may become; of a policy that is gone, as old as of any."""
+        try:
+            return max_age_s(entry.build(self._rules).retry)
+        except ConfigError:
+            return max(map(max_age_s, self._rules.policies.values()))
+
 
 def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
     """Return the endpoints of which what was said is no longer so: removed, moved, or enabled again."""
@@ -321,27 +392,9 @@ def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
     return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
 
 
-async def _identity(connection: AsyncConnection | None) -> str:
-    if connection is None:
-        return ""
-    return str(await connection.scalar(select(REVISION.c.store)))
-
-
-async def _mark(connection: AsyncConnection | None) -> str:
-    if connection is None:
-        return ""
-    return str(await connection.scalar(select(REVISION.c.mark)))
-
-
 async def _rows(connection: AsyncConnection | None) -> Sequence[Kept]:
     """Return every row, by tenant and name."""
     if connection is None:
         return ()
     rows = (await connection.execute(select(*SUBSCRIPTIONS.c))).all()
     return sorted(map(Kept.of, rows), key=lambda row: (row.tenant, row.name))
-
-
-async def _bump(connection: AsyncConnection) -> None:
-    """Say to all who ask that something changed."""
-    mark = secrets.token_hex(_MARK_BYTES)
-    await connection.execute(update(REVISION).values(number=REVISION.c.number + 1, mark=mark))

@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA: Final = "0004"
+SCHEMA: Final = "0005"
 """The newest migration; four digits, so that they compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -89,6 +89,24 @@ PAUSES: Final = Table(
     Column("scope", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("since", Float, nullable=False),
+)
+
+TOMBSTONES: Final = Table(
+    "leveret_tombstones",
+    METADATA,
+    Column("id", Text, primary_key=True),  # of a subscription that was deleted
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("deleted_at", Float, nullable=False),
+    Column("deleted_by", Text, nullable=False),
+    Column("keep_until", Float, nullable=False),  # no delivery of it can come up later
+)
+
+GENERATIONS: Final = Table(
+    "leveret_generations",
+    METADATA,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # as in leveret_revision, then
+    Column("mark", Text, nullable=False),
 )
 
 PARKED_INDEX: Final = Table(

@@ -1,6 +1,6 @@
 """What answers hostilely: a name server and an HTTP server, in a process of their own.
 
-Run by :class:`Servers` as ``python -m bench.hostile.hostile_servers``; it prints two ports: DNS and HTTP.
+Run by :class:`Servers` as ``python -m bench.hostile.hosts``; it prints two ports, of DNS and of HTTP.
 
     many.hostile.test                      4,000 addresses, over TCP
     /heads/lines | cookies | retry-after   a 200 or 503 with 60 kB of head, each of its kind
@@ -57,7 +57,7 @@ class Servers:
         self.answers = ""  #: ``http://ADDRESS:PORT``
 
     async def __aenter__(self) -> Servers:
-        argv = [sys.executable, "-m", "bench.hostile.hostile_servers"]
+        argv = [sys.executable, "-m", "bench.hostile.hosts"]
         self._process = spawn(argv, log=self._out, env=python_env())
         if not await wait_until(lambda: self._out.read_text().endswith("\n"), START_S):
             raise TimeoutError("the hostile servers did not start")

@@ -1,0 +1,81 @@
+"""End, or keep, deliveries whose subscription is not in memory.
+
+    tombstone    -> archived, counted as cancelled
+    none         -> waits on, no attempt spent: the store may be the wrong one, or lack what it had
+    too old too  -> parked as unknown_subscription
+
+A store that is away has no tombstones: then everything waits.
+
+Source: FAULTS 31, 81.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consumer.core.delivery import DeliveryMessage
+from consumer.core.model import ParkReason
+from consumer.core.parked import rfc3339
+from consumer.core.tombstone import Tombstone
+from consumer.core.waiting import as_record
+from consumer.flow.intake import Job
+from consumer.flow.outbox import Outbox, age_text
+from consumer.flow.registry import Registry
+from consumer.flow.world import World
+
+LOOK_AGAIN_S = 30.0  #: a delivery of an unknown subscription is looked at again after this long, at least
+LOOKS_PER_S = 100.0  #: and so many at most: the more wait, the longer each one waits
+
+
+class Leftovers:
+    """Takes single targets to their end."""
+
+    def __init__(self, world: World, registry: Registry) -> None:
+        self._world = world
+        self._registry = registry
+        self._outbox = Outbox(world)
+        self._next_at = 0.0  #: Unix seconds from which the next look may be
+
+    async def end(self, job: Job, message: DeliveryMessage, target: str, now: float) -> None:
+        """Cancel, keep or park one target; returns once that is on disk or confirmed.
+
+        Raises:
+            BrokerUnavailable: the broker gives the message out again.
+        """
+        single, event = replace(message, targets=(target,)), message.event
+        tombstone = await self._registry.tombstone(target)
+        if tombstone is not None:
+            await self._cancel(job, single, tombstone, now)
+            return
+        last = event.arrived_at + self._world.bounds.unknown_age_s
+        last = last if event.expires_at is None else min(last, event.expires_at)
+        if now >= last and not self._registry.doubted():
+            detail = (
+                f"the store knows no subscription {target} and no deletion of it; {age_text(message, now)}"
+            )
+            reason = ParkReason.UNKNOWN_SUBSCRIPTION
+            await self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
+            return
+        self._world.observe.strangers.waits(event, target, self._world.clock.monotonic())
+        await self._keep(job, single, now)
+
+    async def _cancel(self, job: Job, single: DeliveryMessage, tombstone: Tombstone, now: float) -> None:
+        by = f"{rfc3339(tombstone.deleted_at)} by {tombstone.deleted_by}"
+        note = {
+            "reason": "cancelled",
+            "detail": f"the subscription {tombstone.tenant}/{tombstone.name} was deleted {by}",
+            "cancelled_at": rfc3339(now),
+        }
+        try:
+            await self._world.archive.append({**as_record(single, tombstone.id), **note})
+        except OSError as error:
+            self._world.observe.strangers.unarchived(single.event, tombstone.id, error)
+            await self._keep(job, single, now)
+            return
+        self._world.observe.cancelled(single.event, tombstone.id, f"subscription deleted {by}")
+
+    async def _keep(self, job: Job, single: DeliveryMessage, now: float) -> None:
+        """Store it for a later look; no attempt is spent."""
+        at = self._next_at = max(now + LOOK_AGAIN_S, min(self._next_at, now + 3600.0) + 1 / LOOKS_PER_S)
+        kept = replace(single, not_before=at, wait_s=at - now, exact=False, reserved=False)
+        await self._outbox.confirmed(self._outbox.stored(kept, direct=False), give_up=job.lost)

@@ -1,0 +1,214 @@
+"""What a removal makes worthless is counted and named first; nobody who was not asked loses anything."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aio_pika
+import pytest
+import yaml
+from aio_pika.abc import AbstractConnection
+
+from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.errors import ConfigError
+from consumer.core.model import Event, ParkReason
+from consumer.core.parked import ParkNote, delivery_entry_headers
+from consumer.core.subscription import subscription_id
+from consumer.core.subscription_set import Merge
+from consumer.core.subscription_steps import only_those, remove
+from consumer.edges.broker.confirmed import Confirms
+from consumer.edges.broker.connect import open_channel
+from consumer.ports import Publication
+from tests.cli.conftest import Run, rows
+from tests.core import subscriptions
+from tests.terminal import on_terminal
+from topology.declare import declare
+from topology.plan import TopologySpec, build_plan
+
+SPEC = TopologySpec(lanes=1, due_queues=1, spill_queues=0, rungs_s=(2.0, 600.0))
+SETTINGS = {
+    "TOPOLOGY__LANES": "1",
+    "TOPOLOGY__DUE_QUEUES": "1",
+    "TOPOLOGY__SPILL_QUEUES": "0",
+    "TOPOLOGY__RUNGS_S": "[2,600]",
+}
+SHOP = {"tenant": "acme", "name": "shop", "url": "https://shop.example/", "events": ["#"]}
+TILL = {"tenant": "acme", "name": "till", "url": "https://till.example/", "events": ["#"]}
+SHOP_ID, TILL_ID = subscription_id("acme", "shop"), subscription_id("acme", "till")
+DEAD = "amqp://leveret:hush@127.0.0.1:1/"
+
+
+def text(*entries: Mapping[str, object]) -> str:
+    """Return a subscriptions file."""
+    return yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
+
+
+def delivery(event_id: str, *targets: str) -> DeliveryMessage:
+    """Return what is owed of an event for an hour."""
+    now = time.time()
+    event = Event(
+        id=event_id, tenant="acme", type="t", timestamp="2026-01-01T00:00:00Z", arrived_at=now, body=b"{}"
+    )
+    return DeliveryMessage(event=event, targets=targets, not_before=now + 600, wait_s=600, attempts_made=1)
+
+
+async def put(connection: AbstractConnection, exchange: str, key: str, headers: Mapping[str, Any]) -> None:
+    """Publish one message of ours, confirmed."""
+    channel = await open_channel(connection, confirms=True)
+    publication = Publication(exchange=exchange, routing_key=key, body=b"{}", headers=headers)
+    await Confirms(channel).publish(publication, "m")
+    await channel.close()
+
+
+async def fill(url: str, *, waiting: Sequence[str] = (), parked: Sequence[str] = (), due: int = 0) -> None:
+    """Declare our queues, and put a delivery for each subscription id into them."""
+    names = SPEC.names
+    async with await aio_pika.connect(url) as connection:
+        await declare(build_plan(SPEC), connection)
+        for number, target in enumerate(waiting):
+            message = delivery(f"w{number}", target)
+            await put(connection, names.wait, names.wait_key(600.0, names.due_queue(0)), headers_of(message))
+        for number, target in enumerate(parked):
+            note = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=time.time(), ttl_s=600)
+            headers = delivery_entry_headers(delivery(f"p{number}", target), note)
+            await put(connection, names.dlx, names.parked_key("exhausted"), headers)
+        for number in range(due):
+            key = names.direct_key(names.due_queue(0))
+            await put(connection, names.due, key, headers_of(delivery(f"d{number}", SHOP_ID)))
+
+
+@pytest.fixture
+def two(run: Run, vhost: str) -> Run:
+    """The command line, with two subscriptions in its store and a broker."""
+
+    def invoke(*words: str, stdin: str | bytes | None = None, **settings: str) -> Any:
+        return run(*words, stdin=stdin, **{"AMQP_URL": vhost, **SETTINGS, **settings})
+
+    assert invoke("subscriptions", "apply", "-", stdin=text(SHOP, TILL)).exit_code == 0
+    return invoke
+
+
+def kept(run: Run) -> set[str]:
+    """Return the names that the store holds."""
+    return {f"{row['tenant']}/{row['name']}" for row in rows(run("subscriptions", "list", "--json"))}
+
+
+def flat(shown: str) -> str:
+    """Return what a box on stderr says, as one line."""
+    return " ".join(shown.replace("│", " ").split())
+
+
+PRUNED = {
+    "left out": text(TILL),
+    "another tenant": text({**SHOP, "tenant": "globex"}, TILL),
+    "another name": text({**SHOP, "name": "store"}, TILL),
+}
+
+
+@pytest.mark.parametrize("how", ["remove", *PRUNED])
+def test_a_removal_counts_first_and_without_a_terminal_wants_a_yes(two: Run, vhost: str, how: str) -> None:
+    """FAULTS 84: by name, by --prune, and for an entry that moves to another tenant or name."""
+    asyncio.run(fill(vhost, waiting=[SHOP_ID] * 2, parked=[SHOP_ID] * 3))
+    prune = ("subscriptions", "apply", "--prune", "-")
+    words = ("subscriptions", "remove", "acme/shop") if how == "remove" else prune
+
+    refused = two(*words, stdin=PRUNED.get(how))
+    before = kept(two)
+    done = two(*words, "--yes", "--json", stdin=PRUNED.get(how))
+
+    assert refused.exit_code == 2
+    assert "acme/shop" in refused.stderr
+    assert "2 waiting deliveries would be cancelled, 3 parked deliveries" in flat(refused.stderr)
+    assert "take --yes" in flat(refused.stderr)
+    assert before == {"acme/shop", "acme/till"}
+    [gone] = [row for row in rows(done) if row["change"] == "removed"]
+    assert (done.exit_code, gone["waiting"], gone["parked"]) == (0, 2, 3)
+    assert "acme/shop" not in kept(two)
+
+
+def test_a_renamed_subscription_is_named_by_both_names(two: Run, vhost: str) -> None:
+    """FAULTS 84: a new tenant for the same URL is another subscription; what waits does not follow it."""
+    asyncio.run(fill(vhost, waiting=[SHOP_ID]))
+
+    shown = two("subscriptions", "apply", "--prune", "--dry-run", "-", stdin=PRUNED["another tenant"])
+
+    assert shown.exit_code == 0
+    assert "acme/shop, renamed to globex/shop: 1 waiting delivery would be cancelled" in flat(shown.stderr)
+    assert kept(two) == {"acme/shop", "acme/till"}
+
+
+def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> None:
+    """FAULTS 84: a broker without our queues, and one that holds the deliveries of others alone."""
+    assert two("subscriptions", "remove", "acme/till").exit_code == 0
+
+    asyncio.run(fill(vhost, waiting=[TILL_ID], parked=[TILL_ID]))
+
+    assert two("subscriptions", "remove", "acme/shop").exit_code == 0
+    assert kept(two) == set()
+
+
+def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str) -> None:
+    """FAULTS 84: with the daemon stopped the deliveries whose wait is over are in the due queues."""
+    asyncio.run(fill(vhost, due=2))
+
+    refused = two("subscriptions", "remove", "acme/shop")
+
+    assert refused.exit_code == 2
+    assert "2 messages are due now" in flat(refused.stderr)
+    assert kept(two) == {"acme/shop", "acme/till"}
+
+
+@pytest.mark.parametrize("words", [("remove", "acme/shop"), ("apply", "--prune", "-")])
+def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple[str, ...]) -> None:
+    """FAULTS 84: it could not be counted, so it needs a yes; with one the subscription goes."""
+    refused = two("subscriptions", *words, stdin=text(TILL), AMQP_URL=DEAD)
+    before = kept(two)
+    done = two("subscriptions", *words, "--yes", stdin=text(TILL), AMQP_URL=DEAD)
+
+    assert refused.exit_code == 2
+    assert "not counted: the broker is away" in flat(refused.stderr)
+    assert "hush" not in refused.stderr
+    assert before == {"acme/shop", "acme/till"}
+    assert (done.exit_code, kept(two)) == (0, {"acme/till"})
+
+
+async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
+    """FAULTS 84: no leaves everything as it is, yes removes."""
+    env = {"LEVERET_HOME": str(tmp_path), "LEVERET_AMQP_URL": vhost, "PATH": "/usr/bin:/bin"}
+    env |= {f"LEVERET_{name}": value for name, value in SETTINGS.items()}
+    file = tmp_path / "subs.yaml"
+    file.write_text(text(SHOP))
+    words = ["subscriptions", "remove", "acme/shop"]
+    await on_terminal(["subscriptions", "apply", str(file)], env)
+    await fill(vhost, waiting=[SHOP_ID])
+
+    no = await on_terminal(words, env, {"Remove 1 subscription?": "n\n"})
+    yes = await on_terminal(words, env, {"Remove 1 subscription?": "y\n"})
+
+    assert (no.code, yes.code) == (1, 0)
+    assert "1 waiting delivery would be cancelled" in no.text
+    assert "nothing was removed" in no.text
+    assert "removed acme/shop" in yes.text
+
+
+def test_only_what_was_counted_goes() -> None:
+    """FAULTS 84: what another person added while the question was open is not removed with the rest."""
+    shop, till = subscriptions.kept(SHOP, TILL)
+    merged = remove([shop, till], {shop.id, till.id})
+
+    assert only_those(merged, [shop, till]) is merged
+    with pytest.raises(ConfigError, match="acme/till would be removed too"):
+        only_those(merged, [shop])
+    assert only_those(Merge(entries=()), []).removed == ()
+
+
+def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
+    """Interfaces: programs read what went by stable names."""
+    asyncio.run(fill(vhost, parked=[SHOP_ID]))
+
+    [row] = rows(two("subscriptions", "remove", SHOP_ID, "--yes", "--json"))
+
+    assert {"change": "removed", "waiting": 0, "parked": 1}.items() <= row.items()
