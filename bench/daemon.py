@@ -20,6 +20,7 @@ from bench.processes import fetch, free_port, python_env, spawn, stop, wait_exit
 from consumer.edges.private_broker.files import port_is_free
 
 READY_S = 60.0  #: it must be consuming within this time
+LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs what follows with so few open files
 STARTS = 3  #: another program may take a drawn port before it listens
 
 
@@ -33,8 +34,17 @@ class Daemon:
     program: Sequence[str] = ("-m", "consumer", "run")
 
     def __init__(
-        self, folder: Path, amqp_url: str, settings: Mapping[str, str] | None = None, name: str = "daemon"
+        self,
+        folder: Path,
+        amqp_url: str,
+        settings: Mapping[str, str] | None = None,
+        name: str = "daemon",
+        *,
+        handles: int | None = None,
     ) -> None:
+        self._limited: list[str] = []
+        if handles is not None:
+            self.limit_handles(handles)
         self.home = folder / f"{name}-home"
         self.home.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
@@ -54,6 +64,10 @@ class Daemon:
 
     async def __aexit__(self, *_: object) -> None:
         await stop(self.process, 25)
+
+    def limit_handles(self, handles: int) -> None:
+        """Let it have at most so many open files, from its next start on."""
+        self._limited = ["sh", "-c", LIMITED, str(handles)]
 
     async def start(self, failpoint: str = "") -> None:
         """Start it and return when ``/readyz`` is green, or it died at the failpoint before that.
@@ -80,7 +94,7 @@ class Daemon:
         if not self._port_is_free():
             self._draw_listen()
         extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
-        argv = [sys.executable, *self.program]
+        argv = [*self._limited, sys.executable, *self.program]
         self.process = spawn(argv, log=self.log, env=self.env | extra)
 
     def _draw_listen(self) -> None:

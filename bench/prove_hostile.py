@@ -12,10 +12,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.hostile import clients, forgery, loop, servers, stalled_log
+from bench.hostile import clients, forgery, handles, loop, memory, servers, stalled_log
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (loop.PROOF, forgery.PROOF, clients.PROOF, servers.PROOF, stalled_log.PROOF)
+PROOFS: Sequence[Proof] = (
+    loop.PROOF,
+    handles.PROOF,
+    memory.PROOF,
+    forgery.PROOF,
+    clients.PROOF,
+    servers.PROOF,
+    stalled_log.PROOF,
+)
 
 OUTPUT = Path("build/prove-hostile.json")
 

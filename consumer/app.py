@@ -24,10 +24,11 @@ from consumer.edges.api import HealthServer
 from consumer.edges.broker.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.inspect import Inspection
-from consumer.edges.broker.sizing import windows
+from consumer.edges.broker.sizing import budget, windows
 from consumer.edges.dry import DrySender
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.private_broker import ports_in
+from consumer.edges.process import raise_handle_limit
 from consumer.edges.reach import Reach, diagnosis, reach_broker
 from consumer.edges.store import StoreRecorder, open_store
 from consumer.edges.system import Failpoint, FileArchive, SystemClock
@@ -41,6 +42,7 @@ from consumer.flow.endpoints import Endpoints
 from consumer.flow.follow import Follower
 from consumer.flow.intake import Source
 from consumer.flow.lag import Lag
+from consumer.flow.local_faults import LocalFaults
 from consumer.flow.observe import Observer
 from consumer.flow.ops import Ops
 from consumer.flow.overflow import Overflow
@@ -72,6 +74,7 @@ class Run:
 def run(settings: Settings, how: Run) -> int:
     """Run the daemon until SIGTERM or SIGINT; return the exit code."""
     logs.configure(settings.log.level, settings.log.format)
+    raise_handle_limit()
     return uvloop.run(_serve(settings, how))
 
 
@@ -100,6 +103,7 @@ class Daemon:
         self._settings = settings
         self._spec = settings.topology_spec()
         self._registry_of_series = CollectorRegistry()
+        self._local_faults = LocalFaults()
         self.observe = Observer(Series(self._registry_of_series, settings.metrics.tenants))
         self._clock = how.clock
         self._failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
@@ -134,8 +138,7 @@ class Daemon:
         self._health = self._build_health()
         self._spawned: set[asyncio.Task[Any]] = set()
         self._stop = asyncio.Event()
-        self._draining = False
-        self._forced = False
+        self._draining = self._forced = False
 
     async def run(self) -> int:
         """Serve until a signal; return 0 after a clean drain, 1 when it cannot start."""
@@ -180,7 +183,8 @@ class Daemon:
             amqp=amqp_options(settings.amqp, reach.urls, rotated, diagnosis(reach.management)),
             plan=plan,
             inspection=Inspection(plan=plan, management=reach.management, over_amqp=not declare),
-            windows=windows(settings, self.observe),
+            windows=windows(settings),
+            budget=budget(settings),
             control=spec.names.control if declare else None,
             sized_queues=sized_queues(spec),
             declare=declare,
@@ -227,6 +231,7 @@ class Daemon:
             archive=FileArchive(settings.home / "archive", self._clock, "cancelled"),
             bounds=bounds_of(settings),
             record=self._record,
+            local_faults=self._local_faults,
             rate=limited(sending.rate_per_s, sending.burst),
             reach=None if self._failpoint is None else self._failpoint.reach,
         )
@@ -255,7 +260,7 @@ class Daemon:
         broken = self._edge.unready()
         if not self._consume_gate.is_open and (broken is None or "read" in self.observe.store_faults):
             return "the subscriptions cannot be loaded; see the log"
-        return broken
+        return broken or self._local_faults.unready(self._clock.monotonic())
 
     def _notes(self) -> Sequence[str]:
         dry = self._settings.sending.mode == "dry"
@@ -303,6 +308,7 @@ class Daemon:
             standings = self._deliverer.intake.standings()
             self.observe.looked(standings, self._clock.now(), ready=self._unready() is None)
             series.in_flight.set(self._deliverer.requests())
+            series.held_bytes.set(self._edge.held_bytes())
             series.loop_lag.set(lag.worst_s())
             series.log_dropped.count = logs.dropped()
             for source, count in self._deliverer.intake.by_source().items():

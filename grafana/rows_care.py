@@ -133,6 +133,12 @@ WORKERS = RowSpec(
             kind=Kind.STACK,
         ),
         PanelSpec(
+            title="Bytes in hand",
+            text="What the messages in hand take. From half of [limits] memory_bytes on no more is read.",
+            queries=(Query("max by (instance) (leveret_held_bytes{@})", "{{instance}}"),),
+            unit="bytes",
+        ),
+        PanelSpec(
             title="Publish to confirm",
             text="How long the broker takes to confirm what we publish. Over 5 s nothing new is sent.",
             queries=tuple(quantile(share, "leveret_confirm_seconds") for share in (0.5, 0.99)),

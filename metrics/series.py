@@ -169,7 +169,7 @@ class Series:
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
-        # reason: breaker | locked | paced | paused | proxy | saturated | slow | unknown
+        # reason: breaker | local | locked | paced | paused | proxy | saturated | slow | unknown
         text = "Targets put off without spending an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
@@ -187,6 +187,9 @@ class Series:
         text = "[limits] waiting_bytes: from here on fresh events are left in their lanes."
         self.waiting_limit = self._gauge("waiting_limit_bytes", text)
         self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
+        self.held_bytes = self._gauge(
+            "held_bytes", "Bytes of the messages in hand, as they count for the memory."
+        )
         text = "Publish to broker confirm."
         self.confirm = self._spread("confirm_seconds", text, CONFIRM_S).labels()
         text = "1 while no new attempt starts because the broker is slow or blocked."

@@ -11,6 +11,8 @@ from bench.prove_hostile import PROOFS
 from consumer.core.model import Kind
 
 ISSUE_TABLE = {
+    "handles_attempts_burned": "0",
+    "rss_ratio": "≤ 1.1",
     "forged_accepted": "0",
     "clients_short": "0",
     "servers_short": "0",

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 
 from consumer.core import schema
 from consumer.core.breaker import BreakerPolicy
@@ -19,9 +18,7 @@ from consumer.core.retry import POLICIES, planned_delays_s
 from consumer.edges.broker.sizing import windows
 from consumer.edges.http import Proxy, open_sender
 from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
 from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
-from metrics.series import Series
 from topology.plan import TopologySpec, lane_queues
 
 
@@ -590,9 +587,7 @@ def test_lanes_of_their_own_come_from_the_settings() -> None:
     spec = settings.topology_spec()
 
     assert (spec.lanes_before, spec.dedicated, spec.retired) == (4, ("acme",), ("shop",))
-    [window] = [
-        w for w in windows(settings, Observer(Series(CollectorRegistry()))) if w.source is Source.LANE
-    ]
+    [window] = [w for w in windows(settings) if w.source is Source.LANE]
     assert window.queues == lane_queues(spec)
     both = {f"LEVERET_TOPOLOGY__{name}": '["acme"]' for name in ("DEDICATED", "RETIRED")}
     [fault] = faults(both)

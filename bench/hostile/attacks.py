@@ -63,4 +63,5 @@ class Attack:
     prepare: Strike = nothing  #: before the innocent tenant begins
     subscriptions: Callable[[Stage], Sequence[Mapping[str, object]]] = lambda _: ()  #: beside the innocent's
     settings: Mapping[str, str] = field(default_factory=dict)  #: of the daemon, ``LEVERET_...``
+    handles: int | None = None  #: the daemon's hard limit of open files; None: as it is here
     seconds: float = 12.0  #: the innocent tenant publishes for so long

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bench.broker import Broker
 from bench.daemon import Daemon
 from bench.fairness.field import quantile
-from bench.hostile import forgery_attacks, loop_attacks
+from bench.hostile import forgery_attacks, handle_attacks, loop_attacks
 from bench.hostile.attacks import Attack, Stage
 from bench.hostile.hosts import Servers
 from bench.hostile.innocent import TENANT, Innocent
@@ -25,7 +25,12 @@ from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 
-ATTACKS: Sequence[Attack] = (*loop_attacks.ATTACKS, *forgery_attacks.ATTACKS)
+ATTACKS: Sequence[Attack] = (
+    *loop_attacks.ATTACKS,
+    *handle_attacks.ATTACKS,
+    *handle_attacks.MEMORY,
+    *forgery_attacks.ATTACKS,
+)
 """Every attack of items 1 to 3; other modules of this package add their lists here."""
 
 QUIET_S = 6.0
@@ -134,7 +139,7 @@ async def on_one_daemon(
     async with Servers(bench.folder) as servers:
         own = {"LEVERET_SENDING__DNS_SERVERS": json.dumps([servers.name_server]), **settings}
         name = f"daemon-{attacks[0].name}"
-        async with Daemon(bench.folder, broker.url, own, name=name) as daemon:
+        async with Daemon(bench.folder, broker.url, own, name=name, handles=attacks[0].handles) as daemon:
             await daemon.subscribe([innocent.entry()])
             await daemon.start()
             prefer(daemon)
@@ -149,7 +154,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     run = Run()
 
     def wanted(attack: Attack) -> str:
-        return json.dumps(dict(attack.settings), sort_keys=True)
+        return json.dumps([dict(attack.settings), attack.handles], sort_keys=True)
 
     groups = itertools.groupby(sorted(ATTACKS, key=wanted), wanted)
     async with Broker(bench) as broker, Sink(bench.folder, {TENANT: "/ok/innocent"}) as sink:

@@ -21,6 +21,7 @@ from consumer.settings import load_settings
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import declare
 from topology.export import definitions, inexpressible, mermaid
+from topology.message_size import size_findings
 from topology.permissions import permissions
 from topology.plan import BindingPlan, ExchangePlan, Plan, QueuePlan, build_plan
 from topology.probe import probe
@@ -132,7 +133,7 @@ async def _check(plan: Plan, broker: Link) -> tuple[Finding, ...]:
     """Look over AMQP, then over the management API where it is known; each finding once."""
     connection = await connect(broker.options, "topology")
     try:
-        over_amqp = await probe(plan, connection)
+        over_amqp = (*await probe(plan, connection), *await size_findings(plan, connection))
     finally:
         await close_quietly(connection)
     if broker.management is None:

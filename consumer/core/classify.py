@@ -91,6 +91,11 @@ KINDS: Final[Mapping[Kind, Meaning]] = {
     Kind.PROXY: Meaning(
         StatusRule.RETRY, Signal.UNKNOWN, "our proxy failed, not the endpoint; no attempt is spent"
     ),
+    Kind.LOCAL: Meaning(
+        StatusRule.RETRY,
+        Signal.UNKNOWN,
+        "this machine has no handle, memory or port left, or no name server; no attempt is spent",
+    ),
     Kind.CLIENT_ERROR: Meaning(
         StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it, or had no token to send"
     ),
@@ -100,6 +105,9 @@ KINDS: Final[Mapping[Kind, Meaning]] = {
         Meaning(StatusRule.RETRY, Signal.FAILING, "the answer carried no status"),
     ),
 }
+
+#: Faults of our own side, before the endpoint was reached: the delivery is put off, and spends no attempt.
+OURS: Final = frozenset((Kind.PROXY, Kind.LOCAL))
 
 #: Keys of ``on_status`` that name a whole class.
 _CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
@@ -218,7 +226,7 @@ def kind_table() -> Sequence[tuple[str, str, str, str]]:
     for kind in Kind:
         if kind not in (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX):
             meaning = KINDS[kind]
-            rule = "put off" if kind is Kind.PROXY else meaning.rule.value
+            rule = "put off" if kind in OURS else meaning.rule.value
             rows.append((kind.value, meaning.why, rule, _yes(meaning)))
     return rows
 

@@ -90,6 +90,7 @@ class Kind(StrEnum):
     TOO_LARGE = "too_large"
     BLOCKED = "blocked"
     PROXY = "proxy"
+    LOCAL = "local"  #: this machine ran out of something, or reaches no name server
     CLIENT_ERROR = "client_error"
 
 

@@ -14,14 +14,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from consumer.core.classify import StatusRule, breaker_counts, is_success, rule_for
+from consumer.core.classify import OURS, StatusRule, breaker_counts, is_success, rule_for
 from consumer.core.errors import ConfigError
 from consumer.core.model import (
     Control,
     Defer,
     Delivered,
     Drop,
-    Kind,
     Outcome,
     Park,
     ParkReason,
@@ -51,8 +50,8 @@ __all__ = [
 
 #: A delivery lives at least this long. Source: ARCHITECTURE, REQUIREMENTS S1-15.
 MIN_MAX_AGE_S: Final = 86_400.0
-#: While our own egress proxy fails, a delivery looks again after this long, ± half, and spends no attempt.
-PROXY_WAIT_S: Final = 10.0
+#: While our own side fails, a delivery looks again after this long, ± half, and spends no attempt.
+OURS_WAIT_S: Final = 10.0
 #: Room for jitter and for the requests themselves over the planned schedule. Source: ARCHITECTURE.
 MAX_AGE_FACTOR: Final = 1.2
 
@@ -322,8 +321,8 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
     """
     if is_success(outcome):
         return Delivered(disables=outcome.control is Control.DISABLE)
-    if outcome.kind is Kind.PROXY:
-        return _wait_for_proxy(situation)
+    if outcome.kind in OURS:
+        return _put_off(situation)
     match outcome.control:
         case Control.DISABLE:
             return Park(ParkReason.DISABLED, f"webhook-delivery: disable; {describe(outcome)}", disables=True)
@@ -342,10 +341,10 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
             return _retry(outcome, situation)
 
 
-def _wait_for_proxy(situation: Situation) -> Defer:
+def _put_off(situation: Situation) -> Defer:
     """Put it off: the endpoint was never reached, so nothing of its policy is used up but time."""
     last = deadline(situation.policy, situation.arrived_at, situation.expires_at, situation.late_s)
-    return Defer(min(situation.now + PROXY_WAIT_S * (0.5 + situation.sample), last))
+    return Defer(min(situation.now + OURS_WAIT_S * (0.5 + situation.sample), last))
 
 
 def _retry(outcome: Outcome, situation: Situation) -> Verdict:

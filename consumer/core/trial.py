@@ -35,6 +35,7 @@ _REMEDIES: Final[Mapping[Kind, str]] = {
     Kind.REFUSED: "check that the endpoint is up and the port right",
     Kind.TIMEOUT_CONNECT: "check that the endpoint is up and no firewall is between",
     Kind.TLS: "check the endpoint's certificate",
+    Kind.LOCAL: "raise this machine's limit of open files, or check its memory and name servers",
     Kind.PROXY: "check egress.proxy, and that the proxy is up",
     Kind.CLIENT_ERROR: "look on this side, or at the token endpoint, not at the endpoint",
 }

@@ -5,9 +5,11 @@ Data flow: request -> what the daemon says of itself -> text or JSON. Nothing ca
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import orjson
 from aiohttp import web
@@ -15,6 +17,8 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
+from consumer.edges.front import Front
+from consumer.edges.http.handles import handle_limit, reserved_of
 from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
@@ -48,6 +52,7 @@ class HealthServer:
         self._notes = notes
         self._sender_stats = None if sender_stats is None else orjson.dumps(sender_stats)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which *port* 0 leaves to the system.
@@ -65,18 +70,22 @@ class HealthServer:
             app.router.add_get(SENDER_STATS, _for_this_machine(self._stats))
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        server = cast(web.Server, self._runner.server)  # set up just now
+        most = reserved_of(handle_limit()) // 2
+        loop = asyncio.get_running_loop()
         try:
-            await site.start()
+            self._listener = await loop.create_server(Front(server, most), host, port, reuse_address=True)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(
                 f"listen: {host}:{port}: {reason}; choose another address with LEVERET_LISTEN"
             ) from None
-        return int(self._runner.addresses[0][1])
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Stop listening."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

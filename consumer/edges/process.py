@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+HANDLES_MAX: Final = 1_048_576  #: more than any worker uses; some systems allow a thousand times as many
 _PR_SET_DUMPABLE: Final = 4
 """Source: Linux, prctl(2)."""
 
@@ -30,6 +31,15 @@ def open_standard_streams() -> None:
         stream = getattr(sys, name)
         if mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def raise_handle_limit() -> None:
+    """Allow this process as many open files as the system lets it have: a connection is one each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = HANDLES_MAX if hard == resource.RLIM_INFINITY else min(hard, HANDLES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _open_null(number: int, flags: int) -> None:

@@ -19,6 +19,7 @@ from consumer.core.model import (
     Defer,
     Delivered,
     Event,
+    Kind,
     Outcome,
     Park,
     ParkReason,
@@ -129,6 +130,8 @@ class Attempts:
             duration_s=outcome.duration_s,
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
+        if outcome.kind is Kind.LOCAL:
+            world.local_faults.met(outcome.detail, world.clock.monotonic())
         stepped_s = now - began - outcome.duration_s
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
         verdict = self._decide(message, endpoint, outcome, (now, stepped_s))

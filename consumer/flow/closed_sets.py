@@ -24,7 +24,7 @@ def begin_at_zero(series: Series) -> None:
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
-        (series.deferrals, "breaker locked paced paused proxy saturated slow unknown"),
+        (series.deferrals, "breaker local locked paced paused proxy saturated slow unknown"),
         (series.publish_failures, "unroutable refused unavailable"),
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),

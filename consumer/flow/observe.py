@@ -146,8 +146,8 @@ class Observer(StoreReports):
                 self.series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
             self.log.info("delivery.attempted", **fields)
             return
-        if isinstance(done.verdict, Defer):  # our own proxy failed: no attempt of the endpoint's
-            self.series.deferrals.labels("proxy").inc()
+        if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's
+            self.series.deferrals.labels(outcome.kind.value).inc()
         else:
             self._count_failure(done, wait_s)
         fields |= {

@@ -12,6 +12,7 @@ from consumer.core.health import Health
 from consumer.core.noise import TenantLimit
 from consumer.core.parked import ParkedEntry
 from consumer.core.subscription import Subscription
+from consumer.flow.local_faults import LocalFaults
 from consumer.flow.observe import Observer
 from consumer.flow.publish_gate import PublishGate
 from consumer.flow.rate import Rate
@@ -111,5 +112,6 @@ class World:
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
     record: Recorder = field(default_factory=Unrecorded)
+    local_faults: LocalFaults = field(default_factory=LocalFaults)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
     reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

@@ -265,7 +265,8 @@ class LimitsSettings(Section):
     """Bounds of what one worker and the broker hold for us."""
 
     memory_bytes: Annotated[int, Field(ge=16 * KIB * KIB, le=1024 * GIB)] = 4 * GIB
-    """Windows x max_event_bytes may reach this; larger windows are lowered with a warning."""
+    """What one worker may take above its idle size: half of it is for messages in hand, which wait in the
+    broker's connection where they are more."""
     waiting_bytes: Annotated[int, Field(ge=1 * KIB * KIB, le=1024 * GIB * KIB)] = 4 * GIB
     """Bytes that wait in our queues: alert at 80 %, at 100 % fresh events stay in their lanes."""
 

@@ -222,6 +222,20 @@ async def test_many_at_once_are_all_confirmed(world: World) -> None:
     assert len(await world.taken()) == 300
 
 
+async def test_a_body_is_published_in_pieces(world: World) -> None:
+    """FAULTS 88: large ones arrive unchanged, beside small ones and beside one that comes back."""
+    bodies = [bytes([number]) * size for number, size in enumerate((3_000_000, 10, 524_288, 0, 1_048_577))]
+    large = [replace(HELLO, body=body) for body in bodies]
+    adrift = replace(ADRIFT, body=bytes(2_000_000))
+
+    answers = await asyncio.gather(
+        *map(world.publisher.publish, [*large, adrift, *large]), return_exceptions=True
+    )
+
+    assert [type(answer) for answer in answers] == [*[type(None)] * 5, Unroutable, *[type(None)] * 5]
+    assert [publication.body for publication, _ in await world.taken()] == [*bodies, *bodies]
+
+
 async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
     """A deleted or unbound queue is an error, not a loss; the next publish works (FAULTS 64)."""
     with pytest.raises(Unroutable, match="no such rung"):

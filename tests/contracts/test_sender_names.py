@@ -194,6 +194,26 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
     assert max(outcome.duration_s for outcome in outcomes) < 5
 
 
+async def test_name_servers_that_are_away_are_no_endpoints_fault(
+    build: BuildSender, dns: NameServer, make: MakeSender
+) -> None:
+    """FAULTS 87: silent to all, or nobody there: this machine's fault; silent to one name: that name's."""
+    dns.on(HOST, Answer(silent=True))
+    sender = make(resolve_timeout_s=1.5)
+    of_name = await sender.send(to(f"http://{HOST}/"))
+    dns.on("other.example", Answer(silent=True))
+    dns.on("", Answer(silent=True))
+    silent = await sender.send(to("http://other.example/"))
+    nobody = build(SenderOptions(egress=LOOPBACK, name_servers=("127.0.0.1:1",)))
+    try:
+        away = await nobody.send(to(f"http://{HOST}/"))
+    finally:
+        await nobody.close()
+
+    assert (of_name.kind, silent.kind, away.kind) == (Kind.DNS, Kind.LOCAL, Kind.LOCAL)
+    assert silent.detail == "no name server answers anything"
+
+
 async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns: NameServer) -> None:
     """FAULTS 42: they come over TCP, all are judged, and dead ones cost no more than the connect bound."""
     dns.on(HOST, Answer(tuple(f"127.0.1.{number}" for number in range(1, 33))))

@@ -60,9 +60,7 @@ async def test_a_forged_count_of_returns_is_never_believed(
     """FAULTS 89: a quorum queue replaces a producer's ``x-delivery-count``; a classic one leaves it alone."""
     spec = replace(SMALL, queue_type=queue_type)
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
-    [lane] = [
-        window for window in windows(_settings(queue_type), _observer()) if window.source is Source.LANE
-    ]
+    [lane] = [window for window in windows(_settings(queue_type)) if window.source is Source.LANE]
     reader = WindowReader(
         replace(lane, queues=LANES),
         _observer(),

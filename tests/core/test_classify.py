@@ -75,7 +75,7 @@ def test_an_unreachable_endpoint_counts(kind: Kind) -> None:
     assert breaker_counts(Outcome(kind=kind, duration_s=0.1))
 
 
-@pytest.mark.parametrize("kind", [Kind.BLOCKED, Kind.PROXY, Kind.CLIENT_ERROR])
+@pytest.mark.parametrize("kind", [Kind.BLOCKED, Kind.PROXY, Kind.LOCAL, Kind.CLIENT_ERROR])
 def test_what_is_not_the_endpoints_fault_says_nothing(kind: Kind) -> None:
     """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
@@ -121,11 +121,11 @@ def test_refuses_unknown_rules() -> None:
 
 
 def test_the_table_of_kinds_is_whole() -> None:
-    """Issue 4: every kind once, with what the breaker does; ``proxy`` alone is put off."""
+    """Issue 4: every kind once, with what the breaker does; a fault of our own side is put off."""
     rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
 
     assert list(rows) == [kind.value for kind in Kind]
-    assert [kind for kind, (do, _) in rows.items() if do == "put off"] == ["proxy"]
+    assert [kind for kind, (do, _) in rows.items() if do == "put off"] == ["proxy", "local"]
     for kind in Kind:
         outcome = Outcome(kind=kind, duration_s=0.1)
         if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):

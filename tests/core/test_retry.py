@@ -451,7 +451,8 @@ def test_what_may_pass_is_retried(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in Kind if k not in (Kind.OK, Kind.PROXY) and not k.value.startswith("http_")]
+    "kind",
+    [k for k in Kind if k not in (Kind.OK, Kind.PROXY, Kind.LOCAL) and not k.value.startswith("http_")],
 )
 def test_transport_failures_are_retried(kind: Kind) -> None:
     """S1-7, S3-4, FAULTS 42-44: no answer is always worth another try, under every policy."""
@@ -461,9 +462,10 @@ def test_transport_failures_are_retried(kind: Kind) -> None:
     assert decide(outcome, situation(POLICIES["transport-only"])) == Retry(1.0)
 
 
-def test_a_proxy_that_fails_spends_no_attempt() -> None:
-    """Issue 4, item 6: our own proxy's failure is waited out, on the last attempt too; age still ends it."""
-    outcome = Outcome(kind=Kind.PROXY, duration_s=0.1)
+@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
+def test_a_fault_of_our_own_side_spends_no_attempt(kind: Kind) -> None:
+    """FAULTS 87: it is waited out, on the last attempt too; age still ends it."""
+    outcome = Outcome(kind=kind, duration_s=0.1)
     last = situation(attempt=POLICIES["default"].max_attempts)
     old = situation(now=NOW + 86_399)
 

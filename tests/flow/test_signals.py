@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.core.access import OAuth2Client, TlsPolicy
 from consumer.core.delivery import DeliveryMessage
 from consumer.core.model import Attempt, Control, Kind, ParkReason
 from consumer.core.retry import POLICIES
 from consumer.flow.intake import Source
+from consumer.flow.local_faults import RED_S
 from tests.certificates import Authority
 from tests.fakes import START
 from tests.fakes_sender import Reply
@@ -24,10 +27,11 @@ def due(target: str, *, made: int) -> DeliveryMessage:
     )
 
 
-async def test_a_proxy_that_fails_spends_no_attempt(worker: Worker) -> None:
-    """Issue 4, item 6: it waits some seconds and is sent again; even the last attempt is not used up."""
+@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
+async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: Kind) -> None:
+    """FAULTS 87: it waits some seconds and is sent again; even the last attempt is not used up."""
     shop = await worker.subscribe("shop")
-    worker.sender.on(SHOP, Reply(fault=Kind.PROXY))
+    worker.sender.on(SHOP, Reply(fault=kind))
 
     ticket = await worker.handle(delivery_message(due(shop.id, made=LAST)), Source.DUE)
 
@@ -36,16 +40,33 @@ async def test_a_proxy_that_fails_spends_no_attempt(worker: Worker) -> None:
     assert waiting.not_before == START + 10.0
     assert worker.publisher.confirmed[0].publication.exchange == NAMES.wait
     assert (worker.parked(), ticket.settles) == ([], ["ack"])
-    assert worker.count("deferrals_total", reason="proxy") == 1
-    assert worker.count("attempts_total", kind="proxy") == 1
+    assert worker.count("deferrals_total", reason=kind.value) == 1
+    assert worker.count("attempts_total", kind=kind.value) == 1
     assert worker.count("attempts_by_number_total", attempt="1", result="failed") == 0
     assert worker.endpoint(shop).state == "closed"
 
 
-async def test_a_proxy_that_is_down_for_long_leaves_the_breaker_closed(worker: Worker) -> None:
-    """Issue 4, item 6: it says nothing about the endpoint."""
-    shop = await worker.subscribe("shop")
+async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worker) -> None:
+    """FAULTS 87: an operator sees it, and that it is over; a proxy's fault is another matter."""
+    await worker.subscribe("shop")
+    faults = worker.world.local_faults
     worker.sender.on(SHOP, Reply(fault=Kind.PROXY))
+    await worker.handle(event_message(message_id="ord-1"))
+    assert faults.unready(worker.clock.monotonic()) is None
+
+    worker.sender.on(SHOP, Reply(fault=Kind.LOCAL))
+    await worker.handle(event_message(message_id="ord-2"))
+
+    assert str(faults.unready(worker.clock.monotonic())).startswith("this machine cannot send")
+    await worker.clock.advance(RED_S)
+    assert faults.unready(worker.clock.monotonic()) is None
+
+
+@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
+async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: Kind) -> None:
+    """FAULTS 87: it says nothing about the endpoint, however long it lasts."""
+    shop = await worker.subscribe("shop")
+    worker.sender.on(SHOP, Reply(fault=kind))
 
     for number in range(20):
         await worker.handle(event_message(message_id=f"ord-{number}"))

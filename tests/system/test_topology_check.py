@@ -21,9 +21,11 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.edges.management import ManagementLogin, fetch_snapshot
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.topology.live import SMALL, connected, standing
+from topology import message_size
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import NotPermitted, declare
 from topology.export import definitions, inexpressible
+from topology.message_size import size_findings
 from topology.permissions import Permissions, permissions
 from topology.plan import SourceSpec, TopologySpec, build_plan
 from topology.probe import missing_parts, probe
@@ -283,3 +285,14 @@ def test_show_export_and_permissions_ask_no_broker(
     assert command.invoke(app, ["show", "--mermaid", "--json"]).exit_code == 2
     assert "configure: ^$" in rights.stdout
     assert command.invoke(app, ["check"]).exit_code == 1
+
+
+async def test_how_large_a_message_the_broker_takes(vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FAULTS 88: the private broker takes 16 MiB and no byte more; a broker that takes more is warned of."""
+    async with connected(vhost) as connection:
+        assert await size_findings(PLAN, connection) == ()
+        monkeypatch.setattr(message_size, "MAX_MESSAGE_BYTES", 1_000_000)
+        [found] = await size_findings(PLAN, connection)
+
+    assert (found.severity, found.subject) == (Severity.WARNING, "max_message_size")
+    assert "max_message_size = 1000000" in found.remedy

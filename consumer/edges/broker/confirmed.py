@@ -15,7 +15,11 @@ and Publisher Confirms" (tags count from 1 on each channel).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
+from typing import Any
 
 from aiormq.abc import ChannelFrame, ConfirmationFrameType
 from aiormq.channel import Channel
@@ -23,11 +27,13 @@ from aiormq.exceptions import ChannelInvalidStateError
 from pamqp import frame
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
+from pamqp.header import ContentHeader
 
 from consumer.edges.broker.content_header import content_header
 from consumer.ports import Publication
 
 METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames that are kept: rungs x due queues, and some more
+PIECE_BYTES = 512 * 1024  #: written at once; the socket takes it before the next frames are encoded
 COMPANY_S = 0.005  #: the longest that a publish waits for company
 
 
@@ -37,9 +43,10 @@ class Confirms:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._loop = asyncio.get_running_loop()
+        drop_bodies(channel)
         #: tag of what is not confirmed -> loop time when it began, and its confirm; oldest first
         self._unconfirmed: dict[int, tuple[float, asyncio.Future[ConfirmationFrameType]]] = {}
-        self._company: list[bytes] = []  #: frames that are not written yet, in the order of their tags
+        self._company: deque[Iterator[bytes]] = deque()  #: frames to write, in the order of their tags
         self._planned = False
         self._closing = channel.closing
         self._closing.add_done_callback(lambda _: self._abandon())
@@ -71,7 +78,7 @@ class Confirms:
         confirm = channel.confirmations[tag] = self._loop.create_future()
         returned_as[message_id] = tag
         self._unconfirmed[tag] = (began, confirm)
-        self._company += frames
+        self._company.append(frames)
         if not self._planned:
             self._planned = True
             self._loop.call_later(COMPANY_S, self._write)
@@ -93,16 +100,37 @@ class Confirms:
             await asyncio.wait({self._unconfirmed[tag][1]})
 
     def _write(self) -> None:
-        """Hand the frames to the connection; while it is blocked its queue stays full, so look again."""
+        """Hand a piece to the connection; the next one when the socket has taken it.
+
+        While the connection is blocked its queue stays full, so look again.
+        """
         if self.channel.is_closed:
             return
         queue = self.channel.write_queue
         if queue.full():
             self._loop.call_later(COMPANY_S, self._write)
             return
-        self._planned = False
-        together, self._company = b"".join(self._company), []
-        queue.put_nowait(ChannelFrame(payload=together, should_close=False))
+        taken: asyncio.Future[None] = self._loop.create_future()
+        taken.add_done_callback(lambda _: self._go_on())
+        queue.put_nowait(ChannelFrame(payload=self._piece(), should_close=False, drain_future=taken))
+
+    def _piece(self) -> bytes:
+        """Return the next frames, encoded only now: a body is never there twice as a whole."""
+        frames, size, company = [], 0, self._company
+        while company and size < PIECE_BYTES:
+            for frame_bytes in company[0]:
+                frames.append(frame_bytes)
+                size += len(frame_bytes)
+                if size >= PIECE_BYTES:
+                    break
+            else:
+                company.popleft()
+        return b"".join(frames)
+
+    def _go_on(self) -> None:
+        self._planned = bool(self._company)
+        if self._planned:
+            self._write()
 
     def _abandon(self) -> None:
         """End every publish that the closed channel left."""
@@ -111,13 +139,28 @@ class Confirms:
                 confirm.set_exception(ChannelInvalidStateError("the channel closed before the confirm"))
 
 
-def _frames(channel: Channel, publication: Publication, message_id: str) -> list[bytes]:
+def drop_bodies(channel: Channel) -> None:
+    """Keep no body that comes by *channel*: a returned message brings its own back, and nobody reads it."""
+    frames = channel.frames
+
+    async def put(item: tuple[int, Any]) -> None:
+        if isinstance(item[1], ContentHeader):
+            item[1].body_size = 0
+        if not isinstance(item[1], ContentBody):
+            frames.put_nowait(item)
+
+    frames.put = put  # type: ignore[method-assign]  # all frames of the channel come this way
+
+
+def _frames(channel: Channel, publication: Publication, message_id: str) -> Iterator[bytes]:
+    """Return the frames of a message; its method and header are encoded at once, as they may be refused."""
     number, body, size = channel.number, publication.body, channel.max_content_size
-    return [
+    head = (
         _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),
         content_header(publication, message_id, number),
-        *(frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size)),
-    ]
+    )
+    parts = (frame.marshal(ContentBody(body[at : at + size]), number) for at in range(0, len(body), size))
+    return chain(head, parts)
 
 
 @lru_cache(METHODS_KEPT)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
+from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
@@ -28,7 +29,7 @@ from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.store_record import BrokerStoreRecord
-from consumer.edges.broker.windows import Window, WindowReader
+from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.flow.intake import Source
 from consumer.flow.observe import Observer
 from consumer.ports import Incoming
@@ -53,6 +54,7 @@ class EdgeOptions:
     tenant_header: str = "tenant"  #: by which the route exchange tells tenants
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
+    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
     inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
     left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
 
@@ -94,16 +96,8 @@ class BrokerEdge:
         self.store_record = self._build_record(options)
         self.publisher.on_unroutable = self._ask_repair
         self.publisher.on_pressure = self._pressed
-        self._readers = [
-            WindowReader(
-                window,
-                observe,
-                self._take_stray if window.source is Source.STRAY else callbacks.deliver,
-                self._window_broke,
-                partial(self.wants, window.source),
-            )
-            for window in options.windows
-        ]
+        self._budget = options.budget
+        self._readers = [self._reader(window) for window in options.windows]
         self._instance = instance
         self._listens = count()
         self._left = options.left  #: not consumed for now, on purpose
@@ -112,6 +106,17 @@ class BrokerEdge:
         self._repair = asyncio.Event()
         self._declared = False
         self.fatal: TopologyMismatch | None = None
+
+    def _reader(self, window: Window) -> WindowReader:
+        stray = window.source is Source.STRAY
+        return WindowReader(
+            window,
+            self._observe,
+            self._take_stray if stray else self._callbacks.deliver,
+            self._window_broke,
+            partial(self.wants, window.source),
+            budget=self._budget,
+        )
 
     def _build_record(self, options: EdgeOptions) -> BrokerStoreRecord:
         queues = [name for name, _ in options.sized_queues]
@@ -141,7 +146,8 @@ class BrokerEdge:
     async def stop_consuming(self) -> None:
         """Cancel every consumer; channels stay open so that what is in hand can be settled."""
         self._stopped = True
-        await self._follow()
+        with self._budget.lifted():
+            await self._follow()
 
     async def resume_consuming(self) -> None:
         """Consume again after :meth:`stop_consuming`."""
@@ -165,6 +171,10 @@ class BrokerEdge:
     async def flush(self) -> None:
         """Return once every ack is with the broker; no window waits for another."""
         await asyncio.gather(*(_flushed(reader) for reader in self._readers))
+
+    def held_bytes(self) -> int:
+        """Return what the messages in hand are charged."""
+        return self._budget.held_bytes
 
     def unready(self) -> str | None:
         """Say what is missing before events are delivered, or None."""

@@ -1,58 +1,62 @@
-"""How many messages of which queues are taken at once: settings -> windows.
+"""How many messages of which queues are taken at once: settings -> windows, and the bytes of all of them.
 
-One lane's window alone can fill the worker; all of them, full of the largest events, stay within the memory
-limit. Due, replay and spill have windows of their own, so that no backlog takes room of another kind.
+One lane's window alone can fill the worker. Due, replay and spill have windows of their own, so that no
+backlog takes room of another kind. All of them together fit into the part of the memory that is for bodies:
+a window whose messages are too large for that takes fewer.
 """
 
 from __future__ import annotations
 
+from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.windows import Window
 from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
 from consumer.settings import Settings
-from topology.plan import TopologySpec, inbox_queues, lane_queues
+from topology.plan import inbox_queues, lane_queues
 
-MIN_WINDOW = 16  #: messages; a window is never lowered below this
 SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
+BODIES_SHARE = 0.5
+"""Of the memory, for messages in hand; the rest is for what is made of them: requests, publishes, values."""
 
 
-def windows(settings: Settings, observe: Observer) -> tuple[Window, ...]:
-    """Return every window of a worker; says where one is lowered."""
+def budget(settings: Settings) -> Budget:
+    """Return the bound on the bytes in hand; one that may inflate is charged as if it did."""
+    return Budget(
+        int(settings.limits.memory_bytes * BODIES_SHARE), inflated_bytes=settings.events.max_event_bytes
+    )
+
+
+def windows(settings: Settings) -> tuple[Window, ...]:
+    """Return every window of a worker."""
     spec, w = settings.topology_spec(), settings.windows
-    names, room = spec.names, _room(settings, spec)
-
-    def window(source: Source, queues: tuple[str, ...], prefetch: int | None) -> Window:
-        wanted = settings.window(prefetch)
-        if wanted > room:
-            observe.warned("window.lowered", source=source.value, wanted=wanted, prefetch=room)
-        counted = spec.queue_type == "quorum"
-        return Window(source=source, queues=queues, prefetch=min(wanted, room), counted=counted)
-
+    names = spec.names
     inboxes = inbox_queues(spec)
-    found = [
-        window(Source.LANE, lane_queues(spec), w.lane_prefetch),
-        window(Source.DUE, tuple(map(names.due_queue, range(spec.due_queues))), settings.due_window()),
-        window(Source.REPLAY, (names.replay,), w.replay_prefetch),
-        window(Source.STRAY, (names.stray,), settings.due_window()),
-        window(Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
-        window(Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
-        window(Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
+    spills = tuple(map(names.spill, range(spec.spill_queues)))
+    dues = tuple(map(names.due_queue, range(spec.due_queues)))
+    found: list[tuple[Source, tuple[str, ...], int | None]] = [
+        (Source.LANE, lane_queues(spec), w.lane_prefetch),
+        (Source.DUE, dues, settings.due_window()),
+        (Source.REPLAY, (names.replay,), w.replay_prefetch),
+        (Source.STRAY, (names.stray,), settings.due_window()),
+        (Source.SUSPECT, (names.suspect,), SINGLE_WINDOW),
+        (Source.OVERFLOW, (names.overflow,), SINGLE_WINDOW),
+        (Source.EXPIRED, (names.expired,), SINGLE_WINDOW),
+        (Source.SPILL, spills, w.spill_prefetch),
+        (Source.INBOX, inboxes, w.lane_prefetch),
     ]
-    if spec.spill_queues:
-        spills = tuple(map(names.spill, range(spec.spill_queues)))
-        found.append(window(Source.SPILL, spills, w.spill_prefetch))
-    if inboxes:
-        found.append(window(Source.INBOX, inboxes, w.lane_prefetch))
-    return tuple(found)
+    found = [window for window in found if window[1]]
+    room_bytes = budget(settings).limit_bytes / sum(len(queues) for _, queues, _ in found)
+    return tuple(
+        Window(
+            source=source,
+            queues=queues,
+            prefetch=settings.window(prefetch),
+            counted=spec.queue_type == "quorum",
+            room_bytes=None if prefetch == SINGLE_WINDOW else room_bytes,
+        )
+        for source, queues, prefetch in found
+    )
 
 
 def lane_window(settings: Settings) -> int:
     """Return how many messages of one lane are in hand at most."""
-    return min(settings.window(settings.windows.lane_prefetch), _room(settings, settings.topology_spec()))
-
-
-def _room(settings: Settings, spec: TopologySpec) -> int:
-    """Return the largest window with which all of them, full of the largest events, fit into the memory."""
-    fresh = len(lane_queues(spec)) + len(inbox_queues(spec))
-    queues = fresh + spec.due_queues + spec.spill_queues + 2
-    return max(MIN_WINDOW, settings.limits.memory_bytes // (settings.events.max_event_bytes * queues))
+    return settings.window(settings.windows.lane_prefetch)

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aio_pika.abc import AbstractConnection
-from aiormq.abc import DeliveredMessage
+from aiormq.abc import ChannelFrame, DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.connection import Connection
 from pamqp.commands import Basic
 
 from consumer.core.model import RawMessage
+from consumer.core.prefetch import Prefetch
 from consumer.edges.broker.acks import Acks
+from consumer.edges.broker.budget import Budget, Gate
 from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, closed, open_channel, underlay
 from consumer.edges.broker.frames import UNREADABLE
 from consumer.flow.intake import Source
@@ -27,6 +29,8 @@ from consumer.ports import Incoming
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
+LOOK_S = 0.5
+UNBOUNDED = 2**63  #: bytes
 CALL_S = 15.0  #: a call that the broker does not answer for longer closes the channel, which is opened anew
 
 
@@ -36,7 +40,8 @@ class Window:
 
     source: Source
     queues: tuple[str, ...]
-    prefetch: int  #: unacked messages per queue
+    prefetch: int  #: unacked messages per queue, at most
+    room_bytes: float | None = None  #: for the messages of one queue; None: *prefetch* whatever they take
     counted: bool = True  #: the broker counts returns in ``x-delivery-count``; classic queues do not
 
 
@@ -49,17 +54,27 @@ class Consumer:
     cancelled: bool = False  #: by the broker: its queue was deleted, and with it what we hold unacked
     in_hand: int = 0  #: handed over and not settled; counted where somebody is to be told
     on_settled: Callable[[], None] | None = None  #: told of each settled message; None where nobody asks
+    leaving: bool = False  #: the broker was asked to send nothing more
 
 
 class ChannelTicket:
-    """Settles one message on the channel that it came by, and on no other."""
+    """Settles one message on the channel that it came by, and on no other.
 
-    __slots__ = ("_acks", "_consumer", "_tag")
+    Its bytes are given back once it is settled. One that is dropped unsettled, since its channel died, keeps
+    them until nobody works on it any more.
+    """
 
-    def __init__(self, consumer: Consumer, tag: int) -> None:
+    __slots__ = ("_acks", "_consumer", "_gate", "_tag")
+
+    def __init__(self, consumer: Consumer, gate: Gate, tag: int) -> None:
         self._acks = consumer.acks
         self._consumer = consumer
+        self._gate = gate
         self._tag = tag
+
+    def __del__(self) -> None:
+        """Give its bytes back, where nothing did before."""
+        self._gate.release(self._tag)
 
     def alive(self) -> bool:
         """Whether the message is still ours to bring to an end.
@@ -73,11 +88,13 @@ class ChannelTicket:
     async def ack(self) -> None:
         """Settle it; on a dead channel: count, it will come again."""
         self._acks.ack(self._tag)
+        self._gate.release(self._tag)
         self._tell()
 
     async def requeue(self) -> None:
         """Give it back; on a dead channel the broker has done so already."""
         await self._acks.requeue(self._tag)
+        self._gate.release(self._tag)
         self._tell()
 
     def _tell(self) -> None:
@@ -97,11 +114,19 @@ class WindowReader:
     on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
     wanted: Callable[[], bool]  #: whether to consume now; asked at each :meth:`follow`
     consuming: bool = False
+    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))
+    _prefetch: Prefetch = field(init=False)
     _acks: Acks | None = None
+    _gate: Gate | None = None
     _consumers: dict[str | None, Consumer] = field(default_factory=dict)  #: by tag
     _cancelled: asyncio.Event | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: of who consumes or leaves off, per channel
     _following: asyncio.Task[None] | None = None
+    _resizing: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with what fits, whatever comes."""
+        self._prefetch = Prefetch(self.window.prefetch, self.window.room_bytes)
 
     async def run(self, connection: AbstractConnection) -> None:
         """Consume until the connection closes; a broken channel is opened anew."""
@@ -136,10 +161,12 @@ class WindowReader:
         acks = self._acks
         if acks is not None and not acks.channel.is_closed:
             await acks.flush()
-            await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=5)
+            with self.budget.lifted():
+                await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=5)
 
     def _take_over(self, channel: Channel) -> None:
         self._acks, cancelled = Acks(channel, self.observe), asyncio.Event()
+        self._gate = Gate(channel, self.budget)
         self._turn = asyncio.Lock()
         self._cancelled = cancelled
         consumers = self._consumers = {}
@@ -165,10 +192,41 @@ class WindowReader:
                 return
             if not self.wanted():
                 self.consuming = False
-                for tag in list(channel.consumers):
-                    await channel.basic_cancel(tag, timeout=CALL_S)
+                await self._leave_off(channel)
             elif not channel.consumers:
                 await self._consume(acks)
+
+    async def _leave_off(self, channel: Channel) -> None:
+        """Consume no more; return once all that the broker had sent before has come.
+
+        All consumers are cancelled at once: with one after the other, those that are left would go on to be
+        filled. Behind messages that wait for memory the answers take their time, and are waited for.
+        """
+        tags = list(channel.consumers)
+        if not tags:
+            return
+        for tag in tags:
+            self._consumers[tag].leaving = True
+        frames = [Basic.Cancel(consumer_tag=tag) for tag in tags]
+        async with channel.lock:
+            await channel.write_queue.put(ChannelFrame.marshall(channel.number, frames))
+            for _ in tags:
+                await self._answer(channel)
+
+    async def _answer(self, channel: Channel) -> None:
+        """Wait for one answer; a broker that gives none while nothing holds it up loses the channel."""
+        waited_s = 0.0
+        while waited_s < CALL_S:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await channel.rpc_frames.get()
+            except TimeoutError:
+                waited_s += 0.0 if self.budget.is_waiting() else LOOK_S
+            else:
+                channel.rpc_frames.task_done()
+                return
+        await channel.close(timeout=LOOK_S)
+        raise TimeoutError("the broker does not answer basic.cancel")
 
     async def _consume(self, acks: Acks) -> None:
         """Consume from every queue, once all of them are there.
@@ -180,16 +238,50 @@ class WindowReader:
         self.consuming = any(consumer.in_hand > 0 for consumer in self._consumers.values())
         if self.consuming:
             return
-        await acks.channel.basic_qos(prefetch_count=self.window.prefetch, timeout=CALL_S)
         for queue in self.window.queues:
             await acks.channel.queue_declare(queue, passive=True, timeout=CALL_S)
+        await self._add_consumers(acks)
+
+    async def _add_consumers(self, acks: Acks) -> None:
         told = self._settled if self.window.prefetch == 1 else None
+        await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=CALL_S)
         for queue in self.window.queues:
             consumer = Consumer(queue, acks, on_settled=told)
             take = self._callback(consumer)
             answer = await acks.channel.basic_consume(queue, take, no_ack=False, timeout=CALL_S)
             self._consumers[answer.consumer_tag] = consumer
         self.consuming = True
+
+    def _came(self, size_bytes: int) -> None:
+        """Follow the sizes of what comes."""
+        now = asyncio.get_running_loop().time()
+        if self._prefetch.add(size_bytes, now) and (self._resizing is None or self._resizing.done()):
+            self._resizing = asyncio.get_running_loop().create_task(self._resize())
+
+    async def _resize(self) -> None:
+        """Consume anew with another prefetch: the broker knows no other way to change it.
+
+        Source: RabbitMQ "Consumer Prefetch" (per consumer), "Quorum Queues" (no global QoS).
+        """
+        acks, turn = self._acks, self._turn
+        if acks is None:
+            return
+        try:
+            async with turn:
+                channel = acks.channel
+                if channel.is_closed or acks is not self._acks or not channel.consumers:
+                    return
+                before = self._prefetch.value
+                after = self._prefetch.change(asyncio.get_running_loop().time())
+                await self._leave_off(channel)
+                if self.wanted():
+                    await self._add_consumers(acks)
+                else:
+                    self.consuming = False
+            source = self.window.source.value
+            self.observe.said("window.resized", source=source, before=before, prefetch=after)
+        except CONNECTION_ERRORS:
+            return
 
     def _settled(self) -> None:
         """Go on where a consumer waits for that."""
@@ -216,13 +308,22 @@ class WindowReader:
 
     def _callback(self, consumer: Consumer) -> Callable[[DeliveredMessage], Any]:
         deliver, source, queue = self.deliver, self.window.source, consumer.queue
+        gate = self._gate
+        if gate is None:
+            raise RuntimeError("a consumer without a channel")
         counted = self.window.counted
 
         async def take(message: DeliveredMessage) -> None:
+            tag = message.delivery_tag or 0
+            size_bytes = gate.ticketed(tag)
             if consumer.on_settled is not None:
                 consumer.in_hand += 1
-            ticket = ChannelTicket(consumer, message.delivery_tag or 0)
+            ticket = ChannelTicket(consumer, gate, tag)
+            if consumer.leaving and self.budget.is_over():
+                await ticket.requeue()
+                return
             deliver(source, Incoming(raw_message(message, queue, counted=counted), ticket))
+            self._came(size_bytes)
 
         return take
 

@@ -22,6 +22,8 @@ from consumer.edges.http.outcomes import IN_QUEUE, AttemptFailed
 from consumer.edges.http.tls import ResumingContext
 from consumer.edges.http.wire import Wire
 
+KEPT_MAX = 2_000  #: idle connections of one sender; then the half that has been idle for longest is closed
+
 
 class Connector(BaseConnector):
     """aiohttp's pool, with connections that our dialer opened."""
@@ -31,6 +33,29 @@ class Connector(BaseConnector):
             limit=0, limit_per_host=options.connections_per_host, keepalive_timeout=options.keepalive_s
         )
         self._dialer = dialer
+        self._kept = 0  #: connections that were kept since they were counted
+
+    def relieve(self) -> None:
+        """Close every kept connection: file handles are scarce."""
+        for kept in self._conns.values():
+            for protocol, _ in kept:
+                protocol.abort()
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        self._kept += 1
+        if self._kept > KEPT_MAX:
+            self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        """Count what is kept, and close half of it where that is too much."""
+        every = ((at, protocol) for each in self._conns.values() for protocol, at in each)
+        kept = sorted((one for one in every if one[1].is_connected()), key=lambda one: one[0])
+        self._kept = len(kept)
+        if len(kept) >= KEPT_MAX:
+            self._kept = len(kept) - len(kept) // 2
+            for _, protocol in kept[: len(kept) // 2]:
+                protocol.abort()
 
     async def _create_connection(
         self, req: ClientRequest, traces: list[Any], timeout: ClientTimeout

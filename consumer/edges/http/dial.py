@@ -7,7 +7,6 @@ Everything that fails is an AttemptFailed with its kind.
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -18,15 +17,14 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from consumer.core.egress import is_address
 from consumer.core.model import Kind
 from consumer.edges.http.guard import BlockedAddress, Goal, Guard
+from consumer.edges.http.handles import EXHAUSTED, Handles
 from consumer.edges.http.options import Proxy, SenderOptions
 from consumer.edges.http.outcomes import AT_PROXY, AttemptFailed, late_in
 from consumer.edges.http.proxy import tunnel
+from consumer.edges.http.resolver import NameServersAway
 
 _NEXT_ADDRESS_S = 0.25  #: an address gets this much of a start before the next one. Source: RFC 8305, 5
 _PROXIED_ADDRESSES = 3  #: of a name with several, so many are tried through a proxy
-
-#: This machine has run out of something; the endpoint was never asked.
-_OUR_FAULT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -34,8 +32,9 @@ _P = TypeVar("_P", bound=asyncio.Protocol)
 class Dialer:
     """Opens connections for one sender."""
 
-    def __init__(self, options: SenderOptions, guard: Guard) -> None:
+    def __init__(self, options: SenderOptions, guard: Guard, handles: Handles) -> None:
         self._guard = guard
+        self._handles = handles
         self._proxy = options.proxy
         self._connect_timeout_s = options.connect_timeout_s
         self._proxy_timeout_s = options.resolve_timeout_s
@@ -63,20 +62,20 @@ class Dialer:
 
     async def _direct(self, goal: Goal) -> socket.socket:
         addresses = await self._addresses(goal)
-        blocked: list[BlockedAddress] = []
+        ours: list[OSError] = []  #: faults before anybody was asked
 
         def make(info: AddrInfoType) -> socket.socket:
             try:
                 self._guard.judge(str(info[4][0]), goal)
-            except BlockedAddress as fault:
-                blocked.append(fault)
+                return self._handles.open_socket(*info[:3])
+            except OSError as fault:
+                ours.append(fault)
                 raise
-            return socket.socket(*info[:3])
 
         try:
             return await _connect(addresses, goal.port, make)
         except OSError as fault:
-            raise _unconnected(blocked[0] if blocked else fault) from None
+            raise _unconnected(ours[0] if ours else fault) from None
 
     async def _proxied(self, goal: Goal, proxy: Proxy) -> socket.socket:
         """Ask the proxy for one address after the other, or for the name where it judges itself."""
@@ -112,12 +111,15 @@ class Dialer:
         try:
             async with asyncio.timeout(self._proxy_timeout_s):
                 addresses = await self._guard.look_up(proxy.host, proxy.port)
-                return await _connect(addresses, proxy.port, lambda info: socket.socket(*info[:3]))
+                return await _connect(
+                    addresses, proxy.port, lambda info: self._handles.open_socket(*info[:3])
+                )
         except TimeoutError:
             raise AttemptFailed(Kind.PROXY, f"{where} does not answer") from None
         except OSError as fault:
+            kind = Kind.LOCAL if _is_ours(fault) else Kind.PROXY
             reason = fault.strerror or str(fault)
-            raise AttemptFailed(Kind.PROXY, f"{where} cannot be reached: {reason}") from None
+            raise AttemptFailed(kind, f"{where} cannot be reached: {reason}") from None
 
     async def _addresses(self, goal: Goal) -> Sequence[str]:
         try:
@@ -125,8 +127,12 @@ class Dialer:
         except BlockedAddress as fault:
             raise _unconnected(fault) from None
         except OSError as fault:
-            kind = Kind.CLIENT_ERROR if fault.errno in _OUR_FAULT else Kind.DNS
+            kind = Kind.LOCAL if _is_ours(fault) else Kind.DNS
             raise AttemptFailed(kind, fault.strerror or str(fault)) from None
+
+
+def _is_ours(fault: OSError) -> bool:
+    return isinstance(fault, NameServersAway) or fault.errno in EXHAUSTED
 
 
 async def _tunnelled(sock: socket.socket, proxy: Proxy, host: str, port: int) -> socket.socket:
@@ -177,8 +183,8 @@ def unstarted(fault: OSError) -> AttemptFailed:
             return AttemptFailed(Kind.TLS, str(fault))
         case ConnectionError():  # a SYN is refused, never reset: the connection stood, the handshake was cut
             return AttemptFailed(Kind.TLS, "the server hung up in the TLS handshake")
-        case _ if fault.errno in _OUR_FAULT:
-            return AttemptFailed(Kind.CLIENT_ERROR, text)
+        case _ if fault.errno in EXHAUSTED:
+            return AttemptFailed(Kind.LOCAL, text)
         case _:  # the network broke: no route any more, nobody who acknowledges
             return AttemptFailed(Kind.RESET, text)
 
@@ -190,7 +196,7 @@ def _unconnected(fault: OSError) -> AttemptFailed:
             return AttemptFailed(Kind.BLOCKED, text)
         case TimeoutError():
             return AttemptFailed(Kind.TIMEOUT_CONNECT, text)
-        case _ if fault.errno in _OUR_FAULT:
-            return AttemptFailed(Kind.CLIENT_ERROR, text)
+        case _ if fault.errno in EXHAUSTED:
+            return AttemptFailed(Kind.LOCAL, text)
         case _:  # also no route to the host, and several addresses that failed unlike
             return AttemptFailed(Kind.REFUSED, text)

@@ -76,6 +76,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await connection.aclose()
         return all(connection.is_closed() for connection in self._pool.connections)
 
+    def relieve(self) -> None:
+        """Close every idle connection."""
+        for connection in self._pool.connections:
+            if isinstance(connection, _Connection) and connection.is_idle():
+                connection.cut()
+
     async def aclose(self) -> None:
         """Cut every connection."""
         await self._pool.aclose()
@@ -159,6 +165,10 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         return _Http11(PipeStream(transport, pipe), self._parts.options)
 
     async def aclose(self) -> None:
+        """Cut it."""
+        self.cut()
+
+    def cut(self) -> None:
         """Cut it."""
         self._closed = True
         if self._http is not None:

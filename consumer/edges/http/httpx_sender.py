@@ -20,6 +20,7 @@ from yarl import URL
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http.answer import Answer
+from consumer.edges.http.connector import KEPT_MAX
 from consumer.edges.http.httpx_pool import ANSWER, ON_OPEN, ON_TURN, GuardedTransport
 from consumer.edges.http.outcomes import (
     IN_QUEUE,
@@ -60,7 +61,10 @@ class HttpxSender:
         self._parts = parts
         self._transports: dict[tuple[str, TlsPolicy | None], GuardedTransport] = {}
         self._sweeper: asyncio.Task[None] | None = None
+        self._sent = 0  #: requests since idle connections were closed; none of them keeps more than one
         self._closed = False
+        parts.handles.relieve.append(self._relieve)
+        parts.tls.evicted.append(self._forget)
 
     async def send(self, request: SignedRequest) -> Outcome:
         """Send *request* under its total deadline and say what came of it.
@@ -108,6 +112,9 @@ class HttpxSender:
         url = read_url(request.url, self._options.egress)
         write_head("\r\n\r\n", request)  # refuses what would break out of its line
         transport = self._transport(url, None if request.access is None else request.access.tls)
+        self._sent += 1
+        if self._sent > KEPT_MAX:
+            self._relieve()
         response = await transport.handle_async_request(_request(url, request, attempt))
         try:
             attempt.answer = response.extensions[ANSWER]
@@ -131,6 +138,17 @@ class HttpxSender:
                 self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
             transport = self._transports[key] = GuardedTransport(self._parts, policy)
         return transport
+
+    def _relieve(self) -> None:
+        """Close every idle connection: file handles are scarce, or too many may be kept."""
+        self._sent = 0
+        for transport in self._transports.values():
+            transport.relieve()
+
+    def _forget(self, policy: TlsPolicy) -> None:
+        """Keep nothing that holds the context of *policy*; requests under way end as they would."""
+        for key in [key for key in self._transports if key[1] == policy]:
+            self._transports.pop(key).relieve()
 
     async def _sweep(self) -> None:
         """Close what is idle, and forget endpoints to which no connection is left."""

@@ -37,4 +37,5 @@ class SenderOptions:
     ca_file: str | None = None  #: PEM file of authorities trusted beside the system's
     egress: EgressRule = field(default_factory=EgressRule)
     proxy: Proxy | None = None
+    handles: int | None = None  #: files that the process may have open; None: as the system says
     obey_control: bool = False  #: read the response header ``webhook-delivery``

@@ -14,6 +14,7 @@ import httpcore2
 
 from consumer.core.model import Control, Kind, Outcome
 from consumer.core.urls import show_url
+from consumer.edges.http.handles import EXHAUSTED
 
 _TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
 _BY_CLASS = {3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
@@ -101,6 +102,10 @@ def classify(fault: Exception) -> tuple[Kind, str]:
             kind = Kind.RESET
         case OSError() if fault.errno in _BROKE:
             kind = Kind.RESET
+        case MemoryError():
+            kind = Kind.LOCAL
+        case OSError() if fault.errno in EXHAUSTED:
+            kind = Kind.LOCAL
         case _:
             kind = Kind.CLIENT_ERROR
     return kind, shown(f"{type(fault).__name__}: {fault}")

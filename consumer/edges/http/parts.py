@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.edges.http.dial import Dialer
 from consumer.edges.http.guard import Guard
+from consumer.edges.http.handles import Handles
 from consumer.edges.http.options import SenderOptions
 from consumer.edges.http.resolver import Lookup, Resolve
 from consumer.edges.http.tls import TlsContexts
@@ -37,7 +38,8 @@ class Parts:
             options.resolve_timeout_s,
             resolve or self._lookup_of_ours,
         )
-        self.dialer = Dialer(options, self.guard)
+        self.handles = Handles(options.handles)
+        self.dialer = Dialer(options, self.guard, self.handles)
         self.tls = TlsContexts(options.ca_file)
 
     async def close(self) -> None:

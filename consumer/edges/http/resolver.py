@@ -6,6 +6,10 @@ the name servers of /etc/resolv.conf -> addresses and TTL.
 c-ares works in one thread of its own, whatever number of names it looks up, so a name server that is slow or
 silent holds up nothing but the requests that need its names.
 
+A look-up that meets silence is the name's fault only where a name server answers something else meanwhile:
+the root's own servers, whose names every one of them knows. Otherwise no name server can be reached, which is
+this machine's fault and no endpoint's.
+
 A name is absolute: ``hook.example`` is not also looked for below the search domains of /etc/resolv.conf,
 where somebody else may hold it. Only places that other libraries connect to are found as those find them.
 """
@@ -13,6 +17,7 @@ where somebody else may hold it. Only places that other libraries connect to are
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +35,8 @@ MAX_ADDRESSES = 32
 every connection cost what they please (FAULTS 86)."""
 
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
+_OWN_RATIO = 0.9  #: of the time-out: this look-up ends before who waits for it gives up
+_AWAY_S = 1.0  #: so long it is kept that no name server can be reached
 _LAST_WORDS_S = 1.0  #: c-ares answers at once when it is told to end
 _TRIES = 2  #: questions to one server before the next one, or the end
 
@@ -40,11 +47,22 @@ _ABSOLUTE = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.A
 _NO_SUCH_NAME = (aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME)
 
 
+#: c-ares' codes for "this machine cannot ask": no server takes the question, no handle, no memory.
+_CANNOT_ASK = (aiodns.error.ARES_ECONNREFUSED, aiodns.error.ARES_EFILE, aiodns.error.ARES_ENOMEM)
+
+
+_SILENT = ((aiodns.error.ARES_ETIMEOUT,), *((code,) for code in _CANNOT_ASK))
+
+
+class NameServersAway(OSError):
+    """No name server can be reached from here; the name may be good."""
+
+
 class _Answer(NamedTuple):
     """What came of a look-up."""
 
     addresses: Sequence[str]  #: empty after a failure
-    fault: socket.gaierror | None
+    fault: OSError | None
     until: float  #: monotonic seconds
 
 
@@ -80,6 +98,8 @@ class Lookup:
         self._resolver: aiodns.DNSResolver | None = None
         self._kept: dict[str, _Answer] = {}
         self._running: dict[str, asyncio.Task[_Answer]] = {}
+        self._witness: asyncio.Task[None] | None = None
+        self._answered_at = 0.0  #: monotonic seconds when a name server last answered anything
         self._closed = False
 
     async def __call__(self, host: str, _port: int) -> Sequence[str]:
@@ -95,7 +115,7 @@ class Lookup:
                 task = self._running[host] = asyncio.get_running_loop().create_task(self._ask(host))
             answer = await asyncio.shield(task)  # who gives up leaves it to the others
         if answer.fault is not None:
-            raise socket.gaierror(*answer.fault.args)
+            raise type(answer.fault)(*answer.fault.args)
         return answer.addresses
 
     async def close(self) -> None:
@@ -104,6 +124,8 @@ class Lookup:
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None
+        if self._witness is not None:
+            self._witness.cancel()
         running = list(self._running.values())
         if running:
             await asyncio.wait(running, timeout=_LAST_WORDS_S)
@@ -132,39 +154,71 @@ class Lookup:
             self._resolver = aiodns.DNSResolver(
                 servers, timeout=self._timeout_s / _TRIES, tries=_TRIES, flags=self._flags
             )
-        # For localhost c-ares adds ::1 to what /etc/hosts says: allowing 127.0.0.0/8 would not be enough.
+        asked = time.monotonic()
+        witness = asyncio.get_running_loop().call_later(self._timeout_s / _TRIES, self._ask_witness)
         name = host.removesuffix(".")  # with its dot c-ares would not find it in /etc/hosts
+        # For localhost c-ares adds ::1 to what /etc/hosts says: allowing 127.0.0.0/8 would not be enough.
         family = socket.AF_INET if name == "localhost" else socket.AF_UNSPEC
         try:
-            found = await self._resolver.getaddrinfo(
-                name if self._flags else host, family, type=socket.SOCK_STREAM
-            )
-        except DNSError as error:
-            fault = _fault(error, host)
-            return _Answer((), fault, time.monotonic() + self._ttl_min_s)
+            async with asyncio.timeout(_OWN_RATIO * self._timeout_s):
+                found = await self._resolver.getaddrinfo(
+                    name if self._flags else host, family, type=socket.SOCK_STREAM
+                )
+        except (DNSError, TimeoutError) as error:
+            fault = self._fault(error, host, asked)
+            is_away = isinstance(fault, NameServersAway)
+            return _Answer((), fault, time.monotonic() + (_AWAY_S if is_away else self._ttl_min_s))
+        finally:
+            witness.cancel()
         if len(found.nodes) > MAX_ADDRESSES:
-            fault = socket.gaierror(
+            self._answered_at = time.monotonic()
+            too_many = socket.gaierror(
                 socket.EAI_FAIL,
                 f"the name has {len(found.nodes)} addresses; at most {MAX_ADDRESSES} are taken",
             )
-            return _Answer((), fault, time.monotonic() + self._ttl_min_s)
+            return _Answer((), too_many, time.monotonic() + self._ttl_min_s)
         addresses = tuple(dict.fromkeys(_text(node.addr) for node in found.nodes))
         ttl_s = min((*(node.ttl for node in found.nodes), *(name.ttl for name in found.cnames)), default=0)
+        if ttl_s:  # what /etc/hosts says lasts for no time
+            self._answered_at = time.monotonic()
         kept_s = min(max(ttl_s, self._ttl_min_s), self._ttl_max_s)
         return _Answer(addresses, None, time.monotonic() + kept_s)
+
+    def _ask_witness(self) -> None:
+        """Ask what every name server knows, unless that is being asked."""
+        if self._witness is None and self._resolver is not None:
+            self._witness = asyncio.get_running_loop().create_task(self._hear_witness(self._resolver))
+
+    async def _hear_witness(self, resolver: aiodns.DNSResolver) -> None:
+        try:
+            await resolver.query_dns(".", "NS")
+        except DNSError as error:
+            if error.args[:1] in _SILENT:
+                return
+        finally:
+            self._witness = None
+        self._answered_at = time.monotonic()
+
+    def _fault(self, error: DNSError | TimeoutError, host: str, asked: float) -> OSError:
+        """Say what came of a look-up that began at *asked*."""
+        code, text = (*error.args, "", "")[:2]
+        if isinstance(error, TimeoutError):
+            code = aiodns.error.ARES_ETIMEOUT
+        if code in _CANNOT_ASK:
+            return NameServersAway(errno.EHOSTUNREACH, f"no name server can be asked ({text})")
+        if code != aiodns.error.ARES_ETIMEOUT:
+            self._answered_at = time.monotonic()
+        if code in _NO_SUCH_NAME:
+            hint = "" if "." in host else "; no search domain is added, so write the name in full"
+            return socket.gaierror(socket.EAI_NONAME, f"there is no such name, or it has no address{hint}")
+        if code != aiodns.error.ARES_ETIMEOUT:
+            return socket.gaierror(socket.EAI_AGAIN, f"the name server failed ({text})")
+        if self._answered_at < asked:
+            return NameServersAway(errno.EHOSTUNREACH, "no name server answers anything")
+        return socket.gaierror(socket.EAI_AGAIN, "no name server answered in time")
 
 
 def _text(address: tuple[bytes, int] | tuple[bytes, int, int, int]) -> str:
     """Return an address as text, with its zone if it has one: the guard refuses that."""
     text = address[0].decode("ascii")
     return f"{text}%{address[3]}" if len(address) == 4 and address[3] else text
-
-
-def _fault(error: DNSError, host: str) -> socket.gaierror:
-    code, text = (*error.args, "", "")[:2]
-    if code in _NO_SUCH_NAME:
-        hint = "" if "." in host else "; no search domain is added, so write the name in full"
-        return socket.gaierror(socket.EAI_NONAME, f"there is no such name, or it has no address{hint}")
-    if code == aiodns.error.ARES_ETIMEOUT:
-        return socket.gaierror(socket.EAI_AGAIN, "no name server answered in time")
-    return socket.gaierror(socket.EAI_AGAIN, f"the name server failed ({text})")

@@ -110,6 +110,7 @@ class AiohttpSender:
         self._in_flight: set[Handler] = set()
         self._watched: dict[_Line, asyncio.TimerHandle] = {}  #: see :meth:`_watch`
         self._closed = False
+        parts.tls.evicted.append(self._forget)
 
     async def send(self, request: SignedRequest) -> Outcome:
         """Send *request* under its total deadline and say what came of it.
@@ -254,6 +255,11 @@ class AiohttpSender:
         line.protocol.abort()
         line.connection.close()
 
+    def _forget(self, policy: TlsPolicy) -> None:
+        """Keep no target that holds the context of *policy*."""
+        for key in [key for key in self._targets if isinstance(key, tuple) and key[1] == policy]:
+            del self._targets[key]
+
     async def _target(self, text: str, policy: TlsPolicy | None) -> Target:
         """Work out what a URL means, and remember it."""
         url = read_url(text, self._options.egress)
@@ -263,6 +269,7 @@ class AiohttpSender:
             raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
         if self._connector is None:
             self._connector = Connector(self._parts.dialer, self._options)
+            self._parts.handles.relieve.append(self._connector.relieve)
         target = Target(
             request=ClientRequest("POST", url, loop=self._loop, ssl=context or True),
             head=first_lines(url),

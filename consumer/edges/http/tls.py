@@ -10,15 +10,16 @@ import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from consumer.core.access import TlsPolicy
 from consumer.core.errors import ConfigError
 
-_KEPT_CONTEXTS = 1_024  #: policies whose context is kept; the oldest goes first
-_KEPT_SESSIONS = 4_096  #: per context
+_KEPT_CONTEXTS = 256  #: policies whose context is kept, in any cache; the oldest goes first
+_KEPT_SESSIONS = 4_096  #: of all endpoints without a policy
+_KEPT_SESSIONS_OF_POLICY = 16
 
 
 class ResumingContext(ssl.SSLContext):
@@ -34,9 +35,11 @@ class ResumingContext(ssl.SSLContext):
         made.hostname_checks_common_name = False  # Source: RFC 9525, 6.3
         made.set_alpn_protocols(["http/1.1"])
         made._sessions = {}
+        made.most_sessions = _KEPT_SESSIONS
         return made
 
     _sessions: dict[str, ssl.SSLSession]
+    most_sessions: int
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **named: Any) -> Any:
         """Called by the event loop, for each connection."""
@@ -50,7 +53,7 @@ class ResumingContext(ssl.SSLContext):
         name, session = connection.server_hostname, connection.session
         if name is not None and session is not None and session.has_ticket:
             self._sessions.pop(name, None)
-            if len(self._sessions) >= _KEPT_SESSIONS:
+            if len(self._sessions) >= self.most_sessions:
                 del self._sessions[next(iter(self._sessions))]
             self._sessions[name] = session
 
@@ -67,6 +70,7 @@ class TlsContexts:
         self._ca_file = ca_file
         self._making = asyncio.Lock()  #: those who need a context at once make it once
         self._made: dict[TlsPolicy, ResumingContext] = {}
+        self.evicted: list[Callable[[TlsPolicy], None]] = []  #: told whose context no cache may keep now
         self._shared = None if ca_file is None else _trusting_system(ca_file)
 
     async def of(self, policy: TlsPolicy | None) -> ResumingContext:
@@ -90,8 +94,12 @@ class TlsContexts:
             return self._shared
         if policy not in self._made:
             made = await asyncio.to_thread(_context_of, policy, self._ca_file)
+            made.most_sessions = _KEPT_SESSIONS_OF_POLICY
             if len(self._made) >= _KEPT_CONTEXTS:
-                del self._made[next(iter(self._made))]
+                oldest = next(iter(self._made))
+                del self._made[oldest]
+                for forget in self.evicted:
+                    forget(oldest)
             self._made[policy] = made
         return self._made[policy]
 
@@ -99,6 +107,10 @@ class TlsContexts:
 def _trusting_system(ca_file: str | None) -> ResumingContext:
     context = ResumingContext()
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    bundle = ssl.get_default_verify_paths().cafile
+    if bundle is not None and not context.cert_store_stats()["x509_ca"]:
+        with open(bundle, "rb"):  # OpenSSL passes over a file that it cannot open, as without a handle
+            pass
     if ca_file is not None:
         try:
             context.load_verify_locations(cafile=ca_file)

@@ -50,7 +50,7 @@ _LATE = frozenset((Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL))
 _TOO_LONG_RATIO = 0.5
 """Of a deadline: where the token took more, a time-out after it is laid to the token endpoint."""
 
-_OWN_KINDS = frozenset((Kind.BLOCKED, Kind.PROXY))
+_OWN_KINDS = frozenset((Kind.BLOCKED, Kind.PROXY, Kind.LOCAL))
 """Outcomes of a fetch that are told as they are: neither is the token endpoint's doing."""
 
 

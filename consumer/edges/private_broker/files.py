@@ -30,6 +30,8 @@ SEGMENT_MAX_ENTRIES = 512
 #: do_checkpoints ({least ms, least entries, most entries}) and rabbit_quorum_queue.erl make_ra_conf.
 CHECKPOINT_MIN_ENTRIES = 512
 ADVANCED_CONFIG = f"[{{rabbit, [{{quorum_min_checkpoint_interval, {CHECKPOINT_MIN_ENTRIES}}}]}}].\n"
+#: The default of RabbitMQ 4; on 3.10 it is 128 MiB.
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 #: Below this much free disk the node blocks publishers. The default is 50 MB.
 DISK_FREE_LIMIT_BYTES = 200_000_000
 
@@ -239,6 +241,7 @@ prometheus.tcp.port = {ports.prometheus}
 default_user = {identity.user}
 default_pass = {identity.password}
 default_user_tags.administrator = true
+max_message_size = {MAX_MESSAGE_BYTES}
 disk_free_limit.absolute = {DISK_FREE_LIMIT_BYTES}
 raft.wal_max_size_bytes = {WAL_MAX_SIZE_BYTES}
 raft.segment_max_entries = {SEGMENT_MAX_ENTRIES}

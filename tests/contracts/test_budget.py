@@ -1,0 +1,192 @@
+"""The bound on the bytes in hand, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from consumer.edges.broker import budget as budget_module
+from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.connect import underlay
+from consumer.edges.broker.edge import end
+from consumer.edges.broker.windows import Window, WindowReader
+from consumer.flow.intake import Source
+from consumer.flow.observe import Observer
+from consumer.ports import Incoming
+from metrics.series import Series
+from tests.fakes import RecordingLog
+from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
+
+MIB = 1024 * 1024
+LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
+
+
+class Reading:
+    """A window on its way, and what came by it."""
+
+    def __init__(self, limit_bytes: int, prefetch: int = 50, room_bytes: float | None = None) -> None:
+        self.taken: asyncio.Queue[Incoming] = asyncio.Queue()
+        self.budget = Budget(limit_bytes)
+        self.is_wanted = True
+        self.log = RecordingLog()
+        self.reader = WindowReader(
+            Window(source=Source.LANE, queues=LANES, prefetch=prefetch, room_bytes=room_bytes),
+            Observer(Series(CollectorRegistry()), self.log),
+            lambda _source, incoming: self.taken.put_nowait(incoming),
+            lambda: None,
+            lambda: self.is_wanted,
+            budget=self.budget,
+        )
+
+    async def waits(self) -> None:
+        """Return once a message waits for room."""
+        while not self.budget.is_waiting():  # noqa: ASYNC110  it tells its state by a call only
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(vhost: str, reading: Reading) -> AsyncIterator[Live]:
+    async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live, connected(vhost) as connection:
+        task = asyncio.create_task(reading.reader.run(connection))
+        try:
+            yield live
+            assert not underlay(connection).is_closed
+        finally:
+            await end([task])
+
+
+async def test_no_more_bytes_are_in_hand_than_there_is_room_for(vhost: str) -> None:
+    """FAULTS 88: 16 messages of 1 MiB, room for 4: the others wait at the connection."""
+    reading = Reading(4 * MIB + 300_000)
+    most = 0
+    async with running(vhost, reading) as live:
+        for number in range(16):
+            await live.publish("", LANES[number % 2], bytes(MIB))
+        for _ in range(4):
+            first = [await reading.taken.get() for _ in range(4)]
+            if reading.taken.empty() and _ < 3:
+                await reading.waits()
+            most = max(most, reading.budget.held_bytes)
+            assert reading.taken.empty()
+            for incoming in first:
+                await incoming.ticket.ack()
+        assert reading.budget.held_bytes == 0
+
+    assert 4 * MIB <= most <= 4 * MIB + 300_000
+    assert reading.budget.waits >= 3
+
+
+async def test_one_message_always_fits(vhost: str) -> None:
+    """A message larger than all of the room is taken alone, and nothing beside it."""
+    reading = Reading(100_000)
+    async with running(vhost, reading) as live:
+        for _ in range(3):
+            await live.publish("", LANES[0], bytes(MIB))
+        for _ in range(3):
+            incoming = await reading.taken.get()
+            assert reading.taken.empty()
+            await incoming.ticket.ack()
+        assert reading.budget.held_bytes == 0
+
+
+async def test_a_long_wait_lets_some_through_and_keeps_the_connection(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker closes a connection that it cannot write to for 15 to 30 s."""
+    monkeypatch.setattr(budget_module, "LONGEST_S", 0.2)
+    monkeypatch.setattr(budget_module, "BEAT_S", 0.05)
+    reading = Reading(MIB)
+    async with running(vhost, reading) as live:
+        for _ in range(4):
+            await live.publish("", LANES[0], bytes(MIB))
+        held = [await reading.taken.get() for _ in range(4)]
+        assert reading.budget.waits == 3
+        for incoming in held:
+            await incoming.ticket.ack()
+        assert reading.budget.held_bytes == 0
+
+
+async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost: str) -> None:
+    """A drain never waits for memory; what comes meanwhile is another worker's."""
+    reading = Reading(2 * MIB)
+    async with running(vhost, reading) as live:
+        for number in range(12):
+            await live.publish("", LANES[number % 2], bytes(MIB))
+        first = await reading.taken.get()
+        await reading.waits()
+
+        reading.is_wanted = False
+        with reading.budget.lifted():
+            await reading.reader.follow()
+
+        assert not reading.reader.consuming
+        await first.ticket.ack()
+        while not reading.taken.empty():
+            await reading.taken.get_nowait().ticket.requeue()
+        assert reading.budget.held_bytes == 0
+        await reading.reader.flush()
+        ready = 0
+        for lane in LANES:
+            found = await live.channel.declare_queue(lane, passive=True)
+            ready += found.declaration_result.message_count or 0
+        assert ready == 11
+
+
+async def test_what_came_by_a_lost_channel_is_charged_until_nobody_works_on_it(vhost: str) -> None:
+    """The broker gives it out again, but its bytes are still here; what was never handed over is free."""
+    reading = Reading(2 * MIB + 200_000)
+    async with running(vhost, reading) as live:
+        for _ in range(4):
+            await live.publish("", LANES[0], bytes(MIB))
+        held = [await reading.taken.get() for _ in range(2)]
+        await reading.waits()
+        one = reading.budget.held_bytes // 2
+
+        await live.channel.queue_delete(LANES[1])
+        with reading.budget.lifted():
+            while not reading.log.events("window.cancelled"):  # noqa: ASYNC110  a log tells when asked
+                await asyncio.sleep(0.01)
+        while not reading.taken.empty():
+            reading.taken.get_nowait()
+        del held[0]
+        while reading.budget.held_bytes > one:  # noqa: ASYNC110  it tells its state by a call only
+            await asyncio.sleep(0.01)
+
+        assert reading.budget.held_bytes == one
+        await held[0].ticket.ack()
+        assert reading.budget.held_bytes == 0
+
+
+async def test_a_window_grows_with_small_messages_and_shrinks_with_large_ones(vhost: str) -> None:
+    """FAULTS 88: each change consumes anew, and no message is lost or comes twice."""
+    reading = Reading(2**40, prefetch=64, room_bytes=32 * MIB)
+    async with running(vhost, reading) as live:
+        seen: list[bytes] = []
+
+        async def settle(count: int) -> None:
+            for _ in range(count):
+                incoming = await reading.taken.get()
+                seen.append(incoming.message.body[:4])
+                await incoming.ticket.ack()
+
+        async def until(resized: int) -> None:
+            while len(reading.log.events("window.resized")) < resized:
+                await live.publish("", LANES[0], b"more")
+                await settle(1)
+
+        for number in range(40):
+            await live.publish("", LANES[number % 2], f"{number:04d}".encode())
+        await settle(40)
+        await until(1)
+        for number in range(40, 60):
+            await live.publish("", LANES[number % 2], f"{number:04d}".encode() + bytes(4 * MIB))
+        await settle(20)
+        while len(reading.log.events("window.resized")) < 2:  # noqa: ASYNC110  a log tells when asked
+            await asyncio.sleep(0.01)
+
+    numbered = [int(body) for body in seen if body != b"more"]
+    assert sorted(numbered) == list(range(60))

@@ -1,0 +1,89 @@
+"""How the real senders do without file handles, and how few of them they keep (FAULTS 87)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+
+import pytest
+
+from consumer.core.access import TlsPolicy
+from consumer.core.model import Kind
+from consumer.edges.http.handles import EXHAUSTED, Handles, reserved_of
+from consumer.edges.http.outcomes import classify
+from consumer.edges.http.tls import TlsContexts
+from tests.certificates import Authority
+from tests.contracts.loopback import OPTIONS, BuildSender, to
+from tests.raw_server import RawServer, ok, says
+
+
+def open_files() -> int:
+    """Return the lowest number that a file could get now."""
+    number = os.open(os.devnull, os.O_RDONLY)
+    os.close(number)
+    return number
+
+
+def limit_for(sockets: int) -> int:
+    """Return a limit under which a sender may open so many sockets from now on."""
+    return next(n for n in range(4, 1_000_000) if n - reserved_of(n) >= open_files() + sockets)
+
+
+async def test_without_a_handle_nothing_is_spent(build: BuildSender) -> None:
+    """The outcome says that this machine is at fault; the reserve stays for broker, store and health."""
+    sender = build(replace(OPTIONS, handles=limit_for(0)))
+    async with RawServer(says(ok())) as server:
+        outcome = await sender.send(to(server.url()))
+        connections = server.connections
+    await sender.close()
+
+    assert (outcome.kind, outcome.detail) == (Kind.LOCAL, "no file handle is left for sending")
+    assert connections == 0
+
+
+async def test_idle_connections_make_room(build: BuildSender) -> None:
+    """Many healthy hosts never use all handles up: what rests is closed before a request has to wait."""
+    sender = build(replace(OPTIONS, handles=limit_for(30), keepalive_s=600.0))
+    outcomes = []
+    async with RawServer(says(ok())) as server:
+        for number in range(1, 101):
+            url = server.url().replace("127.0.0.1", f"127.0.2.{number}")
+            outcomes.append((await sender.send(to(url))).kind)
+    await sender.close()
+
+    assert set(outcomes) <= {Kind.OK, Kind.REFUSED}
+    assert Kind.LOCAL not in outcomes
+
+
+@pytest.mark.parametrize("number", sorted(EXHAUSTED))
+def test_what_this_machine_lacks_is_its_own_fault(number: int) -> None:
+    """Wherever in an attempt it shows: while a certificate is read, a body is written, a token is fetched."""
+    assert classify(OSError(number, os.strerror(number)))[0] is Kind.LOCAL
+    assert classify(MemoryError())[0] is Kind.LOCAL
+
+
+def test_sockets_beyond_the_share_of_sending_are_refused() -> None:
+    """Whoever keeps idle connections is asked to close them first."""
+    asked: list[bool] = []
+    handles = Handles(limit_for(0))
+    handles.relieve.append(lambda: asked.append(True))
+
+    with pytest.raises(OSError, match="no file handle") as refused:
+        handles.open_socket(2, 1, 0)
+
+    assert (refused.value.errno, asked) == (errno.EMFILE, [True])
+
+
+async def test_contexts_of_policies_are_bounded_in_every_cache(authority: Authority) -> None:
+    """An own policy each for many endpoints: the oldest context is forgotten, and who keeps it is told."""
+    contexts = TlsContexts(None)
+    forgotten: list[TlsPolicy] = []
+    contexts.evicted.append(forgotten.append)
+    pem = authority.pem
+    policies = [TlsPolicy(ca=pem + "\n" * number) for number in range(260)]
+
+    for policy in policies:
+        await contexts.of(policy)
+
+    assert forgotten == policies[:4]
