@@ -9,6 +9,9 @@ import subprocess
 from bench.load import Management
 from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+from consumer.edges.private_broker.files import PLUGINS, draw_port
+
+_STAYS = "[{persistent, true}]"  #: an application that is loaded later keeps such a setting
 
 
 class Broker:
@@ -46,6 +49,16 @@ class Broker:
     async def kill(self) -> None:
         """SIGKILL the node."""
         await asyncio.to_thread(self._node.kill)
+
+    async def enable_mqtt(self) -> int:
+        """Enable the MQTT plugin while the node runs; return the port on loopback that it listens at."""
+        port, layout = draw_port(), self._node.layout
+        plugins = ",".join((*PLUGINS, "rabbitmq_mqtt"))
+        (layout.outside / "enabled_plugins").write_text(f"[{plugins}].\n")
+        listener = f'application:set_env(rabbitmq_mqtt, tcp_listeners, [{{"127.0.0.1", {port}}}], {_STAYS})'
+        ensure = f'{{ok, _, _}} = rabbit_plugins:ensure("{layout.inside / "enabled_plugins"}")'
+        await asyncio.to_thread(self._node.ctl, "eval", f"{listener}, {ensure}, ok.")
+        return port
 
     @property
     def url(self) -> str:

@@ -152,7 +152,7 @@ class Daemon:
         """Apply a subscriptions file that holds exactly *subscriptions*."""
         path = self.home / "proof-subscriptions.yaml"
         path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
-        await self.cli("subscriptions", "apply", "--prune", str(path))
+        await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a listing with ``--json`` and return its rows."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.hostile import forgery, handles, loop, memory, servers, stalled_log
+from bench.hostile import clients, forgery, handles, loop, memory, servers, stalled_log
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
@@ -20,6 +20,7 @@ PROOFS: Sequence[Proof] = (
     handles.PROOF,
     memory.PROOF,
     forgery.PROOF,
+    clients.PROOF,
     servers.PROOF,
     stalled_log.PROOF,
 )

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     login["admin"] = _kept(folder / "rabbitmq" / "admin-password")
     _kept(folder / "grafana" / "admin-password")
     for name in ("leveret", "publisher"):
-        _write(folder / name / "amqp-url", f"amqp://{name}:{login[name]}@{HOST}/\n")
+        _write(folder / name / "amqp-url", f"amqp://{name}:{login[name]}@{HOST}\n")
     document = broker_definitions(settings, login)
     _write(folder / "rabbitmq" / "definitions.json", json.dumps(document, indent=1) + "\n")
     _write_sample(folder / "sample")

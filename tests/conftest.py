@@ -165,5 +165,5 @@ def management(broker: BrokerEndpoint) -> Iterator[httpx2.Client]:
 def vhost(broker: BrokerEndpoint, management: httpx2.Client) -> Iterator[str]:
     """The AMQP URL of a vhost of its own, gone after the test; the part after the last ``/`` is its name."""
     name = add_vhost(management, broker.user)
-    yield f"{broker.amqp_url}{name}"
+    yield f"{broker.amqp_url}/{name}"
     remove_vhost(management, name)

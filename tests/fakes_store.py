@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -148,15 +148,20 @@ class MemoryRecord:
         generation: What is recorded.
         messages: How many the broker holds.
         failure: Raised by every call while it is set.
+        before: Called once, before the record is seen the next time.
     """
 
     def __init__(self) -> None:
         self.generation: Generation | None = None
         self.messages = 0
         self.failure: Exception | None = None
+        self.before: Callable[[], Awaitable[None]] | None = None
 
     async def settle(self, decide: Decide) -> Generation | None:
         """Let *decide* see the record, and record what it returns."""
+        before, self.before = self.before, None
+        if before is not None:
+            await before()
         if self.failure is not None:
             raise self.failure
         self.generation = decide(self.generation, self.messages) or self.generation

@@ -79,5 +79,7 @@ async def test_who_is_idle_for_long_is_cut() -> None:
     caller = await call(server.sockets[0].getsockname()[1])
 
     await until(caller.is_cut)
+
+    assert not await caller.asks()
     caller.writer.close()
     server.close()

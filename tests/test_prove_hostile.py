@@ -14,6 +14,7 @@ ISSUE_TABLE = {
     "handles_attempts_burned": "0",
     "rss_ratio": "≤ 1.1",
     "forged_accepted": "0",
+    "clients_short": "0",
     "servers_short": "0",
     "stalled_log_delivered_ratio": "≥ 0.9",
     "innocent_p99_ratio": "≤ 3",

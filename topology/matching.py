@@ -14,9 +14,10 @@ _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")  #: as a publisher's integer is wr
 def tenant_arguments(header: str, tenant: str) -> tuple[dict[str, str | int], ...]:
     """Return the arguments of every binding that one tenant needs: two, where its name is a number.
 
-    A headers exchange compares the type, too: 42 is not "42", and publishers write both. A message has one of
-    them, so there is no second copy. With ``all`` headers that begin with ``x-`` are not looked at: nothing
-    would be left to compare, and every event would match.
+    A headers exchange tells a number from a text: 42 is not "42", and publishers write both. A message has
+    one of them, so there is no second copy. A byte array equals the text of the same bytes. With ``all``
+    headers that begin with ``x-`` are not looked at: nothing would be left to compare, and every event would
+    match.
 
     Args:
         header: The header that names the tenant.

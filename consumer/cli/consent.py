@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import typer
 
 from consumer.cli.link import find_broker
 from consumer.cli.output import demand_terminal, warn
-from consumer.core.errors import LeveretError
+from consumer.core.errors import BrokerUnavailable, LeveretError
+from consumer.core.lineage import Generation
 from consumer.core.owed import Owed, lines, total
 from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
+from consumer.edges.broker.store_record import recording
 from consumer.edges.owed import count_owed
 from consumer.edges.private_broker import ports_in
 from consumer.edges.store import opened_store
@@ -54,21 +57,46 @@ def agreed(owed: Owed, merged: Merge, *, yes: bool) -> bool:
 
 async def _count(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
     if not (settings.amqp_urls() or ports_in(settings.home)):
-        return await _never_served(settings, removed)
-    connection = await connect(find_broker(settings).options, "removal")
+        return Owed(uncounted=await _elsewhere(settings, removed, "no broker is set here"))
+    options = find_broker(settings).options
+    connection = await connect(options, "removal")
     try:
-        return await count_owed(connection, settings.topology_spec(), [entry.id for entry in removed])
+        owed = await count_owed(connection, settings.topology_spec(), [entry.id for entry in removed])
     finally:
         await close_quietly(connection)
+    return replace(owed, uncounted=[*owed.uncounted, *await _doubts(settings, removed, options)])
 
 
-async def _never_served(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
-    """Nothing is owed without a broker, unless the store is that of a daemon whose broker is not set here."""
+async def _doubts(settings: Settings, removed: Sequence[StoredEntry], options: AmqpOptions) -> Sequence[str]:
+    """Say why the broker that is set here may not be the one that the store's deliveries wait on."""
+    recorded = await _recorded(settings, options)
+    if recorded is None or not recorded.number:
+        return await _elsewhere(settings, removed, "the broker that is set here has no record of this store")
+    async with opened_store(settings) as store:
+        own = await store.read_lineage()
+    if recorded.store == own.generation.store:
+        return ()
+    return [
+        "the messages of the broker that is set here were made with another store; see `leveret store show`"
+    ]
+
+
+async def _recorded(settings: Settings, options: AmqpOptions) -> Generation | None:
+    """Return the generation that the broker remembers; None: there is none, or it cannot be read."""
+    try:
+        async with recording(options, settings.topology_spec().names, ()) as record:
+            return await record.settle(lambda _recorded, _messages: None)
+    except BrokerUnavailable:
+        return None
+
+
+async def _elsewhere(settings: Settings, removed: Sequence[StoredEntry], why: str) -> Sequence[str]:
+    """Nothing is owed without the right broker, unless the store is that of a daemon with another one."""
     ids = {entry.id for entry in removed}
     async with opened_store(settings) as store:
         served = {state.subscription_id for state in await store.endpoint_states()}
         for row in await store.parked_index():
             served.update(row.subscription_ids)
     if settings.postgres_url() is None and not ids & served:
-        return Owed()
-    return Owed(uncounted=["no broker is set here; set LEVERET_AMQP_URL as the daemon has it"])
+        return ()
+    return [f"{why}; set LEVERET_AMQP_URL as the daemon has it"]

@@ -19,7 +19,7 @@ import orjson
 from consumer.core import jsontext, rfc3339
 from consumer.core.content import JSON_TYPE, Data, media_type, read_data
 from consumer.core.errors import BadEvent
-from consumer.core.fields import as_text
+from consumer.core.fields import as_text, is_absent
 from consumer.core.model import DataForm, ParkReason
 
 PREFIX = "cloudEvents_"  #: the preferred prefix, and the one that we write
@@ -117,7 +117,7 @@ def _split(header: object) -> tuple[str, str]:
 def _binary(
     found: Mapping[str, object], content_type: str | None, body: bytes, wanted: Collection[str]
 ) -> CloudEvent:
-    given = {name: value for name, value in found.items() if name in wanted and value not in (None, "")}
+    given = {name: value for name, value in found.items() if name in wanted and not is_absent(value)}
     declared = content_type or as_text(given.get("datacontenttype"))
     data = read_data(declared, body) if body else Data(DataForm.NULL, declared)
     return _build(given, data, binary=True)
@@ -130,7 +130,7 @@ def _structured(body: bytes, wanted: Collection[str]) -> CloudEvent:
     given: dict[str, object] = {}
     for name in wanted & values.keys():
         value = values[name] if name == "time" else as_text(values[name])
-        if value not in (None, ""):
+        if not is_absent(value):
             given[name] = value
     spans: dict[str, jsontext.Span] = {}
     if "data" in values or "data_base64" in values:
@@ -195,9 +195,9 @@ def _time(value: object) -> str | None:
     Source: CloudEvents AMQP binding 1.0.2, section 3.1.3.1 (a timestamp maps to AMQP milliseconds).
     """
     text: str | None = None
-    if value is None or value == "":
+    if is_absent(value):
         return None
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray):
         value = as_text(value)
     if isinstance(value, str):
         text = rfc3339.normalise(value)

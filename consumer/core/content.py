@@ -5,18 +5,30 @@ Data flow: bytes as published -> plain_bytes -> read_data -> Data, the span that
 
 from __future__ import annotations
 
+import re
 import zlib
 from functools import lru_cache
 from typing import NamedTuple
 
 from consumer.core import jsontext
 from consumer.core.errors import BadEvent
+from consumer.core.fields import as_text
 from consumer.core.model import DataForm, ParkReason
 
 JSON_TYPE = "application/json"
 
-# Some clients (kombu) write the character set here; that changes no byte.
+COMPRESSION_HEADER = "compression"
+"""Header in which kombu names how it compressed the body; its ``application/x-gzip`` is a zlib stream.
+
+Source: kombu, ``kombu.compression``.
+"""
+
+# Some clients (kombu, Spring) write the character set here; that changes no byte.
 _NO_ENCODING = frozenset({"", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"})
+_INFLATED = frozenset({"gzip", "x-gzip", "deflate"})
+_BETWEEN_ENCODINGS = re.compile(r"[\s,:;]+")  # Spring writes "gzip, UTF-8", its earlier versions "gzip:UTF-8"
+_KOMBU_INFLATED = "application/x-gzip"
+_KOMBU_OTHERS = re.compile(r"application/(x-)?(bz2|bzip2|lzma|xz|brotli|zstd)")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _REMEMBERED_CHARS = 255  #: a longer content type stood in a header or a body, and is not worth the memory
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
@@ -33,27 +45,56 @@ class Data(NamedTuple):
     value: object = None  #: the whole body as parsed, where it is JSON
 
 
-def plain_bytes(body: bytes, encoding: str | None, max_bytes: int) -> bytes:
-    """Return *body* without its content encoding.
+def plain_bytes(body: bytes, encoding: str | None, max_bytes: int, compression: object = None) -> bytes:
+    """Return *body* without its content encoding, and without the compression that kombu's header names.
 
     Args:
         body: As published.
-        encoding: The AMQP property; ``gzip`` and ``deflate`` are undone.
+        encoding: The AMQP property: ``gzip`` or ``deflate``, which are undone; character sets may stand
+            beside it.
         max_bytes: Bound of *body* and of the result; never more than this is inflated.
+        compression: Value of the header :data:`COMPRESSION_HEADER`; what kombu never writes is ignored.
 
     Raises:
         BadEvent: ``too_large``, ``malformed`` (a broken stream) or ``unsupported_format`` (another encoding).
     """
     if len(body) > max_bytes:
         raise BadEvent(ParkReason.TOO_LARGE, f"the body has {len(body)} bytes, at most {max_bytes} are taken")
-    if encoding is None:
-        return body
+    if encoding is not None and _is_compressed(encoding):
+        body = _inflate(body, _GZIP_OR_ZLIB, max_bytes)
+    if compression is not None and _is_compressed_by_kombu(compression, body):
+        body = _inflate(body, _GZIP_OR_ZLIB, max_bytes)
+    return body
+
+
+def _is_compressed(encoding: str) -> bool:
+    """Say whether a content encoding names one compression, in any case and among character sets."""
     name = encoding.strip().lower()
     if name in _NO_ENCODING:
-        return body
-    if name not in {"gzip", "x-gzip", "deflate"}:
-        raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, f"content encoding {name[:40]!r} is not read; use gzip")
-    return _inflate(body, _GZIP_OR_ZLIB, max_bytes)
+        return False
+    if name in _INFLATED:
+        return True
+    names = [part for part in _BETWEEN_ENCODINGS.split(name) if part not in _NO_ENCODING]
+    unknown = next((part for part in names if part not in _INFLATED), None)
+    if unknown is not None:
+        detail = f"content encoding {unknown[:40]!r} is not read; use gzip, deflate or none"
+        raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
+    if len(names) > 1:
+        detail = f"content encoding {name[:40]!r} compresses more than once; compress once"
+        raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
+    return bool(names)
+
+
+def _is_compressed_by_kombu(compression: object, body: bytes) -> bool:
+    """Say whether kombu compressed *body*: by its header, and by the start of a gzip or zlib stream."""
+    name = (as_text(compression) or "").strip().lower()
+    if _KOMBU_OTHERS.fullmatch(name):
+        detail = f"the header {COMPRESSION_HEADER} {name!r} is not read; use gzip or none"
+        raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
+    if name != _KOMBU_INFLATED:
+        return False
+    zlib_stream = body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0
+    return zlib_stream or body[:2] == b"\x1f\x8b"
 
 
 def _inflate(body: bytes, window_bits: int, max_bytes: int) -> bytes:

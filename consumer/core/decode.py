@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from consumer.core import cloudevents, fields, ids, jsontext, rfc3339
 from consumer.core.cloudevents import CloudEvent
-from consumer.core.content import JSON_TYPE, Data, is_json, plain_bytes, read_data
+from consumer.core.content import COMPRESSION_HEADER, JSON_TYPE, Data, is_json, plain_bytes, read_data
 from consumer.core.errors import BadEvent, ConfigError
 from consumer.core.model import OPERATORS, DataForm, Event, ParkReason, RawMessage
 from consumer.core.sources import Extract, SourceRule, extract
@@ -121,7 +121,8 @@ def decode_event(message: RawMessage, rules: DecodeRules, now: float) -> Event |
     Raises:
         BadEvent: it cannot be delivered; the reason is one of :class:`ParkReason`.
     """
-    body = plain_bytes(message.body, message.content_encoding, rules.max_event_bytes)
+    compression = message.headers.get(COMPRESSION_HEADER)
+    body = plain_bytes(message.body, message.content_encoding, rules.max_event_bytes, compression)
     cloud = cloudevents.read(message.content_type, message.headers, body, rules.extensions)
     inbox = rules.inboxes.get(message.queue) if rules.inboxes else None
     rule = inbox or (rules.exchanges.get(message.exchange) if rules.exchanges else None)
@@ -138,7 +139,7 @@ def turn_of(rules: DecodeRules, value: object) -> str:
 
     Empty for what is no tenant id: it will be parked, and gets no turn, lane or binding of its own.
     """
-    if _is_absent(value):
+    if fields.is_absent(value):
         return rules.default_tenant or ""
     text = fields.tenant_text(value)
     good = text is not None and text != OPERATORS and rules.tenant_pattern.fullmatch(text)
@@ -223,7 +224,7 @@ def _read_cloudevent(came: _Came, cloud: CloudEvent) -> _Said:
     """Read a CloudEvent. Of a source's rule only ``tenant`` applies: it names the rest itself."""
     headers, given = came.message.headers, cloud.attributes
     named = (headers.get(came.rules.tenant_header), given.get("tenant"), given.get("tenantid"))
-    tenant: object = next((value for value in named if not _is_absent(value)), None)
+    tenant: object = next((value for value in named if not fields.is_absent(value)), None)
     if came.rule is not None and came.rule.tenant is not None:
         tenant = extract(came.rule.tenant, came.message, cloud.data.value)
     extras = {"id": fields.bounded("id of the CloudEvent", cloud.id)}
@@ -277,14 +278,9 @@ def _hop(came: _Came, said: _Said, event: Event, cloud: CloudEvent | None) -> Ne
     )
 
 
-def _is_absent(value: object) -> bool:
-    """Say whether a field names no tenant; a wrong one, such as an empty list, is there and is judged."""
-    return value is None or value == ""
-
-
 def _tenant(rules: DecodeRules, value: object) -> str:
     """Return the tenant id; raise BadEvent where it is none or there is none."""
-    if _is_absent(value):
+    if fields.is_absent(value):
         if rules.default_tenant is None:
             raise BadEvent(
                 ParkReason.BAD_TENANT, f"the event names no tenant; set the header {rules.tenant_header!r}"

@@ -21,14 +21,17 @@ _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 
 def as_text(value: object) -> str | None:
-    """Return a scalar header value as text that UTF-8 can hold; None for tables, arrays and floats."""
+    """Return a scalar header value as text that UTF-8 can hold; None for tables, arrays and floats.
+
+    A byte array (Java's ``byte[]``, Go's ``[]byte``) is text in UTF-8, or in Latin-1 where it is no UTF-8.
+    """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value) if value.bit_length() <= _INTEGER_BITS else None
-    if isinstance(value, bytes):
+    if isinstance(value, bytes | bytearray):
         try:
             return value.decode()
         except UnicodeDecodeError:
@@ -36,6 +39,11 @@ def as_text(value: object) -> str | None:
     if isinstance(value, datetime):
         return rfc3339.from_datetime(value)
     return None
+
+
+def is_absent(value: object) -> bool:
+    """Say whether a field holds nothing: it is not there, or it is an empty text or byte array."""
+    return value is None or (isinstance(value, str | bytes | bytearray) and not value)
 
 
 def bounded(name: str, text: str) -> str:
@@ -134,7 +142,7 @@ def expires_ms(expiration: object, expires_at_ms: object, now_ms: int) -> int | 
 
 def tenant_text(value: object) -> str | None:
     """Return a tenant header's value as text: a string, bytes or an integer; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, str | bytes | int):
+    if isinstance(value, bool) or not isinstance(value, str | bytes | bytearray | int):
         return None
     return as_text(value)
 

@@ -42,7 +42,9 @@ class ConsumeGate:
         trust.on_change = backlog.on_change = self.changed
 
     def changed(self) -> None:
-        """Something may be consumed, or may no longer."""
+        """Something may be consumed, or may no longer: then nothing in hand starts from now on."""
+        if self._trust.held:
+            self._intake.pause()
         self._changed.set()
 
     def open(self) -> None:
@@ -73,5 +75,5 @@ class ConsumeGate:
         if held:
             given = await self._intake.give_back()
             self._observe.warned("window.given_back", messages=given)
-        if held != ALL and not self._locked:
+        if held != ALL and held == self._trust.held and not self._locked:
             self._intake.resume()

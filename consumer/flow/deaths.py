@@ -50,6 +50,8 @@ def was_moved(death: Death, names: Names) -> bool:
 def _read(table: Mapping[str, object]) -> Death | None:
     keys = table.get("routing-keys")
     key = keys[0] if isinstance(keys, list) and keys else None
+    if isinstance(key, bytes):  # the publisher's key is no UTF-8; on a lane it is read alike
+        key = key.decode("utf-8", "backslashreplace")
     texts = [table.get("reason"), table.get("queue"), table.get("exchange"), key]
     found = [text for text in texts if isinstance(text, str) and len(text) <= _MAX_TEXT]
     return Death(*found) if len(found) == len(texts) else None

@@ -25,6 +25,7 @@ from consumer.flow.world import World
 
 LOOK_AGAIN_S = 30.0  #: a delivery of an unknown subscription is looked at again after this long, at least
 LOOKS_PER_S = 100.0  #: and so many at most: the more wait, the longer each one waits
+LOOKS_AHEAD_S = 3600.0  #: but not longer than this
 
 
 class Leftovers:
@@ -34,7 +35,7 @@ class Leftovers:
         self._world = world
         self._registry = registry
         self._outbox = Outbox(world)
-        self._next_at = 0.0  #: Unix seconds from which the next look may be
+        self._next_at = 0.0  #: monotonic seconds from which the next look may be
 
     async def end(self, job: Job, message: DeliveryMessage, target: str, now: float) -> None:
         """Cancel, keep or park one target; returns once that is on disk or confirmed.
@@ -76,6 +77,17 @@ class Leftovers:
 
     async def _keep(self, job: Job, single: DeliveryMessage, now: float) -> None:
         """Store it for a later look; no attempt is spent."""
-        at = self._next_at = max(now + LOOK_AGAIN_S, min(self._next_at, now + 3600.0) + 1 / LOOKS_PER_S)
-        kept = replace(single, not_before=at, wait_s=at - now, exact=False, reserved=False)
+        began = self._world.clock.monotonic()
+        ahead_s = min(self._next_at - began, LOOKS_AHEAD_S)
+        wait_s = max(LOOK_AGAIN_S, ahead_s + 1 / LOOKS_PER_S)
+        self._next_at = began + wait_s
+        kept = replace(
+            single,
+            not_before=now + wait_s,
+            wait_s=wait_s,
+            served_s=0.0,
+            exact=False,
+            reserved=False,
+            held=False,
+        )
         await self._outbox.confirmed(self._outbox.stored(kept, direct=False), give_up=job.lost)

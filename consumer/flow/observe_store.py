@@ -63,6 +63,10 @@ class StoreReports:
         else:
             self.log.warning("store.doubted", doubt=doubt, detail=reason)
 
+    def store_unconfirmed(self, why: str) -> None:
+        """The broker does not say which store its messages were made with; nothing is consumed meanwhile."""
+        self.log.warning("store.unconfirmed", detail=why)
+
     def records_dropped(self, count: int) -> None:
         """Lines of the index of parked entries were given up: the store has been away for long."""
         self.series.records_dropped.inc(count)

@@ -66,9 +66,11 @@ class Registry:
                 return False
             self._wrong = False
             self._observe.store_worked("read")
-            if not await self.trust.admits(self._store.lineage):
+            lineage = self._store.lineage
+            if not await self.trust.admits(lineage, self.stale):
                 return False
             await self._take(subscriptions)
+            self.trust.taken(lineage)
         return True
 
     def ask(self) -> None:
@@ -79,7 +81,9 @@ class Registry:
     async def compare(self) -> None:
         """Compare what was taken over once more with what the broker remembers."""
         async with self._loading:
-            await self.trust.admits(self._store.lineage)
+            lineage = self._store.lineage
+            if self.trust.is_taken(lineage) and await self.trust.admits(lineage, self.stale):
+                self.trust.taken(lineage)
 
     async def stale(self) -> bool:
         """Say whether the store holds something else than what is in memory; False while it is away."""
@@ -130,10 +134,10 @@ class Registry:
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
         """Return when and by whom a subscription was deleted; None: nobody did, or the store does not say."""
         known = self._tombstones
+        if self.doubted():  # it may have been made anew since
+            return None
         if subscription_id in known:
             return known[subscription_id]
-        if self.doubted():
-            return None
         try:
             found = await self._store.tombstone(subscription_id)
         except (LeveretError, OSError) as error:

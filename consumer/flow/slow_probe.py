@@ -66,7 +66,7 @@ class SlowProbe:
             if now < due:
                 continue
             self._due[key] = now + every_s
-            if self._leads():
+            if self._leads() and not self._registry.doubted():
                 await self._probe(subscription)
 
     async def _probe(self, subscription: Subscription) -> None:

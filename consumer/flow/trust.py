@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from consumer.core.errors import BrokerUnavailable, StoreGone
@@ -30,6 +30,7 @@ BEHIND = "another worker knows a newer generation of the store, and the store ca
 
 RECHECK_S = 30.0  #: the record is compared again after this long, whatever happens
 SOON_S = 2.0  #: and so soon where somebody asks for it, or the store is not believed
+UNREAD_S = 5.0  #: a record that could not be read for this long at the start is warned of
 
 
 class Trust:
@@ -62,6 +63,8 @@ class Trust:
         self._reason: str | None = None
         self._wanted = False  #: somebody said something about the store
         self._compared_at = -math.inf
+        self._unread_since: float | None = None  #: monotonic seconds; at the start only
+        self._unread = ""  #: why, as it was said last
         self.memory: Lineage | None = None
         self.held: frozenset[Source] = ALL
         self.on_change: Callable[[], None] = lambda: None
@@ -92,21 +95,33 @@ class Trust:
         """Say whether *found* is what is in memory."""
         return found is self.memory
 
-    async def admits(self, found: Lineage) -> bool:
-        """Say whether the store that was read may be taken over; False also while nobody can know."""
+    async def admits(self, found: Lineage, has_moved: Callable[[], Awaitable[bool]]) -> bool:
+        """Say whether the store that was read may be taken over; False also while nobody can know.
+
+        Args:
+            found: The store, as it was read.
+            has_moved: Says whether the store was changed since. Another worker may have read the newer one
+                and recorded it: that is no reason for a doubt, this worker reads it too.
+        """
         try:
             doubt = await self._compare(found)
-        except BrokerUnavailable:
+        except BrokerUnavailable as error:
             if self.memory is None:
+                self._say_unread(str(error))
                 return False
             doubt = judge(found, self._known or self.memory.generation)
         if doubt is None:
-            self.memory = found
-            self._settle(None, NOTHING)
             return True
+        if doubt is Doubt.OLDER and await has_moved():
+            return False
         is_right = self.memory is not None and judge(self.memory, self._known) is None
         self._settle(doubt.text, NOTHING if is_right else ALL, doubt)
         return False
+
+    def taken(self, found: Lineage) -> None:
+        """The store that was admitted is in memory now: nothing is held any more."""
+        self.memory = found
+        self._settle(None, NOTHING)
 
     async def without_store(self, error: Exception) -> None:
         """The store cannot be read: what is in memory alone is compared."""
@@ -147,6 +162,15 @@ class Trust:
 
         self._known = await self._record.settle(decide)
         return found[0]
+
+    def _say_unread(self, why: str) -> None:
+        """Nothing is consumed before the first comparison: say what it waits for, once."""
+        now = self._now()
+        if self._unread_since is None:
+            self._unread_since = now
+        if now >= self._unread_since + UNREAD_S and why != self._unread:
+            self._unread = why
+            self._observe.store_unconfirmed(why)
 
     def _settle(self, reason: str | None, held: frozenset[Source], doubt: Doubt | None = None) -> None:
         self._doubt = doubt

@@ -6,6 +6,7 @@ Data flow: Intake.offer meets a producer's message -> whose turn it takes; Spill
 from __future__ import annotations
 
 from consumer.core.decode import DecodeRules, turn_of
+from consumer.core.fields import is_absent
 
 MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 
@@ -29,7 +30,7 @@ class Ways:
     def by_lane(self, word: object, lane: str) -> str:
         """Return whose turn an event takes that came by *lane*; *word* is the value of its tenant header."""
         tenant = turn_of(self._rules, word)
-        if word is None or word == "":
+        if is_absent(word):
             self.nameless += 1
         if tenant:
             if len(self.lanes) >= MOST_LANES_KNOWN:
@@ -46,7 +47,7 @@ class Ways:
 
     def otherwise(self, word: object) -> str:
         """Return whose turn a message takes whose tenant stands elsewhere, where its header says nothing."""
-        return "" if word is None or word == "" else turn_of(self._rules, word)
+        return "" if is_absent(word) else turn_of(self._rules, word)
 
     def lane_of(self, tenant: str) -> str:
         """Return the lane by which a tenant came last; an empty text for none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import aio_pika
@@ -14,14 +15,20 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.delivery import DeliveryMessage, headers_of
 from consumer.core.errors import ConfigError
+from consumer.core.lineage import Generation
 from consumer.core.model import Event, ParkReason
 from consumer.core.parked import ParkNote, delivery_entry_headers
-from consumer.core.subscription import subscription_id
+from consumer.core.records import EndpointState
+from consumer.core.subscription import endpoint_id, subscription_id
 from consumer.core.subscription_set import Merge
 from consumer.core.subscription_steps import only_those, remove
 from consumer.edges.broker.confirmed import Confirms
-from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.connect import AmqpOptions, open_channel
+from consumer.edges.broker.store_record import recording
+from consumer.edges.store import opened_store
+from consumer.edges.store.records import Batch
 from consumer.ports import Publication
+from consumer.settings import load_settings
 from tests.cli.conftest import Run, rows
 from tests.core import subscriptions
 from tests.terminal import on_terminal
@@ -78,6 +85,27 @@ async def fill(url: str, *, waiting: Sequence[str] = (), parked: Sequence[str] =
         for number in range(due):
             key = names.direct_key(names.due_queue(0))
             await put(connection, names.due, key, headers_of(delivery(f"d{number}", SHOP_ID)))
+
+
+async def remember(url: str, generation: Generation) -> None:
+    """Let the broker remember *generation*."""
+    async with recording(AmqpOptions(urls=(url,)), SPEC.names, ()) as record:
+        assert await record.settle(lambda _recorded, _messages: generation) == generation
+
+
+async def serve(home: Path, entry: Mapping[str, Any]) -> None:
+    """Write into the store of *home* what a daemon says of an endpoint that it served."""
+    endpoint = endpoint_id(entry["tenant"], entry["url"])
+    state = EndpointState(
+        endpoint=endpoint,
+        tenant=entry["tenant"],
+        subscription_id=subscription_id(entry["tenant"], entry["name"]),
+        state="open",
+        epoch=1,
+        since=time.time(),
+    )
+    async with opened_store(load_settings({"LEVERET_HOME": str(home)})) as store:
+        await store.records.write(Batch(states={endpoint: state}, parked={}, gone=()))
 
 
 @pytest.fixture
@@ -161,6 +189,35 @@ def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str)
     assert kept(two) == {"acme/shop", "acme/till"}
 
 
+def test_a_broker_whose_messages_were_made_with_another_store_is_asked_about(two: Run, vhost: str) -> None:
+    """FAULTS 84: LEVERET_AMQP_URL is not the daemon's, so nothing of the right broker was counted."""
+    asyncio.run(fill(vhost))
+    asyncio.run(remember(vhost, Generation("another", 3, "m")))
+
+    refused = two("subscriptions", "remove", "acme/shop")
+
+    assert refused.exit_code == 2
+    assert "were made with another store" in flat(refused.stderr)
+    assert kept(two) == {"acme/shop", "acme/till"}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_empty_broker_is_not_believed_once_a_daemon_served(
+    two: Run, vhost: str, tmp_path: Path, declared: bool
+) -> None:
+    """FAULTS 84: another virtual host than the daemon's holds nothing, with our queues and without."""
+    asyncio.run(serve(tmp_path / ".leveret", SHOP))
+    if declared:
+        asyncio.run(fill(vhost))
+
+    refused = two("subscriptions", "remove", "acme/shop")
+
+    assert refused.exit_code == 2
+    assert "has no record of this store; set LEVERET_AMQP_URL" in flat(refused.stderr)
+    assert kept(two) == {"acme/shop", "acme/till"}
+    assert two("subscriptions", "remove", "acme/till").exit_code == 0
+
+
 @pytest.mark.parametrize("words", [("remove", "acme/shop"), ("apply", "--prune", "-")])
 def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple[str, ...]) -> None:
     """FAULTS 84: it could not be counted, so it needs a yes; with one the subscription goes."""
@@ -212,3 +269,16 @@ def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
     [row] = rows(two("subscriptions", "remove", SHOP_ID, "--yes", "--json"))
 
     assert {"change": "removed", "waiting": 0, "parked": 1}.items() <= row.items()
+
+
+@pytest.mark.parametrize(
+    "words", [("parked", "list"), ("parked", "replay", "--all"), ("waiting", "list"), ("store", "show")]
+)
+def test_a_broker_without_our_queues_is_said_with_a_remedy(two: Run, words: tuple[str, ...]) -> None:
+    """Interfaces: the broker's own words are followed by what to do."""
+    shown = two(*words)
+
+    assert shown.exit_code == 1
+    assert "check LEVERET_AMQP_URL and its virtual host, or run `leveret topology apply`" in flat(
+        shown.stderr
+    )

@@ -37,9 +37,9 @@ def test_a_network_that_breaks_in_the_handshake_is_a_reset(code: int) -> None:
 
 @pytest.mark.parametrize("code", OURS)
 def test_a_machine_that_has_run_out_says_so(code: int) -> None:
-    """STYLE 7: whatever it ran out of, and whenever, is our own fault."""
-    assert classify(fault(code))[0] is Kind.CLIENT_ERROR
-    assert unstarted(fault(code)).kind is Kind.CLIENT_ERROR
+    """FAULTS 87: whatever it ran out of, and whenever, is our own fault."""
+    assert classify(fault(code))[0] is Kind.LOCAL
+    assert unstarted(fault(code)).kind is Kind.LOCAL
 
 
 def test_what_ends_a_handshake_is_tls() -> None:

@@ -423,4 +423,4 @@ async def test_a_machine_without_sockets_says_so(sender: WebhookSender) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    assert (starved.kind, (await sender.send(request)).kind) == (Kind.CLIENT_ERROR, Kind.REFUSED)
+    assert (starved.kind, (await sender.send(request)).kind) == (Kind.LOCAL, Kind.REFUSED)

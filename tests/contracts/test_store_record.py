@@ -123,6 +123,28 @@ async def test_a_worker_without_rights_to_declare_reads_and_writes(workers: Work
     assert await bare.settle(keep) == A
 
 
+@pytest.mark.parametrize("may_declare", [True, False])
+async def test_a_record_that_somebody_else_holds_is_no_empty_one(
+    workers: Workers, *, may_declare: bool
+) -> None:
+    """FAULTS 81: a stranger's consumer has it; a worker with another store may not take its place."""
+    record = await workers.another(may_declare=may_declare)
+    await record.settle(lambda _record, _count: A)
+    connection = await aio_pika.connect(workers._url)
+    async with connection:
+        queue = await (await connection.channel()).get_queue(NAMES.store)
+        held: asyncio.Queue[aio_pika.abc.AbstractIncomingMessage] = asyncio.Queue()
+        tag = await queue.consume(held.put)
+        message = await held.get()
+
+        with pytest.raises(BrokerUnavailable, match="another consumer"):
+            await record.settle(lambda _record, _count: B)
+        await queue.cancel(tag)
+        await message.nack(requeue=True)
+
+    assert await record.settle(keep) == A
+
+
 async def test_without_the_queue(workers: Workers) -> None:
     """A worker that may declare asks for it; one that may not goes on without, and says nothing else."""
     connection = await aio_pika.connect(workers._url)

@@ -29,6 +29,7 @@ SCALARS: st.SearchStrategy[Any] = (
     | st.floats()
     | st.text(st.characters(exclude_categories=()), max_size=40)
     | st.binary(max_size=40)
+    | st.binary(max_size=40).map(bytearray)
     | st.decimals()
     | st.datetimes()
     | st.sampled_from(["1.0", "0.3", "A.1", TRACE, "2022-11-03T20:26:10Z"])

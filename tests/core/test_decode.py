@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from consumer.core import ids
 from consumer.core.decode import DecodeRules, MissingId, NeedsInbox, decode_event
-from consumer.core.model import DataForm
+from consumer.core.errors import BadEvent
+from consumer.core.model import DataForm, RawMessage
 from consumer.core.webhook import build_body
-from tests.core.messages import NOW, RULES, decoded, message, parked, payload
+from tests.core.messages import NOW, RULES, attempt, decoded, message, parked, payload
 from tests.core.strategies import JSON, WHITE
 
 
@@ -146,13 +148,89 @@ def test_broken_compression_is_parked(body: bytes) -> None:
     assert parked(message(body, content_encoding="gzip")) == "malformed"
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "aes128gcm"])
-def test_other_encodings_are_parked(encoding: str) -> None:
-    """FAULTS 13: what we cannot undo is not guessed."""
-    assert parked(message(content_encoding=encoding)) == "unsupported_format"
+@pytest.mark.parametrize("packed", [gzip.compress(b'{"n":1}'), zlib.compress(b'{"n":1}')])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "gzip, UTF-8",
+        "gzip:UTF-8",
+        "deflate, utf-8",
+        " GZIP ,utf-8 ",
+        "deflate:UTF-8",
+        "utf-8, gzip",
+        "Gzip;UTF-8",
+    ],
+)
+def test_a_character_set_beside_the_compression(packed: bytes, encoding: str) -> None:
+    """FAULTS 90: as Spring's compressors write it, in any case and with any blanks."""
+    assert decoded(message(packed, content_encoding=encoding)).body == b'{"n":1}'
 
 
-@pytest.mark.parametrize("encoding", ["", "identity", "utf-8", "UTF-8", "binary"])
+@given(st.sampled_from(["gzip", "deflate", "X-Gzip"]), st.text(" \t,:;", max_size=4), st.booleans())
+def test_compressions_and_character_sets_in_any_order(name: str, between: str, charset_first: bool) -> None:
+    """FAULTS 90: separators and order change nothing."""
+    parts = ["UTF-8", name] if charset_first else [name, "UTF-8"]
+
+    body = decoded(message(gzip.compress(b"[1]"), content_encoding=f",{between}".join(parts))).body
+
+    assert body == b"[1]"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        ("br", "'br' is not read"),
+        ("zstd", "'zstd' is not read"),
+        ("aes128gcm", "'aes128gcm' is not read"),
+        ("zip, UTF-8", "'zip' is not read"),
+        ("gzip, br", "'br' is not read"),
+        ("gzip, gzip", "compresses more than once"),
+        ("x" * 255, "'" + "x" * 40 + "' is not read"),
+    ],
+)
+def test_other_encodings_are_parked(encoding: str, named: str) -> None:
+    """FAULTS 6, 90: what we cannot undo is no JSON either; the reason names it."""
+    bad = attempt(message(content_encoding=encoding))
+
+    assert isinstance(bad, BadEvent)
+    assert (bad.reason, named in bad.detail) == ("unsupported_format", True)
+
+
+def test_what_kombu_compressed_is_inflated() -> None:
+    """FAULTS 90: ``application/x-gzip`` of kombu is a zlib stream; bounded like any other."""
+    for packed in (zlib.compress(b'{"n":1}'), gzip.compress(b'{"n":1}')):
+        raw = kombu(packed, "application/x-gzip")
+        assert decoded(raw).body == b'{"n":1}'
+    assert parked(kombu(zlib.compress(b"0" * 50_000_000), "application/x-gzip")) == "too_large"
+    assert decoded(kombu(zlib.compress(b"[2]"), bytearray(b"application/x-gzip"))).body == b"[2]"
+
+
+@pytest.mark.parametrize(
+    "name", ["application/x-bz2", "application/x-lzma", "application/zstd", "application/x-brotli"]
+)
+def test_other_compressions_of_kombu_are_parked(name: str) -> None:
+    """FAULTS 90: the reason names the header and its value."""
+    bad = attempt(kombu(b"BZh91AY", name))
+
+    assert isinstance(bad, BadEvent)
+    assert bad.reason == "unsupported_format"
+    assert f"the header compression {name!r} is not read" in bad.detail
+
+
+@pytest.mark.parametrize("value", ["application/x-gzip", "gzip", "none", 5, True, None, [1], bytearray(b"x")])
+def test_a_header_of_that_name_changes_no_plain_body(value: object) -> None:
+    """FAULTS 90: an application may have a header ``compression`` of its own."""
+    assert decoded(kombu(b'{"n":1}', value)).body == b'{"n":1}'
+
+
+def kombu(body: bytes, compression: object) -> RawMessage:
+    """Return a message as kombu publishes it with ``compression=``."""
+    return message(body, content_encoding="utf-8", headers={"tenant": "acme", "compression": compression})
+
+
+@pytest.mark.parametrize(
+    "encoding", ["", "identity", "utf-8", "UTF-8", " UTF-8 ", "binary", "identity, utf-8", ","]
+)
 def test_encodings_that_change_nothing(encoding: str) -> None:
     """FAULTS 13: some clients write the character set there."""
     assert decoded(message(content_encoding=encoding)).body == b'{"n":1}'

@@ -178,7 +178,7 @@ def test_the_set_up_draws_passwords_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert [name for name in kept if first[name] == other[name]] == []
     for name in ("leveret", "publisher"):
         [url] = split_amqp_urls(first[f"{name}/amqp-url"])
-        assert url == f"amqp://{name}:{first[f'{name}/password']}@rabbitmq:5672/"
+        assert url == f"amqp://{name}:{first[f'{name}/password']}@rabbitmq:5672"
         assert len(first[f"{name}/password"]) >= 32
 
 

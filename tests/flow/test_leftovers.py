@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from consumer.core.delivery import DeliveryMessage
@@ -11,7 +13,7 @@ from consumer.core.subscription import subscription_id
 from consumer.flow.intake import Source
 from consumer.flow.leftovers import LOOK_AGAIN_S, LOOKS_PER_S
 from tests.fakes import START
-from tests.flow.worker import Worker, delivery_message, event
+from tests.flow.worker import LoopBack, Worker, delivery_message, event
 
 CRM = subscription_id("acme", "crm")
 STRANGER = "sub_0123456789abcdef"
@@ -90,6 +92,21 @@ async def test_while_the_store_is_away_nothing_is_cancelled_or_parked(worker: Wo
     assert (worker.archive.entries, worker.parked()) == ([], [])
 
 
+async def test_while_the_store_is_away_no_remembered_deletion_counts(worker: Worker) -> None:
+    """FAULTS 68, 81: the subscription may have been made anew since, where only another worker saw it."""
+    await worker.subscribe("crm")
+    await worker.unsubscribe("crm")
+    await worker.handle(delivery_message(owed(CRM)), Source.DUE)
+    assert len(worker.archive.entries) == 1
+    worker.store.failure = StoreUnavailable("a.db: is locked")
+    assert not await worker.registry.reload()
+
+    await worker.handle(delivery_message(owed(CRM, id="ord-2")), Source.DUE)
+
+    assert len(worker.archive.entries) == 1
+    assert [kept.targets for kept in worker.waiting()] == [(CRM,)]
+
+
 async def test_a_full_disk_loses_nothing(worker: Worker) -> None:
     """Issue 10, item 5: what the archive does not take waits on, and is cancelled later."""
     await worker.subscribe("crm")
@@ -130,3 +147,25 @@ async def test_many_are_spread_and_warned_of_once_a_minute(worker: Worker) -> No
     await worker.clock.advance(60)
     await worker.handle(delivery_message(owed(STRANGER)), Source.DUE)
     assert len(worker.log.events("subscription.unknown")) == 2
+
+
+async def test_each_look_is_as_far_from_the_one_before(worker: Worker) -> None:
+    """FAULTS 81, 82: what was served of an earlier wait, or of the look before, shortens no later one."""
+    loop_back = LoopBack(worker)
+    waited = replace(owed(STRANGER), not_before=START, wait_s=40.0, served_s=40.0, held=True)
+    worker.offer(delivery_message(waited), Source.DUE)
+
+    await worker.clock.advance(10.5 * LOOK_AGAIN_S)
+
+    assert 10 <= len(loop_back.deliveries) <= 12
+    assert not any(kept.held for kept in worker.waiting())
+
+
+async def test_a_clock_that_was_set_back_delays_no_look(worker: Worker) -> None:
+    """FAULTS 81, 82: what comes after the step looks again as soon as what came before it."""
+    await worker.handle(delivery_message(owed(STRANGER)), Source.DUE)
+    worker.clock.step_s -= 3600.0
+
+    await worker.handle(delivery_message(owed(STRANGER)), Source.DUE)
+
+    assert worker.waiting()[-1].wait_s == pytest.approx(LOOK_AGAIN_S, abs=0.1)

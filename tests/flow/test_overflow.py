@@ -141,6 +141,15 @@ async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
     assert entry.raw is not None
 
 
+async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
+    """FAULTS 90, 12: the broker's record of it is bytes; the entry shows the key as a lane's reader would."""
+    await desk.take(dead(event_message(), "expired", NAMES.lane(0), **{"routing-keys": [b"order.\xff"]}))
+
+    [entry] = desk.worker.parked()
+    assert entry.raw is not None
+    assert (entry.reason, entry.raw.routing_key) == (ParkReason.EXPIRED, r"order.\xff")
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -155,6 +164,8 @@ async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
         {"queue": NAMES.parked},
         {"reason": 5},
         {"exchange": "x" * 256},
+        {"routing-keys": [b"\xff" * 64]},
+        {"routing-keys": [bytearray(b"order.created")]},
     ],
     ids=str,
 )

@@ -7,6 +7,7 @@ import pytest
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.health import gone_note
+from consumer.core.lineage import Generation, Lineage
 from consumer.core.model import Control
 from consumer.core.subscription import Subscription
 from consumer.flow.slow_probe import SlowProbe
@@ -44,6 +45,18 @@ async def look_for(worker: Worker, probe: SlowProbe, hours: int) -> None:
     for _ in range(6 * hours):
         await probe.look()
         await worker.clock.advance(600.0)
+
+
+async def test_a_store_that_is_not_believed_is_not_written_to(worker: Worker) -> None:
+    """FAULTS 81: beside the daemon may be a backup; a change would make another generation of it."""
+    shop = await given_up(worker)
+    worker.registry.trust.memory = Lineage(generation=Generation("memory", 99, "99"))
+    assert not await worker.registry.reload()
+
+    await look_for(worker, probing(worker), 2)
+
+    [entry] = await worker.store.entries()
+    assert (entry.id, entry.enabled) == (shop.id, False)
 
 
 async def test_a_success_enables_it_again(worker: Worker) -> None:

@@ -13,8 +13,8 @@ from consumer.core.lineage import Generation
 from consumer.flow.backlog import Backlog
 from consumer.flow.consume_gate import ConsumeGate
 from consumer.flow.intake import Source
-from consumer.flow.registry import Registry
-from consumer.flow.trust import ALL, BEHIND, FRESH, NOTHING, RECHECK_S, SOON_S, Trust
+from consumer.flow.registry import INDEXED_AT_ONCE, Registry
+from consumer.flow.trust import ALL, BEHIND, FRESH, NOTHING, RECHECK_S, SOON_S, UNREAD_S, Trust
 from tests.fakes import settled
 from tests.fakes_store import MemoryRecord, MemoryStore
 from tests.flow.worker import Worker, event_message
@@ -238,6 +238,63 @@ async def test_the_record_is_compared_when_there_is_a_reason(place: Place) -> No
     assert place.trust.due()
 
 
+def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
+    """FAULTS 81: many patterns are indexed in a thread; until then events would pass as wanted by nobody."""
+
+    async def reload_beside_the_loop() -> None:
+        place = Place(Worker(), MemoryRecord())
+        narrow = await stored(place, "a")
+        [entry] = await narrow.entries()
+        await narrow.apply([entry.model_copy(update={"events": ["invoice.#"]})])
+        assert await place.swap(narrow)
+        wide = await stored(place, "b")
+        place.record.generation = Generation("b", 1, "1")
+        await place.registry.compare()
+        assert place.trust.held == ALL
+        patterns = [f"order.{number}.#" for number in range(INDEXED_AT_ONCE + 1)]
+        await wide.apply([entry.model_copy(update={"events": patterns})])
+        seen: list[bool] = []
+        place.trust.on_change = lambda: seen.append(bool(place.registry.match("acme", "order.7.x")))
+
+        assert await place.swap(wide)
+
+        assert seen == [True]
+        assert place.trust.held == NOTHING
+
+    asyncio.run(reload_beside_the_loop())
+
+
+async def test_a_store_that_changes_while_the_record_is_read_is_not_doubted(place: Place) -> None:
+    """FAULTS 81: another worker took a newer generation over just before: this one reads it, too."""
+    right = await stored(place, "a", changes=3)
+    assert await place.swap(right)
+    [entry] = await right.entries()
+
+    async def newer() -> None:
+        await right.disable(entry.id, "x")
+        place.record.generation = Generation("a", 4, "4")
+
+    place.record.before = newer
+    await place.registry.compare()
+    assert (place.trust.reason, place.trust.held) == (None, NOTHING)
+
+    assert await place.registry.stale()
+    assert await place.registry.reload()
+    assert place.worker.log.events("store.doubted") == []
+
+
+async def test_why_the_record_cannot_be_read_is_said_once(place: Place) -> None:
+    """FAULTS 81: a worker that may not look at the record starts red; its log says why."""
+    place.record.failure = BrokerUnavailable("queue leveret.store: access refused")
+
+    for _ in range(3):
+        assert not await place.registry.reload()
+        await place.worker.clock.advance(UNREAD_S)
+
+    [line] = place.worker.log.events("store.unconfirmed")
+    assert "access refused" in str(line["detail"])
+
+
 class Door:
     """A gate, and what it lets the edge leave alone."""
 
@@ -296,6 +353,31 @@ async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -
     await door.worker.intake.idle()
 
     assert door.left == [NOTHING, ALL, FRESH, NOTHING]
+
+
+async def test_nothing_starts_from_the_moment_of_the_doubt_on(door: Door) -> None:
+    """FAULTS 81: also while the edge is still busy with what was wanted before."""
+    slow = asyncio.Event()
+
+    async def leave(sources: frozenset[Source]) -> None:
+        door.left.append(sources)
+        if not slow.is_set():
+            await slow.wait()
+
+    door.gate._leave = leave
+    door.trust.held = NOTHING
+    door.gate.open()
+    await settled()
+
+    await door.hold(ALL)
+    ticket = door.worker.offer(event_message())
+    await settled()
+    assert ticket.settles == []
+    slow.set()
+    await settled()
+
+    assert ticket.settles == ["requeue"]
+    assert door.left == [NOTHING, ALL]
 
 
 async def test_a_full_backlog_leaves_fresh_events_alone_too(door: Door) -> None:

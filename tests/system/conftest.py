@@ -19,7 +19,7 @@ from tests.system.daemon import Daemon, EventPublisher
 def module_vhost(broker: BrokerEndpoint, management: httpx2.Client) -> Iterator[str]:
     """The AMQP URL of a vhost that the tests of one module share."""
     name = add_vhost(management, broker.user)
-    yield f"{broker.amqp_url}{name}"
+    yield f"{broker.amqp_url}/{name}"
     remove_vhost(management, name)
 
 

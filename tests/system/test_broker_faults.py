@@ -63,7 +63,7 @@ def node_url(node: PrivateBroker) -> Iterator[str]:
     endpoint = node.start(bound=True)
     with managed(endpoint) as management:
         name = add_vhost(management, endpoint.user)
-    yield f"{endpoint.amqp_url}{name}"
+    yield f"{endpoint.amqp_url}/{name}"
     with managed(node.start(bound=True)) as management:
         remove_vhost(management, name)
 

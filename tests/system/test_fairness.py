@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -35,19 +36,21 @@ def bindings(management: httpx2.Client, vhost: str, source: str = NAMES.route) -
     return [row["destination"] for row in found.raise_for_status().json()]
 
 
+@pytest.mark.parametrize("tenant", ["flood", bytearray(b"flood")], ids=["text", "bytes"])
 async def test_a_flood_in_its_own_lane_is_led_around_it(
-    vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
+    vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client, tenant: str | bytearray
 ) -> None:
-    """FAULTS 71: the tenant behind it is served long before its end; each event comes once."""
+    """FAULTS 71, 90: the tenant behind it is served long before its end; each event comes once."""
+    named = {"tenant": tenant}
     async with running(tmp_path, vhost, SETTINGS) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, AWAY, "flood", concurrency=100), to(receiver, "/ok/quiet", "quiet"))
-        flood = await publisher.publish_many("flood", FLOOD)
+        flood = await asyncio.gather(*(publisher.publish(None, headers=named) for _ in range(FLOOD)))
         quiet = await publisher.publish("quiet")
 
         await all_delivered(receiver, "/ok/quiet", [quiet])
         before = len(deliveries(receiver, AWAY))
         assert bindings(management, vhost) == [NAMES.spill(0)]
-        late = await publisher.publish("flood")
+        late = await publisher.publish(None, headers=named)
         counts = await all_delivered(receiver, AWAY, [*flood, late])
         await daemon.logged("tenant.returned", tenant="flood")
 
@@ -143,9 +146,12 @@ async def test_lanes_are_taken_away_and_nothing_is_lost(
     )
     async with running(tmp_path, vhost, AFTER), EventPublisher(vhost) as publisher:
         second = {tenant: await publisher.publish(tenant) for tenant in tenants}
-
+        third = {
+            tenant: await publisher.publish(None, headers={"tenant": bytearray(tenant.encode())})
+            for tenant in tenants
+        }
         for tenant in tenants:
-            events = [first[tenant], second[tenant]]
+            events = [first[tenant], second[tenant], third[tenant]]
             found = await all_delivered(receiver, f"/ok/taken-{tenant}", events)
             assert found == dict.fromkeys(events, 1)
         assert sorted(bindings(management, vhost, NAMES.lanes)) == [NAMES.lane(0), NAMES.lane(1)]

@@ -16,10 +16,10 @@ from consumer.edges.private_broker import PrivateBroker
 from tests.conftest import end
 from tests.system.daemon import Daemon, running, until
 from tests.system.test_cli_live import command
+from topology.plan import TopologySpec, build_plan
 
 LIMIT = 1024
-PLANNED = 67
-"""Queues of the default settings."""
+PLANNED = len(build_plan(TopologySpec()).queues)  #: with the default settings
 FULL = {"LEVERET_AMQP__CONNECT_TIMEOUT_S": "2", "LEVERET_LOG__FORMAT": "json"}
 
 

@@ -49,6 +49,9 @@ SILENT = (
     "(see `rabbitmqctl status`; raise LimitNOFILE)"
 )
 
+NOT_THERE = "check LEVERET_AMQP_URL and its virtual host, or run `leveret topology apply`"
+"""Where a queue of ours is missing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmqpOptions:

@@ -26,9 +26,10 @@ from typing import TypeVar
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
+from aiormq.exceptions import ChannelNotFoundEntity
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
 
 _T = TypeVar("_T")
 
@@ -323,4 +324,5 @@ async def _ignore(_message: DeliveredMessage) -> None:
 
 
 def _unavailable(queue: str, error: BaseException) -> BrokerUnavailable:
-    return BrokerUnavailable(f"queue {queue}: {error or type(error).__name__}")
+    remedy = f"; {NOT_THERE}" if isinstance(error, ChannelNotFoundEntity) else ""
+    return BrokerUnavailable(f"queue {queue}: {str(error) or type(error).__name__}{remedy}")

@@ -27,6 +27,7 @@ from consumer.core.lineage import Decide, Generation, decode, encode
 from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
+    NOT_THERE,
     AmqpOptions,
     close_quietly,
     connect,
@@ -89,7 +90,8 @@ class BrokerStoreRecord:
                 return await self._settle(connection, decide)
         except CONNECTION_ERRORS as error:
             reason = str(error) or type(error).__name__
-            raise BrokerUnavailable(f"queue {self._names.store}: {reason}") from None
+            remedy = f"; {NOT_THERE}" if isinstance(error, ChannelNotFoundEntity) else ""
+            raise BrokerUnavailable(f"queue {self._names.store}: {reason}{remedy}") from None
 
     async def _settle(self, connection: AbstractConnection, decide: Decide) -> Generation | None:
         try:
@@ -128,7 +130,11 @@ class BrokerStoreRecord:
             )
 
     async def _taken(self, channel: Channel) -> Sequence[DeliveredMessage]:
-        """Take what is in the queue, in its order; the channel has no consumer any more then."""
+        """Take what is in the queue, in its order; the channel has no consumer any more then.
+
+        Raises:
+            BrokerUnavailable: somebody else holds it, so that nobody can know what is recorded.
+        """
         queue = self._names.store
         declared = await channel.queue_declare(queue, passive=True, timeout=CALL_S)
         count = declared.message_count or (1 if declared.consumer_count else 0)  # another one may hold it
@@ -145,6 +151,8 @@ class BrokerStoreRecord:
         await channel.basic_cancel(str(consumer.consumer_tag), timeout=CALL_S)
         while not inbox.empty():
             taken.append(inbox.get_nowait())
+        if not taken:
+            raise BrokerUnavailable(f"queue {queue}: another consumer holds the record; end it")
         return taken
 
     async def _count(self, connection: AbstractConnection) -> int:

@@ -68,8 +68,14 @@ class NodeIdentity:
 
     @property
     def amqp_url(self) -> str:
-        """AMQP URL of the vhost ``/``, with the password."""
-        return f"amqp://{self.user}:{self.password}@127.0.0.1:{self.ports.amqp}/"
+        """AMQP URL of the vhost ``/``, with the password.
+
+        It ends without a slash: with one, RabbitMQ's URI rules name the vhost "", and clients that keep to
+        them are refused.
+
+        Source: RabbitMQ "URI Specification".
+        """
+        return f"amqp://{self.user}:{self.password}@127.0.0.1:{self.ports.amqp}"
 
     @property
     def management_url(self) -> str:

@@ -33,7 +33,7 @@ no RabbitMQ server was found{where}. Ways on:
 or `brew install rabbitmq` (its own service need not run)
   - name one that is installed elsewhere: LEVERET_RABBITMQ_HOME=<its folder, with sbin or bin in it>
   - run one in a container: `docker run -d --name leveret-rabbitmq -p 127.0.0.1:5672:5672 rabbitmq:4` \
-and set LEVERET_AMQP_URL=amqp://guest:guest@127.0.0.1:5672/
+and set LEVERET_AMQP_URL=amqp://guest:guest@127.0.0.1:5672
   - use your own broker: LEVERET_AMQP_URL=amqp://<user>:<password>@<host>:5672/<vhost>"""
 
 

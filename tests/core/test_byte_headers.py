@@ -1,0 +1,106 @@
+"""Header values as byte arrays: Java's ``byte[]``, Go's ``[]byte`` and Python's ``bytearray`` are text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core.decode import DecodeRules, turn_of
+from consumer.core.delivery import wrap_raw
+from consumer.core.errors import BadEvent
+from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.parked import ParkNote, entry_as_dict, raw_entry_headers, read_entry
+from consumer.core.sources import parse_rule
+from consumer.flow.ways import Ways
+from tests.core.messages import TRACE, attempt, decoded, message, parked
+from tests.core.strategies import NAMES
+
+SOUND = st.text(st.characters(codec="utf-8"), max_size=30)  #: what UTF-8 can hold
+VALUES = SOUND | st.sampled_from(["", "acme", "1.0", "A.1", TRACE, "2022-11-03T20:26:10Z", "k=v"])
+HEADERS = st.dictionaries(NAMES | st.sampled_from(["kind", "ref", "at", "region", "compression"]), VALUES)
+RULES = DecodeRules(
+    headers=frozenset({"region"}),
+    extensions=frozenset({"region"}),
+    default_tenant=None,
+    inboxes={
+        "leveret.inbox.shop": parse_rule(
+            {"tenant": "header:tenant", "type": "header:kind", "id": "header:ref", "time": "header:at"}
+        )
+    },
+)
+
+
+def as_bytes(headers: dict[str, Any]) -> dict[str, Any]:
+    """Return *headers* with each text as a byte array."""
+    return {name: bytearray(str(text).encode()) for name, text in headers.items()}
+
+
+def shown(raw: RawMessage) -> object:
+    """Return what comes of a message: an event, a hop, or a reason with its detail."""
+    found = attempt(raw, RULES)
+    return (found.reason, found.detail) if isinstance(found, BadEvent) else found
+
+
+@given(HEADERS, st.sampled_from(["leveret.lane.00", "leveret.inbox.shop"]))
+def test_a_byte_array_is_read_as_the_text(headers: dict[str, Any], queue: str) -> None:
+    """FAULTS 90: tenant, a source's rules, CloudEvents attributes, trace and let-through headers."""
+    texts = message(headers=headers, queue=queue)
+    arrays = replace(texts, headers=as_bytes(headers))
+
+    assert shown(arrays) == shown(texts)
+    assert wrap_raw(arrays) == wrap_raw(texts)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_tenant_or_a_reason(value: bytes) -> None:
+    """FAULTS 90, 12: whether or not they are UTF-8, and the event itself agrees with its turn."""
+    found = attempt(message(headers={"tenant": bytearray(value)}))
+
+    turn = turn_of(DecodeRules(), bytearray(value))
+    assert turn == (found.tenant if isinstance(found, Event) else "")
+
+
+def test_every_kind_of_tenant() -> None:
+    """FAULTS 90: byte arrays, text, bytes and integers name a tenant; others are parked with a reason."""
+    for value in ("42", b"42", bytearray(b"42"), 42):
+        assert decoded(message(headers={"tenant": value})).tenant == "42"
+    for other in (True, 4.2, [bytearray(b"42")], {"a": "42"}):
+        assert parked(message(headers={"tenant": other})) == "bad_tenant"
+    assert parked(message(headers={"tenant": bytearray(b"leveret")})) == "bad_tenant"
+
+
+def test_an_empty_byte_array_names_no_tenant() -> None:
+    """FAULTS 90: as an empty text does, and it is counted so."""
+    ways = Ways(DecodeRules())
+
+    assert decoded(message(headers={"tenant": bytearray()})).tenant == "default"
+    assert ways.by_lane(bytearray(), "leveret.lane.00") == "default"
+    assert ways.nameless == 1
+    assert ways.otherwise(bytearray()) == ""
+    assert ways.by_lane(bytearray(b"acme"), "leveret.lane.01") == "acme"
+    assert ways.lane_of("acme") == "leveret.lane.01"
+
+
+def test_an_entry_shows_a_byte_array_as_text() -> None:
+    """FAULTS 90: the tenant of a parked event is shown, and it has one id in either form."""
+    note = ParkNote(reason=ParkReason.MALFORMED, detail="broken", at=1.0, ttl_s=60.0)
+    ids = set()
+    for tenant in ("acme", bytearray(b"acme")):
+        raw = message(b"{", headers={"tenant": tenant})
+        entry = read_entry(replace(raw, headers=raw_entry_headers(raw, note)))
+        assert entry_as_dict(entry)["tenant"] == "acme"
+        ids.add(entry.id)
+    assert len(ids) == 1
+
+
+@pytest.mark.parametrize("pattern", [r"[a-z]+", r".*"])
+def test_a_tenant_pattern_judges_the_text(pattern: str) -> None:
+    """FAULTS 90: the setting sees what the header says, in either form."""
+    rules = DecodeRules(tenant_pattern=re.compile(pattern))
+
+    assert turn_of(rules, bytearray(b"acme")) == turn_of(rules, "acme") == "acme"
