@@ -86,7 +86,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     async with Broker(bench) as broker, Sink(bench.folder, {TENANT: "/ok/innocent"}) as sink:
         innocent = Innocent(broker.url, sink)
         for attack in ATTACKS:
-            daemon = Daemon(bench.folder, broker.url, attack.settings, attack.name, handles=attack.handles)
+            daemon = Daemon(bench.folder, broker.url, attack.settings, handles=attack.handles)
             async with daemon:
                 stage = Stage(bench, broker, daemon, innocent)
                 await daemon.subscribe([innocent.entry(), *attack.subscriptions(stage)])

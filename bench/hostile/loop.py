@@ -138,8 +138,8 @@ async def on_one_daemon(
     settings = attacks[0].settings
     async with Servers(bench.folder) as servers:
         own = {"LEVERET_SENDING__DNS_SERVERS": json.dumps([servers.name_server]), **settings}
-        name = f"daemon-{attacks[0].name}"
-        async with Daemon(bench.folder, broker.url, own, name=name, handles=attacks[0].handles) as daemon:
+        handles = attacks[0].handles  # the store stays the same: the broker's messages were made with it
+        async with Daemon(bench.folder, broker.url, own, handles=handles) as daemon:
             await daemon.subscribe([innocent.entry()])
             await daemon.start()
             prefer(daemon)

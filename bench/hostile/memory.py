@@ -104,7 +104,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         for load in LOADS:
             for waiting in (False, True):
                 name = f"{load.name}-{'waiting' if waiting else 'coming'}"
-                daemon = Daemon(bench.folder, broker.url, {**given, **load.settings}, name=name)
+                daemon = Daemon(bench.folder, broker.url, {**given, **load.settings})
                 await daemon.subscribe(slow)
                 many = events(load, bench.count(load.count, 4), name)
                 ratios[name] = round(await taken(bench, broker, daemon, many, waiting=waiting), 3)

@@ -133,18 +133,23 @@ async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, r
     settings = {GRACE: "60", "LEVERET_SENDING__CONCURRENCY": "200"}
     once = {"max_attempts": 1}
     daemon = Daemon(tmp_path, vhost, settings)
-    await daemon.apply(to(receiver, target, "twice", concurrency=200, retry=once, breaker=BREAKER_OFF))
+    await daemon.apply(
+        to(receiver, target, "twice", concurrency=200, retry=once, breaker=BREAKER_OFF),
+        to(receiver, "/hang", "hanging"),  # without it the drain may end before the second signal
+    )
     try:
         await daemon.start()
         async with EventPublisher(vhost) as publisher:
+            await publisher.publish("hanging")
             ids = await publisher.publish_many("twice", 120)
-            await receiver.arrived(120)
+            await receiver.arrived(121)
             daemon.terminate()
             await until(lambda: sum(receiver.answered(target).values()) >= 20, "answers come")
             daemon.terminate()
             assert await daemon.wait_exit(30) == 1
             await daemon.start()
             rows = await daemon.parked(120)
+        await daemon.kill()
     finally:
         await daemon.__aexit__()
     assert {row["event_id"] for row in rows} == set(ids)

@@ -278,9 +278,9 @@ def test_show_export_and_permissions_ask_no_broker(
     exported = json.loads(command.invoke(app, ["export", "--vhost", "/"]).stdout)
     rights = command.invoke(app, ["permissions", "--no-declare"])
 
-    assert shown.stdout.splitlines()[-1] == "19 queues"
-    assert objects[-1] == {"kind": "sum", "queues": 19}
-    assert sum(item["kind"] == "queue" for item in objects) == len(exported["queues"]) == 19
+    assert shown.stdout.splitlines()[-1] == "20 queues"
+    assert objects[-1] == {"kind": "sum", "queues": 20}
+    assert sum(item["kind"] == "queue" for item in objects) == len(exported["queues"]) == 20
     assert command.invoke(app, ["show", "--mermaid"]).stdout.startswith("flowchart LR")
     assert command.invoke(app, ["show", "--mermaid", "--json"]).exit_code == 2
     assert "configure: ^$" in rights.stdout
