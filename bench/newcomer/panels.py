@@ -53,6 +53,7 @@ QUIET = frozenset(
         "leveret_stale_settles_total",
         "leveret_subscriptions_locked",
         "leveret_records_dropped_total",
+        "leveret_log_lines_dropped_total",
         "leveret_dedicated_tenants",
         "leveret_fairness_tenants",
     )
