@@ -1,4 +1,4 @@
-"""What an attack is, and what it may use. Every attack on the real daemon is in the list of one module here.
+"""The attacks and the stage that they use. Every attack on the real daemon is in the list of one module here.
 
 To add one: write ``async def strike(stage)`` that sends all of it and returns, put an :class:`Attack` into
 the module's list, and that list into ``bench.hostile.loop.ATTACKS``. Build what is costly to build before the

@@ -1,4 +1,4 @@
-"""Real clients of six kinds publish to the real daemon, as their own documents tell to.
+"""Real clients of six kinds publish to the real daemon, as the documents of each client show.
 
 Each is a small program (:mod:`bench.hostile.client_programs`) that publishes events with text and, where its
 language has them, byte-array headers; some of them compressed. A client falls short where one of its events

@@ -137,6 +137,7 @@ async def test_a_folder_that_is_swapped_under_a_daemon(
         shutil.rmtree(daemon.home)
         aside.rename(daemon.home)
         await until(lambda: daemon.unready() == "", "/readyz is green")
+        assert daemon.count("delivery.cancelled") == 0
 
 
 async def test_a_store_that_is_away_at_the_start(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
