@@ -32,9 +32,9 @@ import httpx2
 import uvloop
 
 from bench.nginx import Nginx
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
-from consumer.core.signing import parse_secret, sign
+from consumer.core.webhook.signing import parse_secret, sign
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.certificates import Authority
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from bench import reload
-from consumer.core.breaker import BreakerPolicy
-from consumer.core.match import Matcher
-from consumer.core.retry import POLICIES
-from consumer.core.signing import HmacKey
-from consumer.core.subscription import Subscription, subscription_id
-from consumer.flow.follow import POLL_S
+from consumer.core.endpoint.breaker import BreakerPolicy
+from consumer.core.retry.policy import POLICIES
+from consumer.core.subscription.match import Matcher
+from consumer.core.subscription.subscription import Subscription, subscription_id
+from consumer.core.webhook.signing import HmacKey
+from consumer.flow.store.store_sync import POLL_S
 
 TENANT: Final = "acme"
 SUBSCRIPTIONS: Final = 10_000

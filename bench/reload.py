@@ -18,12 +18,12 @@ from typing import Final
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from consumer.core.signing import format_secret
-from consumer.core.subscription_model import SubscriptionEntry
-from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.webhook.signing import format_secret
 from consumer.edges.store import SqlStore, open_store
-from consumer.flow.observe import Observer
-from consumer.flow.registry import Registry
+from consumer.flow.observe.observer import Observer
+from consumer.flow.store.subscriptions import Subscriptions
 from consumer.settings import load_settings
 from metrics.series import Series
 
@@ -58,19 +58,19 @@ async def _measure(home: Path, tenant: str, patterns: Sequence[str]) -> Reloads:
     entries = [_entry(tenant, number, pattern) for number, pattern in enumerate(patterns)]
     writer, store = _store(home), _store(home)
     await _apply(writer, entries)
-    registry = Registry(store, Observer(Series(CollectorRegistry()), _Silent()))
-    assert await registry.reload()
+    subscriptions = Subscriptions(store, Observer(Series(CollectorRegistry()), _Silent()))
+    assert await subscriptions.reload()
     found = Reloads()
     for number in range(RELOADS):
         await _apply(writer, [_entry(tenant, number, f"changed.{number}")])
         watch = asyncio.create_task(_watch(gaps := [0.0]))
         began = time.perf_counter()
-        assert await registry.reload()
+        assert await subscriptions.reload()
         found.took_s.append(time.perf_counter() - began)
         await asyncio.sleep(2 * TICK_S)  # a tick that came late is over
         watch.cancel()
         found.still_s.append(max(gaps))
-        assert len(registry.match(tenant, f"changed.{number}")) == 1
+        assert len(subscriptions.match(tenant, f"changed.{number}")) == 1
     await store.close()
     await writer.close()
     return found

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from consumer.core.health import Health
-from consumer.core.lineage import Decide, Generation, Lineage
+from consumer.core.endpoint.health import Health
+from consumer.core.message.parked import ParkedEntry
 from consumer.core.model import Outcome, RawMessage, SignedRequest
-from consumer.core.parked import ParkedEntry
-from consumer.core.subscription import Subscription
-from consumer.core.tombstone import Tombstone
+from consumer.core.store.lineage import Decide, Generation, Lineage
+from consumer.core.store.tombstone import Tombstone
+from consumer.core.subscription.subscription import Subscription
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from consumer.core.signing import format_secret
+from consumer.core.webhook.signing import format_secret
 
 TENANTS: Final = ("acme", "birch", "cedar", "dune", "ember")
 TYPES: Final = ("order.created", "order.paid", "order.shipped", "invoice.paid")

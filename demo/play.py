@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from consumer.edges.paced import Pace
+from consumer.edges.operate.paced import Pace
 from demo.account import Book, Pair
 from demo.evidence import Watch, daemon_counts, final_book
 from demo.screen import Screen

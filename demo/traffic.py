@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
-from consumer.edges.paced import Pace, publish_paced
+from consumer.edges.operate.paced import Pace, publish_paced
 from consumer.ports import Publication
 from demo.cast import TENANTS, TYPES
 from topology.names import Names

@@ -23,15 +23,15 @@ from pydantic.fields import FieldInfo
 
 from consumer.cli import app
 from consumer.core import schema
-from consumer.core.access_model import AuthFields, BasicFields, OAuth2Fields, TlsFields
-from consumer.core.breaker import BREAKERS
-from consumer.core.classify import classification_table, kind_table
-from consumer.core.durations import format_duration
+from consumer.core.changes.json_schema import subscriptions_schema
+from consumer.core.endpoint.breaker import BREAKERS
 from consumer.core.model import Kind, ParkReason
-from consumer.core.policy_model import BreakerFields, RetryChoice
-from consumer.core.retry import POLICIES, max_age_s, planned_delays_s, total_delay_s
-from consumer.core.subscription_model import SubscriptionEntry
-from consumer.core.subscription_schema import subscriptions_schema
+from consumer.core.retry.outcomes import classification_table, kind_table
+from consumer.core.retry.policy import POLICIES, max_age_s, planned_delays_s, total_delay_s
+from consumer.core.subscription.access_entry import AuthFields, BasicFields, OAuth2Fields, TlsFields
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.policy import BreakerFields, RetryChoice
+from consumer.core.text.durations import format_duration
 from consumer.settings import Settings, SourceSettings
 from metrics.series import Series
 from topology.export import mermaid

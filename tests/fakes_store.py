@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from consumer.core.health import Health
-from consumer.core.lineage import Decide, Generation, Lineage
-from consumer.core.parked import ParkedEntry
-from consumer.core.plain import MASK
-from consumer.core.records import ParkedRow, parked_row
-from consumer.core.signing import format_secret
-from consumer.core.subscription import Subscription
-from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry, merge
-from consumer.core.subscription_steps import revive
-from consumer.core.tombstone import Tombstone, keep_until
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.changes.steps import revive
+from consumer.core.endpoint.health import Health
+from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.records import ParkedRow, parked_row
+from consumer.core.store.lineage import Decide, Generation, Lineage
+from consumer.core.store.tombstone import Tombstone, keep_until
+from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.printable import MASK
+from consumer.core.webhook.signing import format_secret
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from consumer.core.errors import ConfigError
-from consumer.core.policy_text import sender_stats
-from consumer.core.retry import POLICIES
-from consumer.edges.api import HealthServer
+from consumer.core.retry.policy import POLICIES
+from consumer.core.retry.policy_text import sender_stats
+from consumer.edges.serve.health_server import HealthServer
 from metrics.series import Series
 
 STATS = "/webhook/subscriptions/sender/stats"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.match import Matcher
+from consumer.core.changes.file import parse_subscriptions
 from consumer.core.model import ParkReason
-from consumer.core.retry import POLICIES
-from consumer.core.signing import sign
-from consumer.core.subscription_file import parse_subscriptions
-from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.retry.policy import POLICIES
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.match import Matcher
+from consumer.core.webhook.signing import sign
 from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate
 

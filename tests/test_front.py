@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from consumer.edges.front import Front
+from consumer.edges.serve.front import Front
 from tests.system.daemon import until
 
 MOST = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.edges.log_writer import BUFFER_BYTES, LogWriter
+from consumer.edges.process.log_writer import BUFFER_BYTES, LogWriter
 
 LINE = b"x" * 1023
 PATIENCE_S = 60.0

@@ -16,7 +16,7 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.edges import logs
+from consumer.edges.process import logs
 
 HOSTILE = 'ok\n\x1b[31m{"event":"forged"}\x1b]0;title\x07\r\u2028\u202e'
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from consumer.core.fairness import Standing
+from consumer.core.fairness.queue import Standing
 from consumer.core.model import Kind, ParkReason
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
 from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
 from metrics.spread import Spread

@@ -30,7 +30,7 @@ def test_closed_streams_end_in_no_traceback(closed: str, command: str) -> None:
 def test_closed_streams_lead_nowhere_else() -> None:
     """A file that is opened later gets none of their numbers: what is printed would end up in it."""
     script = (
-        "from consumer.edges.process import open_standard_streams as f; f(); import os;"
+        "from consumer.edges.process.startup import open_standard_streams as f; f(); import os;"
         "opened = os.open('/dev/null', os.O_RDONLY); os._exit(opened)"
     )
     line = f'exec {sys.executable} -c "{script}" <&- >&- 2>&-'
@@ -50,7 +50,7 @@ def test_closed_streams_lead_nowhere_else() -> None:
 def test_any_text_is_printed_in_any_encoding(env: dict[str, str], shown: bytes) -> None:
     """A character that the encoding lacks is shown as an escape, by typer and by print alike."""
     script = (
-        "import sys; from consumer.edges.process import open_standard_streams as f; f();"
+        "import sys; from consumer.edges.process.startup import open_standard_streams as f; f();"
         "print(sys.argv[-1]); from consumer.cli import main; main()"
     )
     done = subprocess.run(
@@ -69,7 +69,7 @@ def test_any_text_is_printed_in_any_encoding(env: dict[str, str], shown: bytes) 
 def test_no_core_is_dumped() -> None:
     """Neither to a file nor to a program: memory holds secrets."""
     script = (
-        "from consumer.edges.process import forbid_core_dumps as f; f(); import ctypes, resource;"
+        "from consumer.edges.process.startup import forbid_core_dumps as f; f(); import ctypes, resource;"
         "print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
     )
     done = subprocess.run(

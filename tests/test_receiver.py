@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.raw_server import eventually

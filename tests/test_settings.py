@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core import schema
-from consumer.core.breaker import BreakerPolicy
+from consumer.core.endpoint.breaker import BreakerPolicy
 from consumer.core.errors import ConfigError
-from consumer.core.noise import TenantLimit
-from consumer.core.retry import POLICIES, planned_delays_s
-from consumer.edges.broker.sizing import windows
+from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.core.retry.policy import POLICIES, planned_delays_s
+from consumer.edges.broker.prefetch import windows
 from consumer.edges.http import Proxy, open_sender
-from consumer.flow.intake import Source
+from consumer.flow.take.intake import Source
 from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
 from topology.plan import TopologySpec, lane_queues
 

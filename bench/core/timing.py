@@ -18,7 +18,7 @@ from bench.daemon import NO_BREAKER, Daemon, retry, subscription
 from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from consumer.core.subscription import subscription_id
+from consumer.core.subscription.subscription import subscription_id
 
 DELIVERIES = 500
 RATE_EVENTS = 2_000

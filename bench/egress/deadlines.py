@@ -17,7 +17,7 @@ import uvloop
 
 from bench.egress.child import receivers, result_of
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 

@@ -28,7 +28,7 @@ from bench.egress import corpus
 from bench.egress.corpus import ALLOWED_PORT, Case
 from bench.egress.outside import Outside
 from consumer.core.access import Access, OAuth2Client
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.name_server import Answer, NameServer

@@ -23,7 +23,7 @@ from bench.load import EventSpec
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from consumer.core.evenness import jain
+from consumer.core.fairness.jain import jain
 
 TENANTS = 50
 EXPONENT = 0.5

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.accounts import Accounts, Caps
-from consumer.core.shares import Scheduler
+from consumer.core.fairness.accounts import Accounts, Caps
+from consumer.core.fairness.scheduler import Scheduler
 
 TENANTS = 10_000
 JOBS = 100_000

@@ -13,10 +13,10 @@ from typing import Protocol
 from zlib import crc32
 
 from bench.fairness_sim.load import Arrival
-from consumer.core.accounts import Accounts, Caps
-from consumer.core.noise import Came, Look, NoiseMeter, NoiseRule, spill_index
-from consumer.core.shares import Scheduler
-from consumer.flow.spill import ENDED_PER_MOVE, IDLE_S, KEPT_IN_LINE, LEAST_MOVED, LOOK_S, MOVE_S
+from consumer.core.fairness.accounts import Accounts, Caps
+from consumer.core.fairness.noisy_tenants import Came, Look, NoisyTenantMeter, NoisyTenantRule, spill_index
+from consumer.core.fairness.scheduler import Scheduler
+from consumer.flow.take.reroute import ENDED_PER_MOVE, IDLE_S, KEPT_IN_LINE, LEAST_MOVED, LOOK_S, MOVE_S
 
 LANE, SPILL = 0, 1  #: shares
 PARTS = (0.45, 0.15)  #: of fresh and spilled events; the others of a worker have no work here
@@ -115,7 +115,7 @@ class Fair:
         caps = Caps(capacity=shape.slots)
         self.accounts = Accounts(caps)
         self.queued: Scheduler[Work] = Scheduler(PARTS, self.accounts)
-        self.meter = NoiseMeter(NoiseRule(held=shape.slots * 0.1))
+        self.meter = NoisyTenantMeter(NoisyTenantRule(held=shape.slots * 0.1))
         self.ends = 0  #: since jobs were moved last
         self._reserved = caps.reserved
         self._started: dict[str, int] = {}

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from pamqp.commands import Basic
 
-from consumer.core.delivery import DeliveryMessage, headers_of, wrap_raw
+from consumer.core.message.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.model import Event, RawMessage
-from consumer.core.subscription import subscription_id
+from consumer.core.subscription.subscription import subscription_id
 from topology.names import Names
 
 HOSTILE: Final = "hostile"  #: the publisher's own tenant

@@ -21,15 +21,15 @@ from multiprocessing import get_context
 from prometheus_client import CollectorRegistry
 
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.decode import DecodeRules
+from consumer.core.event.decode import DecodeRules
 from consumer.core.model import Kind, Outcome, RawMessage, SignedRequest
-from consumer.core.subscription_model import SubscriptionEntry
-from consumer.flow.deliver import Deliverer
-from consumer.flow.endpoints import Endpoints
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
-from consumer.flow.registry import Registry
-from consumer.flow.world import Bounds, World
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.flow.base.context import Bounds, Context
+from consumer.flow.deliver.router import Router
+from consumer.flow.endpoints.endpoints import Endpoints
+from consumer.flow.observe.observer import Observer
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming, Publication
 from metrics.series import Series
 from tests.fakes import ManualClock, MemoryArchive, VirtualLoop
@@ -173,8 +173,8 @@ class _Broker:
         self.offer(source, Incoming(raw, ticket))
 
 
-def _world(broker: _Broker, endpoint: _Endpoint, dice: random.Random) -> World:
-    return World(
+def _context(broker: _Broker, endpoint: _Endpoint, dice: random.Random) -> Context:
+    return Context(
         publisher=broker,
         sender=endpoint,
         clock=ManualClock(),
@@ -195,12 +195,12 @@ async def drain(case: Case, *, hangs: bool) -> Drained:
     """Run one outage on the running virtual loop, until nothing waits any more."""
     endpoint = _Endpoint(WELL_S, WELL_S + case.down_s, hangs)
     broker = _Broker()
-    world = _world(broker, endpoint, random.Random(7))
+    context = _context(broker, endpoint, random.Random(7))
     store = MemoryStore()
-    registry = Registry(store, world.observe, world.record)
-    endpoints = Endpoints(world.bounds, world.observe, world.sample, world.record)
-    deliverer = Deliverer(world, registry, endpoints)
-    broker.offer = deliverer.intake.offer
+    subscriptions = Subscriptions(store, context.observe, context.record)
+    endpoints = Endpoints(context.bounds, context.observe, context.sample, context.record)
+    router = Router(context, subscriptions, endpoints)
+    broker.offer = router.intake.offer
     shop = {
         "tenant": "acme",
         "name": "shop",
@@ -210,7 +210,7 @@ async def drain(case: Case, *, hangs: bool) -> Drained:
         "timeout_s": TIMEOUT_S,
     }
     await store.apply([SubscriptionEntry.model_validate(shop)], prune=True)
-    assert await registry.reload()
+    assert await subscriptions.reload()
     count = round((WELL_S + case.down_s) * case.per_s)
     for number in range(count):
         event = Publication(

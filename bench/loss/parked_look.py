@@ -26,11 +26,11 @@ from bench.daemon import Daemon, subscription
 from bench.load import connect
 from bench.processes import spawn, stop, wait_exit
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.parked import ParkNote, delivery_entry_headers
 from consumer.core.model import Event, ParkReason
-from consumer.core.parked import ParkNote, delivery_entry_headers
-from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 from topology.declare import declare
 from topology.names import Names

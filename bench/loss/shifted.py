@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from consumer import app
-from consumer.edges.system import SystemClock
+from consumer.daemon import life as app
+from consumer.edges.process.system import SystemClock
 from consumer.settings import load_settings
 
 

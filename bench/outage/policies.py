@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from bench.prove import Bench, Goal, Measured, Proof
-from consumer.core import breaker
-from consumer.core.breaker import BREAKERS, Answer, BreakerPolicy, Closed, Probing, State
+from consumer.core.endpoint import breaker
+from consumer.core.endpoint.breaker import BREAKERS, Answer, BreakerPolicy, Closed, Probing, State
 from consumer.core.model import Kind, Outcome, Park, ParkReason, Retry, Verdict
-from consumer.core.retry import POLICIES, Growth, Jitter, RetryPolicy, Situation, decide, wait_bounds_s
+from consumer.core.retry.policy import POLICIES, Growth, Jitter, RetryPolicy, Situation, decide, wait_bounds_s
 
 Decide: TypeAlias = Callable[[Outcome, Situation], Verdict]
 Admit: TypeAlias = Callable[[State, float, BreakerPolicy], tuple[State, bool]]

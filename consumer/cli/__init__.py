@@ -11,9 +11,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.cli.words import Words
-from consumer.core.plain import printable
-from consumer.edges.process import forbid_core_dumps, open_standard_streams
+from consumer.cli.shared.lazy_commands import Words
+from consumer.core.text.printable import printable
+from consumer.edges.process.startup import forbid_core_dumps, open_standard_streams
 
 app = typer.Typer(
     name="leveret",

@@ -12,20 +12,20 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from consumer.cli.link import find_broker
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
-from consumer.cli.release import release
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, print_rows, warn
+from consumer.cli.shared.release import release
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, identity, read_entries
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.steps import Address, find
+from consumer.core.endpoint.health import Health
 from consumer.core.errors import StoreUnavailable
-from consumer.core.health import Health
-from consumer.core.parked import rfc3339
-from consumer.core.records import EndpointState
-from consumer.core.subscription import endpoint_id
-from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import Address, find
-from consumer.core.waiting import Wanted
-from consumer.edges.control import tell_workers
+from consumer.core.message.parked import rfc3339
+from consumer.core.message.records import EndpointState
+from consumer.core.message.waiting import Wanted
+from consumer.core.subscription.subscription import endpoint_id
+from consumer.edges.operate.control import tell_workers
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 from topology.names import Names

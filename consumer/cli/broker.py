@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
 from consumer.edges.private_broker import BrokerStatus, PrivateBroker, find_server
 from consumer.settings import load_settings
 

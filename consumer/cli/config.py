@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import typer
 from pydantic import BaseModel
 
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows, warn
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, print_rows, warn
 from consumer.cli.subscriptions.shared import build, read_entries
 from consumer.core import schema
 from consumer.core.errors import ConfigError, LeveretError

@@ -12,18 +12,18 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.complete import subscription_names, tenant_names
-from consumer.cli.link import find_broker
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
-from consumer.cli.release import release
+from consumer.cli.shared.complete import subscription_names, tenant_names
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
+from consumer.cli.shared.release import release
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.steps import full_name
 from consumer.core.errors import BrokerUnavailable, ConfigError
-from consumer.core.parked import rfc3339
-from consumer.core.pauses import Pause, Scope
-from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import full_name
-from consumer.core.waiting import Wanted
-from consumer.edges.control import tell_workers
+from consumer.core.message.parked import rfc3339
+from consumer.core.message.waiting import Wanted
+from consumer.core.subscription.pauses import Pause, Scope
+from consumer.edges.operate.control import tell_workers
 from consumer.edges.store import opened_store
 from consumer.settings import load_settings
 from topology.names import Names

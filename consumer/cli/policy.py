@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.complete import policy_names
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, print_rows
-from consumer.core.durations import format_duration
+from consumer.cli.shared.complete import policy_names
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, print_rows
 from consumer.core.errors import ConfigError
-from consumer.core.plain import printable
-from consumer.core.retry import RetryPolicy, max_age_s
-from consumer.core.timeline import draw, is_logarithmic, policy_as_dict, steps, summary
+from consumer.core.retry.policy import RetryPolicy, max_age_s
+from consumer.core.retry.timeline import draw, is_logarithmic, policy_as_dict, steps, summary
+from consumer.core.text.durations import format_duration
+from consumer.core.text.printable import printable
 from consumer.settings import Settings, load_settings
 
 app = typer.Typer(help="Retry policies: when a delivery is tried again.", no_args_is_help=True)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from consumer import app as daemon
-from consumer.cli.options import examples
-from consumer.cli.output import errors_in_one_line
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import errors_in_one_line
+from consumer.daemon import life as daemon
 from consumer.settings import load_settings
 
 

@@ -21,11 +21,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, print_json, show
-from consumer.core.daemon_status import Look, Sample, Status, status
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, show
 from consumer.core.errors import ConfigError
-from consumer.core.plain import printable
+from consumer.core.text.printable import printable
+from consumer.core.tools.daemon_status import Look, Sample, Status, status
 from consumer.settings import Settings, load_settings
 
 TIMEOUT_S = 10.0

@@ -12,9 +12,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from consumer.cli.link import find_broker
-from consumer.cli.options import examples
-from consumer.cli.output import (
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import (
     AsJson,
     demand_terminal,
     errors_in_one_line,
@@ -24,9 +24,9 @@ from consumer.cli.output import (
     warn,
 )
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.lineage import Doubt, Generation, Lineage, judge
+from consumer.core.store.lineage import Doubt, Generation, Lineage, judge
 from consumer.edges.broker.store_record import recording
-from consumer.edges.control import tell_workers
+from consumer.edges.operate.control import tell_workers
 from consumer.edges.store import SqlStore, opened_store
 from consumer.ports import StoreRecord
 from consumer.settings import Settings, load_settings

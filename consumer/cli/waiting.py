@@ -16,17 +16,17 @@ from typing import Annotated
 import typer
 from aio_pika.abc import AbstractConnection
 
-from consumer.cli.complete import subscription_ids, tenant_names
-from consumer.cli.interrupt import run_to_the_end
-from consumer.cli.link import find_broker
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
+from consumer.cli.shared.complete import subscription_ids, tenant_names
+from consumer.cli.shared.interrupt import run_to_the_end
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.waiting import Wanted, as_dict
+from consumer.core.message.waiting import Wanted, as_dict
 from consumer.edges.broker.connect import close_quietly, connect
-from consumer.edges.control import tell_workers
-from consumer.edges.system import FileArchive, SystemClock
-from consumer.edges.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.operate.control import tell_workers
+from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 

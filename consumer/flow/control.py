@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import orjson
 
-from consumer.flow.agreement import Agreement
-from consumer.flow.endpoints import Endpoints
-from consumer.flow.registry import Registry
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.endpoints.endpoints import Endpoints
+from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Clock
 
 
@@ -21,14 +21,14 @@ class Control:
 
     def __init__(
         self,
-        registry: Registry,
+        subscriptions: Subscriptions,
         endpoints: Endpoints,
         agreement: Agreement,
         clock: Clock,
         reload: Callable[[], None],
     ) -> None:
         """Bind to the flow; *reload* begins to load the subscriptions anew."""
-        self._registry = registry
+        self._subscriptions = subscriptions
         self._endpoints = endpoints
         self._agreement = agreement
         self._clock = clock
@@ -42,7 +42,7 @@ class Control:
             return
         if not isinstance(message, dict):
             return
-        meant = self._registry.get(str(message.get("subscription")))
+        meant = self._subscriptions.get(str(message.get("subscription")))
         match message.get("kind"):
             case "reset":
                 self._endpoints.reset(meant, self._clock.now())
@@ -54,6 +54,6 @@ class Control:
             case "reload":
                 self._reload()
             case "store":
-                self._registry.ask()
+                self._subscriptions.ask()
             case _:
                 self._agreement.hear(message)

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from consumer.flow.agreement import Agreement
-from consumer.flow.deliver import Deliverer
-from consumer.flow.intake import Intake
-from consumer.flow.observe import Observer
-from consumer.flow.ops import Ops
-from consumer.flow.overflow import Overflow
+from consumer.flow.deliver.dead_letters import DeadLetters
+from consumer.flow.deliver.router import Router
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.observe.observer import Observer
+from consumer.flow.operator_events import OperatorEvents
+from consumer.flow.take.intake import Intake
 
 STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
 TELL_S = 3.0  #: time to tell what is owed; while the broker is blocked nothing is confirmed
@@ -25,9 +25,9 @@ TELL_S = 3.0  #: time to tell what is owed; while the broker is blocked nothing 
 class Drain:
     """What a drain brings to its end, in :meth:`run`."""
 
-    deliverer: Deliverer
-    overflow: Overflow
-    ops: Ops
+    router: Router
+    overflow: DeadLetters
+    ops: OperatorEvents
     agreement: Agreement
     observe: Observer
     stop_consuming: Callable[[], Awaitable[None]]
@@ -36,7 +36,7 @@ class Drain:
 
     async def run(self) -> None:
         """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
-        intake = self.deliverer.intake
+        intake = self.router.intake
         intake.pause()
         self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
         await self.stop_consuming()
@@ -46,7 +46,7 @@ class Drain:
         try:
             await asyncio.wait_for(intake.idle(), self.grace_s)
         except TimeoutError:
-            self.observe.warned("drain.cut", requests=self.deliverer.cut())
+            self.observe.warned("drain.cut", requests=self.router.cut())
             await self._store_cut(intake)
         given_back += await intake.give_back() + await leaving
         await self.flush()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from consumer.core.noise import TenantLimit
+from consumer.core.fairness.noisy_tenants import TenantLimit
 from consumer.core.schema import Section
 from consumer.settings.sections import Tenant
 

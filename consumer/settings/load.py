@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from consumer.core import schema
 from consumer.core.errors import ConfigError
-from consumer.core.plain import printable
+from consumer.core.text.printable import printable
 from consumer.settings.presets import PRESETS, PROFILES
 from consumer.settings.root import Settings
 

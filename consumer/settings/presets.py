@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from consumer.core.breaker import BREAKERS
+from consumer.core.endpoint.breaker import BREAKERS
 
 Layer = Mapping[str, object]
 

@@ -14,12 +14,12 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from consumer.core.breaker import BreakerPolicy
-from consumer.core.decode import DecodeRules, MissingId
-from consumer.core.egress import EgressRule
+from consumer.core.endpoint.breaker import BreakerPolicy
+from consumer.core.endpoint.egress import EgressRule
 from consumer.core.errors import ConfigError
-from consumer.core.retry import POLICIES, RetryPolicy
-from consumer.core.subscription_model import SubscriptionRules
+from consumer.core.event.decode import DecodeRules, MissingId
+from consumer.core.retry.policy import POLICIES, RetryPolicy
+from consumer.core.subscription.entry import SubscriptionRules
 from consumer.settings.fairness import FairnessSettings
 from consumer.settings.sections import (
     AmqpSettings,

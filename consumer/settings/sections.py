@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from consumer.core.breaker import BREAKERS
-from consumer.core.decode import TENANT_PATTERN, DecodeRules
-from consumer.core.policy_model import BreakerFields, RetryChoice
+from consumer.core.endpoint.breaker import BREAKERS
+from consumer.core.event.decode import TENANT_PATTERN, DecodeRules
+from consumer.core.event.sources import SourceRule, parse_rule
 from consumer.core.schema import Section, as_value_error
-from consumer.core.sealing import parse_keys
-from consumer.core.sources import SourceRule, parse_rule
+from consumer.core.store.sealing import parse_keys
+from consumer.core.subscription.policy import BreakerFields, RetryChoice
 from topology.ladder import RUNGS_S
 from topology.names import PREFIX_MAX, PREFIX_PATTERN
 from topology.plan import QUEUE_COUNT_MAX, SourceSpec

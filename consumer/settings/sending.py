@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, field_validator, model_validator
 
-from consumer.core.egress import Allowed, parse_allowed
+from consumer.core.endpoint.egress import Allowed, parse_allowed
 from consumer.core.schema import Section
 from consumer.settings.sections import KIB, Network, parse_network
 

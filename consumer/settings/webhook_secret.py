@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from consumer.core.errors import ConfigError
-from consumer.core.signing import VerifyingKey, parse_verifying_key
+from consumer.core.webhook.signing import VerifyingKey, parse_verifying_key
 
 VARIABLE = "WEBHOOK_SECRET"
 """Without our prefix: it belongs to a receiver, and README's receiver reads the same."""

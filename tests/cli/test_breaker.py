@@ -6,11 +6,11 @@ import asyncio
 import time
 from pathlib import Path
 
-from consumer.core.health import Failing, Health
-from consumer.core.records import EndpointState
-from consumer.core.subscription import endpoint_id, subscription_id
+from consumer.core.endpoint.health import Failing, Health
+from consumer.core.message.records import EndpointState
+from consumer.core.subscription.subscription import endpoint_id, subscription_id
 from consumer.edges.store import open_store
-from consumer.edges.store.records import Batch
+from consumer.edges.store.rows.records import Batch
 from consumer.settings import load_settings
 from tests.cli.conftest import Run, rows
 

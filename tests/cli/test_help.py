@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumer.cli import app
-from consumer.cli.words import WORDS
+from consumer.cli.shared.lazy_commands import WORDS
 from tests.cli.conftest import Run
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.retry import POLICIES
+from consumer.core.retry.policy import POLICIES
 from tests.cli.conftest import Run, rows
 
 #: name -> waits and sum in seconds, as the documents have them
@@ -76,7 +76,7 @@ def test_json_names_every_field_of_a_policy(run: Run) -> None:
     """S0-6: the effective values, durations in seconds; fields that are added later appear by themselves."""
     from dataclasses import fields
 
-    from consumer.core.retry import RetryPolicy
+    from consumer.core.retry.policy import RetryPolicy
 
     [shown] = rows(run("policy", "show", "production", "--json"))
 

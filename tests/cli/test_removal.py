@@ -13,20 +13,20 @@ import pytest
 import yaml
 from aio_pika.abc import AbstractConnection
 
-from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.changes.merge import Merge
+from consumer.core.changes.steps import only_those, remove
 from consumer.core.errors import ConfigError
-from consumer.core.lineage import Generation
+from consumer.core.message.delivery import DeliveryMessage, headers_of
+from consumer.core.message.parked import ParkNote, delivery_entry_headers
+from consumer.core.message.records import EndpointState
 from consumer.core.model import Event, ParkReason
-from consumer.core.parked import ParkNote, delivery_entry_headers
-from consumer.core.records import EndpointState
-from consumer.core.subscription import endpoint_id, subscription_id
-from consumer.core.subscription_set import Merge
-from consumer.core.subscription_steps import only_those, remove
-from consumer.edges.broker.confirmed import Confirms
+from consumer.core.store.lineage import Generation
+from consumer.core.subscription.subscription import endpoint_id, subscription_id
 from consumer.edges.broker.connect import AmqpOptions, open_channel
 from consumer.edges.broker.store_record import recording
+from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.store import opened_store
-from consumer.edges.store.records import Batch
+from consumer.edges.store.rows.records import Batch
 from consumer.ports import Publication
 from consumer.settings import load_settings
 from tests.cli.conftest import Run, rows

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from typer.testing import Result
 
-from consumer.core.retry import POLICIES
-from consumer.core.signing import parse_secret
-from consumer.core.subscription_schema import subscriptions_schema
+from consumer.core.changes.json_schema import subscriptions_schema
+from consumer.core.retry.policy import POLICIES
+from consumer.core.webhook.signing import parse_secret
 from tests.cli.conftest import Run, rows
 from tests.core.subscriptions import AUTH, TLS, secret_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.signing import Ed25519Key, format_public, parse_secret, sign
+from consumer.core.webhook.signing import Ed25519Key, format_public, parse_secret, sign
 from tests.cli.conftest import Run, rows
 from tests.core.subscriptions import secret_of
 

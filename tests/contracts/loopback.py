@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pytest
 
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Outcome, SignedRequest
 from consumer.edges.http import Resolve, SenderOptions, WebhookSender
 from tests.raw_server import RawServer, Talk

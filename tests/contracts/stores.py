@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from consumer.core.signing import format_secret
-from consumer.core.subscription import Subscription, subscription_id
-from consumer.core.subscription_file import parse_subscriptions
-from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry, merge
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.subscription import Subscription, subscription_id
+from consumer.core.webhook.signing import format_secret
 from consumer.edges.store import SqlStore, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.ports import Store

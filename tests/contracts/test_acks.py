@@ -12,8 +12,8 @@ from pamqp import frame
 from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker.acks import Acks
-from consumer.flow.observe import Observer
+from consumer.edges.broker.wire.acks import Acks
+from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 
 

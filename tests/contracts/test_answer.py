@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from bench.hostile.answers import KINDS, OK
 from bench.hostile.answers import Kind as Answered
 from consumer.core.model import Kind
-from consumer.edges.http.answer import HEAD_BYTES, Answer
 from consumer.edges.http.outcomes import AttemptFailed
+from consumer.edges.http.response.answer import HEAD_BYTES, Answer
 
 LIMIT = 1_000
 

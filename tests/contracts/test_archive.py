@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from consumer.edges.system import FileArchive, SystemClock
+from consumer.edges.process.system import FileArchive, SystemClock
 
 
 @contextmanager

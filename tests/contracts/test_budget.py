@@ -14,8 +14,8 @@ from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming
 from metrics.series import Series
 from tests.fakes import RecordingLog

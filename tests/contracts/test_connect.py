@@ -26,7 +26,7 @@ from consumer.edges.broker.connect import (
     open_channel,
 )
 from consumer.edges.broker.refusals import AGAIN_S, Refusals
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
 from consumer.settings.root import split_amqp_urls
 from metrics.series import Series
 from tests.fakes import RecordingLog

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pamqp import frame
 from pamqp.header import ContentHeader
 
-from consumer.edges.broker.content_header import content_header
+from consumer.edges.broker.wire.content_header import content_header
 from consumer.ports import Publication
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

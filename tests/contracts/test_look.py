@@ -12,15 +12,15 @@ import pytest
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
-from consumer.core.delivery import DeliveryMessage
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers
 from consumer.core.model import Event, ParkReason
-from consumer.core.parked import ParkedEntry, ParkNote, delivery_entry_headers
 from consumer.edges.broker import look
-from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import open_channel
 from consumer.edges.broker.look import FIRST_WINDOW, Held, QueueInUse, look_into
-from consumer.edges.parked import Skipped, browse, replay
+from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.operate.parked import Skipped, browse, replay
 from consumer.edges.private_broker import PrivateBroker
 from consumer.ports import Publication
 from tests.topology.live import PATIENCE_S, SMALL, connected, standing

@@ -9,7 +9,7 @@ import ssl
 import pytest
 
 from consumer.core.model import Kind
-from consumer.edges.http.dial import unstarted
+from consumer.edges.http.connect.dial import unstarted
 from consumer.edges.http.outcomes import classify
 
 BROKE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.ETIMEDOUT)

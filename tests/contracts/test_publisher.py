@@ -18,7 +18,7 @@ from bench.processes import free_port
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.connect import AmqpOptions, KeepAlive
 from consumer.edges.broker.publisher import ConfirmingPublisher
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication, Publisher
 from metrics.series import Series
 from tests.fakes import FakePublisher, RecordingLog

@@ -7,10 +7,10 @@ from typing import Any
 import aio_pika
 import pytest
 
-from consumer.core.delivery import DeliveryMessage, headers_of
+from consumer.core.message.delivery import DeliveryMessage, headers_of
+from consumer.core.message.parked import ParkNote, raw_entry_headers
 from consumer.core.model import Event, ParkReason, RawMessage
-from consumer.core.parked import ParkNote, raw_entry_headers
-from consumer.edges.parked import Skipped, replay
+from consumer.edges.operate.parked import Skipped, replay
 from tests.topology.live import SMALL, standing
 
 NAMES = SMALL.names

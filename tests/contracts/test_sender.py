@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from bench.processes import free_port
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http import SenderOptions
 from consumer.ports import Sender

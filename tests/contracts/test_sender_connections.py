@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.core.classify import Signal, breaker_signal
 from consumer.core.model import Kind
+from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, outcome_of, to
 from tests.raw_server import Call, RawServer, eventually, ok, open_files, says

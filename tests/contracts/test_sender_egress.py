@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from bench.processes import free_port
-from consumer.app import make_sender
 from consumer.core.model import Kind
-from consumer.edges.http import SenderOptions, WebhookSender, own
-from consumer.edges.http.guard import Goal
+from consumer.daemon.life import make_sender
+from consumer.edges.http import SenderOptions, WebhookSender
+from consumer.edges.http.connect import own_addresses as own
+from consumer.edges.http.connect.guard import Goal
 from consumer.edges.http.parts import Parts
 from consumer.settings import load_settings
 from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, in_namespaces, to
@@ -296,7 +297,7 @@ async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path,
 
 OWN_ADDRESS = """
 import asyncio, fcntl, socket, struct
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 
@@ -343,7 +344,7 @@ def test_a_public_address_of_this_machine_is_its_own() -> None:
 ANYCAST = """
 import fcntl, socket, struct, time
 from ipaddress import ip_address
-from consumer.edges.http.own import is_own
+from consumer.edges.http.connect.own_addresses import is_own
 
 NEAR, ANY = "2a0a:1::5", "2a0a:1::"
 

@@ -17,7 +17,7 @@ import pytest_asyncio
 from consumer.core.access import Access, OAuth2Client
 from consumer.core.model import Kind
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
-from consumer.edges.http.guard import BlockedAddress, Goal, Guard
+from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
 from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
 from tests.name_server import Answer, NameServer
 from tests.raw_server import Call, RawServer, eventually, ok, says
@@ -285,7 +285,7 @@ async def test_closing_ends_look_ups(build: BuildSender, dns: NameServer) -> Non
 
 PROBE = """
 import asyncio
-from consumer.edges.http.resolver import Lookup
+from consumer.edges.http.connect.resolver import Lookup
 
 async def main():
     lookup = Lookup(1.0, 1.0, 60.0, ["127.0.0.1:1"])

@@ -19,12 +19,12 @@ import pytest_asyncio
 
 from consumer.core import schema
 from consumer.core.access import Access, TlsPolicy
-from consumer.core.egress import parse_rule
+from consumer.core.endpoint.egress import parse_rule
 from consumer.core.errors import ConfigError
 from consumer.core.model import Kind, SignedRequest
-from consumer.core.subscription_model import SubscriptionEntry
+from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.edges.http import SenderOptions, WebhookSender
-from consumer.edges.http.tls import TlsContexts
+from consumer.edges.http.connect.tls import TlsContexts
 from consumer.settings import EgressSettings, SendingSettings
 from tests.certificates import Authority
 from tests.contracts.loopback import SOON_S, BuildSender

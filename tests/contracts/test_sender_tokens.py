@@ -17,8 +17,8 @@ import pytest_asyncio
 
 from bench.processes import free_port
 from consumer.core.access import Access, OAuth2Client, TlsPolicy
-from consumer.core.classify import Signal, breaker_signal
 from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.certificates import Authority
 from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender

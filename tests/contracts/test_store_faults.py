@@ -19,11 +19,11 @@ import pytest
 
 from bench.postgres import Postgres
 from consumer.core.errors import ConfigError, StoreUnavailable
-from consumer.core.lineage import Doubt, judge
+from consumer.core.store.lineage import Doubt, judge
 from consumer.edges.store import SqlStore
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.postgres import PostgresDatabase
-from consumer.edges.store.records import Records
+from consumer.edges.store.rows.records import Records
 from tests.contracts.stores import RULES, SHOP, Place, apply, by_id, many, shop
 
 REMEDY = "; "  #: every fault goes on with what to do
@@ -285,7 +285,7 @@ def fill(path: Path) -> None:
 
 WRITER = """
 import asyncio, json, sys
-from consumer.core.subscription_set import merge
+from consumer.core.changes.merge import merge
 from consumer.edges.store import open_store
 from consumer.settings import load_settings
 from tests.contracts.stores import apply, shop

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from consumer.core.errors import ConfigError, StoreUnavailable
-from consumer.core.sealing import KeyRing, Locked, Owner, parse_keys
-from consumer.core.subscription import subscription_id
+from consumer.core.store.sealing import KeyRing, Locked, Owner, parse_keys
+from consumer.core.subscription.subscription import subscription_id
 from tests.contracts.stores import SHOP, Place, apply, by_id, shop
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

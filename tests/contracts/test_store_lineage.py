@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from consumer.core.lineage import Doubt, Generation, judge
-from consumer.core.retry import max_age_s
-from consumer.core.subscription_steps import remove
-from consumer.core.tombstone import DAY_S, SPARE_S
-from consumer.edges.store import SqlStore, lineage
+from consumer.core.changes.steps import remove
+from consumer.core.retry.policy import max_age_s
+from consumer.core.store.lineage import Doubt, Generation, judge
+from consumer.core.store.tombstone import DAY_S, SPARE_S
+from consumer.edges.store import SqlStore
+from consumer.edges.store.rows import lineage
 from tests.contracts.stores import RULES, SHOP, Place, apply, shop
 from tests.contracts.test_store_schema import execute
 

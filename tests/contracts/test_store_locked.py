@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumer.core.changes.export import exported
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.changes.steps import Note, disable, drop_old, enable, remove, rotate
 from consumer.core.errors import ConfigError
-from consumer.core.sealing import KeyRing, Sealed, parse_keys
-from consumer.core.subscription_export import exported
-from consumer.core.subscription_set import Merge, StoredEntry, merge
-from consumer.core.subscription_steps import Note, disable, drop_old, enable, remove, rotate
+from consumer.core.store.sealing import KeyRing, Sealed, parse_keys
 from consumer.edges.store import Step
-from consumer.edges.store.rows import Kept, to_entry, to_row
+from consumer.edges.store.rows.entries import Kept, to_entry, to_row
 from tests.contracts.stores import SHOP, Place, apply, shop, wanted
 from tests.core.subscriptions import AUTH, PAIR, TLS, counting, secret_of
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer.core.pauses import Pause, Scope, paused
-from consumer.core.subscription import subscription_id
-from consumer.core.subscription_set import Merge
+from consumer.core.changes.merge import Merge
+from consumer.core.subscription.pauses import Pause, Scope, paused
+from consumer.core.subscription.subscription import subscription_id
 from tests.contracts.stores import SHOP, Place, apply, shop
 
 ALL = Pause(scope=Scope.ALL, since=1.0)

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.endpoint.health import Failing, Health, gone_note
 from consumer.core.errors import StoreUnavailable
-from consumer.core.health import Failing, Health, gone_note
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.records import EndpointState, ParkedRow
 from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
-from consumer.core.parked import ParkedEntry
-from consumer.core.records import EndpointState, ParkedRow
-from consumer.core.subscription import Subscription, endpoint_id, subscription_id
+from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
 from consumer.edges.store import StoreRecorder
-from consumer.edges.store.records import Batch
-from consumer.flow.observe import Observer
+from consumer.edges.store.rows.records import Batch
+from consumer.flow.observe.observer import Observer
 from metrics.series import Series
 from tests.contracts.stores import Place, apply, by_id, shop
 from tests.fakes import RecordingLog

@@ -13,16 +13,16 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractConnection
 
-from consumer.core.delivery import DeliveryMessage, headers_of
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage, headers_of
+from consumer.core.message.parked import delivery_id
+from consumer.core.message.waiting import Wanted, split
 from consumer.core.model import Event
-from consumer.core.parked import delivery_id
-from consumer.core.waiting import Wanted, split
-from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import open_channel
 from consumer.edges.broker.windows import raw_message
-from consumer.edges.system import FileArchive, SystemClock
-from consumer.edges.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication
 from tests.fakes import MemoryArchive
 from topology.declare import declare

@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connect import AmqpOptions
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
-from consumer.edges.broker.sizing import windows
+from consumer.edges.broker.prefetch import windows
 from consumer.edges.broker.windows import Window, WindowReader
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming, Publication
 from consumer.settings import Settings, load_settings
 from metrics.series import Series

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from consumer.core.decode import DecodeRules, NeedsInbox, decode_event
 from consumer.core.errors import BadEvent
+from consumer.core.event.decode import DecodeRules, NeedsInbox, decode_event
 from consumer.core.model import Event, ParkReason, RawMessage
-from consumer.core.webhook import build_body
+from consumer.core.webhook.body import build_body
 
 NOW = 1_700_000_000.123
 RULES = DecodeRules()

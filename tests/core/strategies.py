@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from consumer.core.decode import DecodeRules, MissingId
+from consumer.core.event.decode import DecodeRules, MissingId
 from consumer.core.model import RawMessage
 from tests.core.messages import TRACE
 

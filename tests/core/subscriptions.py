@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from consumer.core.retry import POLICIES
-from consumer.core.signing import format_secret
-from consumer.core.subscription_file import parse_subscriptions
-from consumer.core.subscription_model import SubscriptionEntry, SubscriptionRules
-from consumer.core.subscription_set import StoredEntry, merge
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.changes.merge import StoredEntry, merge
+from consumer.core.retry.policy import POLICIES
+from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.webhook.signing import format_secret
 from tests.certificates import Authority
 
 RULES = SubscriptionRules()

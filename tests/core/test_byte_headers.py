@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.decode import DecodeRules, turn_of
-from consumer.core.delivery import wrap_raw
 from consumer.core.errors import BadEvent
+from consumer.core.event.decode import DecodeRules, turn_of
+from consumer.core.event.sources import parse_rule
+from consumer.core.message.delivery import wrap_raw
+from consumer.core.message.parked import ParkNote, entry_as_dict, raw_entry_headers, read_entry
 from consumer.core.model import Event, ParkReason, RawMessage
-from consumer.core.parked import ParkNote, entry_as_dict, raw_entry_headers, read_entry
-from consumer.core.sources import parse_rule
-from consumer.flow.ways import Ways
+from consumer.flow.take.lanes_seen import LanesSeen
 from tests.core.messages import TRACE, attempt, decoded, message, parked
 from tests.core.strategies import NAMES
 
@@ -76,7 +76,7 @@ def test_every_kind_of_tenant() -> None:
 
 def test_an_empty_byte_array_names_no_tenant() -> None:
     """FAULTS 90: as an empty text does, and it is counted so."""
-    ways = Ways(DecodeRules())
+    ways = LanesSeen(DecodeRules())
 
     assert decoded(message(headers={"tenant": bytearray()})).tenant == "default"
     assert ways.by_lane(bytearray(), "leveret.lane.00") == "default"

@@ -1,4 +1,4 @@
-"""Promises of consumer.core.decode about what producers put into headers and properties."""
+"""Promises of consumer.core.event.decode about what producers put into headers and properties."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 
-from consumer.core import ids
-from consumer.core.decode import DecodeRules, NeedsInbox
 from consumer.core.errors import BadEvent, ConfigError
+from consumer.core.event.decode import DecodeRules, NeedsInbox
 from consumer.core.model import DataForm, ParkReason, RawMessage
-from consumer.core.webhook import build_body
+from consumer.core.text import ids
+from consumer.core.webhook.body import build_body
 from tests.core.messages import TRACE, attempt, decoded, hopped, message, parked, payload
 from tests.core.strategies import ALL_RULES, MESSAGES
 

@@ -1,4 +1,4 @@
-"""Promises of consumer.core.decode about ``[[sources]]`` and the inbox hop."""
+"""Promises of consumer.core.event.decode about ``[[sources]]`` and the inbox hop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core import ids
-from consumer.core.decode import DecodeRules, MissingId, NeedsInbox, decode_event
 from consumer.core.errors import BadEvent, ConfigError
-from consumer.core.fields import as_text
+from consumer.core.event.amqp_values import as_text
+from consumer.core.event.decode import DecodeRules, MissingId, NeedsInbox, decode_event
+from consumer.core.event.sources import Const, FromBody, FromHeader, FromRoutingKey, parse_rule
 from consumer.core.model import Event, RawMessage
-from consumer.core.sources import Const, FromBody, FromHeader, FromRoutingKey, parse_rule
-from consumer.core.webhook import build_body
+from consumer.core.text import ids
+from consumer.core.webhook.body import build_body
+from tests.core.event.test_cloudevents import ATTRIBUTES, binary, structured
 from tests.core.messages import NOW, TRACE, attempt, decoded, hopped, message, payload, republished
 from tests.core.strategies import ALL_RULES, MESSAGES
-from tests.core.test_cloudevents import ATTRIBUTES, binary, structured
 
 INBOX = "leveret.inbox.shop"
 BODY = {

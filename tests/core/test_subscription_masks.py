@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from consumer.core.access_model import BESIDE
+from consumer.core.changes.export import as_yaml, exported
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.changes.merge import StoredEntry, merge
 from consumer.core.errors import ConfigError
-from consumer.core.plain import MASK
-from consumer.core.subscription_export import as_yaml, exported
-from consumer.core.subscription_file import parse_subscriptions
-from consumer.core.subscription_model import CREDENTIALS
-from consumer.core.subscription_set import StoredEntry, merge
+from consumer.core.subscription.access_entry import BESIDE
+from consumer.core.subscription.entry import CREDENTIALS
+from consumer.core.text.printable import MASK
 from tests.core.subscriptions import AUTH, AUTHORITY, PAIR, RULES, TLS, counting, entry, kept, parsed
 
 EVERY = [

@@ -17,8 +17,8 @@ import yaml
 
 from bench.processes import python_env
 from bench.prometheus import Prometheus, promtool
-from consumer.core.retry import max_age_s
-from consumer.core.subscription_file import parse_subscriptions
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.retry.policy import max_age_s
 from consumer.edges.private_broker.files import (
     ADVANCED_CONFIG,
     PLUGINS,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.core.breaker import Open
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.endpoint.breaker import Open
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Kind, ParkReason
-from consumer.core.subscription import endpoint_id
-from consumer.flow.agreement import Agreement
-from consumer.flow.intake import Source
+from consumer.core.subscription.subscription import endpoint_id
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.take.intake import Source
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
 from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message
@@ -93,7 +93,7 @@ async def test_another_workers_clock_prolongs_no_wait(worker: Worker, step_s: fl
 async def test_an_open_breaker_keeps_its_cooldown(worker: Worker, step_s: float) -> None:
     """FAULTS 82: the probe goes when the cooldown is over, and nobody is parked untried meanwhile."""
     loop_back = await busy(worker, 5, breaker={"failures": 5, "cooldown_s": 30})
-    [shop] = worker.registry.match("acme", "order.created")
+    [shop] = worker.subscriptions.match("acme", "order.created")
     opened = worker.endpoint(shop).breaker
     assert isinstance(opened, Open)
     for number in range(20):
@@ -241,7 +241,7 @@ async def test_a_jump_disables_nobody(worker: Worker, days: float) -> None:
     await worker.handle(event_message(message_id="after"))
 
     assert worker.parked() == []
-    assert worker.registry.get(shop.id) == shop
+    assert worker.subscriptions.get(shop.id) == shop
     moved = worker.endpoint(shop).failing
     assert moved is not None
     assert moved.first_at - failing.first_at == pytest.approx(days * DAY)
@@ -289,7 +289,7 @@ def test_no_history_of_steps_delays_or_parks(
         await loop_back.run_dry(look_s=1)
 
         assert [e.reason for e in worker.parked() if e.reason is not ParkReason.EXHAUSTED] == []
-        assert worker.registry.get(shop.id) == shop
+        assert worker.subscriptions.get(shop.id) == shop
         assert all(ticket.settles == ["ack"] for ticket in worker.tickets)
         assert worker.bugs() == []
         _check_waits(worker, stepped=any(what == "step" for what, _ in turns))
@@ -337,7 +337,7 @@ def test_an_attempt_remembers_the_clock_of_its_time() -> None:
 async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
     """FAULTS 82: news and a reset that come before anybody looked at the clock again are of the new time."""
     shop = await worker.subscribe("shop")
-    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
+    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     here = endpoint_id("acme", SHOP)
     talk.recall({here: START + 20.0})
     worker.endpoints.steady(worker.clock.now())
@@ -352,4 +352,4 @@ async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, st
     assert met.pace.held_until - now == pytest.approx(20.0)
     worker.clock.step_s += step_s
     worker.endpoints.reset(shop, worker.clock.now())
-    assert met.moments.is_void(worker.clock.now())
+    assert met.reservations.is_void(worker.clock.now())

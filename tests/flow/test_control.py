@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from consumer.core.agreement import Kind, News, Said, encode
-from consumer.core.subscription import endpoint_id
-from consumer.flow.agreement import Agreement
+from consumer.core.endpoint.agreement import Kind, News, Said, encode
+from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.control import Control
+from consumer.flow.endpoints.agreement import Agreement
 from tests.flow.worker import Worker, event_message
 
 URL = "https://shop.example/"
@@ -16,9 +16,9 @@ URL = "https://shop.example/"
 
 def control(worker: Worker, reloads: list[str]) -> Control:
     """The ear of a worker."""
-    talk = Agreement(worker.world, worker.registry, worker.endpoints, "w0")
-    registry, endpoints = worker.registry, worker.endpoints
-    return Control(registry, endpoints, talk, worker.clock, lambda: reloads.append("again"))
+    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
+    subscriptions, endpoints = worker.subscriptions, worker.endpoints
+    return Control(subscriptions, endpoints, talk, worker.clock, lambda: reloads.append("again"))
 
 
 async def test_an_operators_words_are_obeyed(worker: Worker) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from consumer.core.ops import Note, OpsType
-from consumer.flow.agreement import Agreement
+from consumer.core.message.operator_events import Note, OperatorEventType
+from consumer.flow.deliver.dead_letters import DeadLetters
 from consumer.flow.drain import Drain
-from consumer.flow.ops import Ops
-from consumer.flow.overflow import Overflow
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.operator_events import OperatorEvents
 from tests.fakes import MemoryArchive
 from tests.flow.worker import Worker
 
 
 async def test_a_stop_under_an_alarm_ends(worker: Worker) -> None:
     """FAULTS 63: a blocked broker confirms nothing; what would be told is not worth a SIGKILL."""
-    ops = Ops(worker.world, worker.registry)
-    ops.note(Note(type=OpsType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
+    ops = OperatorEvents(worker.context, worker.subscriptions)
+    ops.note(Note(type=OperatorEventType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
     steps: list[str] = []
 
     async def stop_consuming() -> None:
@@ -26,10 +26,10 @@ async def test_a_stop_under_an_alarm_ends(worker: Worker) -> None:
     worker.publisher.hang()
     began = worker.clock.monotonic()
     await Drain(
-        deliverer=worker.deliverer,
-        overflow=Overflow(worker.world, MemoryArchive()),
+        router=worker.router,
+        overflow=DeadLetters(worker.context, MemoryArchive()),
         ops=ops,
-        agreement=Agreement(worker.world, worker.registry, worker.endpoints, "w0"),
+        agreement=Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0"),
         observe=worker.observe,
         stop_consuming=stop_consuming,
         flush=flush,

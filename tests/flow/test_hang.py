@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bench.loss.hang_simulated import Case, compare, simulated
-from consumer.core.clock import AHEAD_S
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.endpoint.pace import AHEAD_S
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.parked import entry_as_dict
 from consumer.core.model import Kind
-from consumer.core.parked import entry_as_dict
-from consumer.core.subscription import Subscription
-from consumer.flow.intake import Source
-from consumer.flow.moments import LOOK_S
+from consumer.core.subscription.subscription import Subscription
+from consumer.flow.endpoints.reservations import LOOK_S
+from consumer.flow.take.intake import Source
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
 from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message
@@ -172,16 +172,16 @@ def test_a_pause_that_is_lifted_is_felt_by_what_waits() -> None:
     """However long it was paused."""
 
     async def steps(queue: Held) -> None:
-        store, registry = queue.worker.store, queue.worker.registry
+        store, subscriptions = queue.worker.store, queue.worker.subscriptions
         await queue.fill(0)
         store.paused.add(queue.shop.id)
-        assert await registry.reload()
+        assert await subscriptions.reload()
         for number in range(200):
             await queue.worker.handle(event_message(message_id=f"e{number}"))
         await queue.worker.clock.advance(600.0)
         assert queue.worker.sent("shop") == 0
         store.paused.clear()
-        assert await registry.reload()
+        assert await subscriptions.reload()
 
         assert await queue.drained_s() <= SOON_S
 
@@ -256,5 +256,5 @@ async def test_an_own_attempt_counts_for_more(worker: Worker) -> None:
 
 def worker_shop(worker: Worker) -> str:
     """Return the id of the only subscription."""
-    [subscription_id] = worker.registry.ids()
+    [subscription_id] = worker.subscriptions.ids()
     return subscription_id

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.model import Kind, SignedRequest
-from consumer.core.subscription import Subscription
+from consumer.core.subscription.subscription import Subscription
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
 from tests.flow.worker import LoopBack, Worker, event_message

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
-from consumer.flow.endpoints import Endpoint, Hold, Send
-from consumer.flow.intake import Source
-from consumer.flow.world import Bounds
+from consumer.flow.base.context import Bounds
+from consumer.flow.endpoints.endpoints import Endpoint, Hold, Send
+from consumer.flow.take.intake import Source
 from tests.fakes import START
 from tests.flow.worker import Worker, delivery_message, event, event_message
 
@@ -19,7 +19,7 @@ async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) ->
     """FAULTS 69: the others get theirs; what is parked says why, and can be replayed once the key is back."""
     shop, _ = await worker.subscribe_all("shop", "crm")
     worker.store.locked.add(shop.id)
-    assert await worker.registry.reload()
+    assert await worker.subscriptions.reload()
 
     ticket = await worker.handle(event_message())
     [waiting] = worker.waiting()
@@ -38,14 +38,14 @@ async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Wo
     """FAULTS 69: also what failed before; once the key is back a new event is sent."""
     shop = await worker.subscribe("shop")
     worker.store.locked.add(shop.id)
-    assert await worker.registry.reload()
+    assert await worker.subscriptions.reload()
     owed = DeliveryMessage(event=event(id="ord-7"), targets=(shop.id,), attempts_made=3)
 
     await worker.handle(delivery_message(owed), Source.DUE)
 
     assert [entry.reason for entry in worker.parked()] == [ParkReason.LOCKED]
     worker.store.locked.clear()
-    assert await worker.registry.reload()
+    assert await worker.subscriptions.reload()
     await worker.handle(event_message())
     assert worker.sent("shop") == 1
 
@@ -55,18 +55,18 @@ async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
     shop, crm = await worker.subscribe_all("shop", "crm")
     worker.store.locked |= {shop.id, crm.id}
     for _ in range(3):
-        assert await worker.registry.reload()
+        assert await worker.subscriptions.reload()
 
     lines = worker.log.events("subscription.locked")
     assert [(line["tenant"], line["detail"]) for line in lines] == [("acme", FAULT)] * 2
     assert worker.count("subscriptions_locked") == 2
-    [note] = worker.registry.notes()
+    [note] = worker.subscriptions.notes()
     assert "2" in note
     assert "acme" not in note
 
     worker.store.locked.clear()
-    assert await worker.registry.reload()
-    assert (worker.count("subscriptions_locked"), worker.registry.notes()) == (0, [])
+    assert await worker.subscriptions.reload()
+    assert (worker.count("subscriptions_locked"), worker.subscriptions.notes()) == (0, [])
 
 
 async def test_a_request_that_waits_for_its_turn_is_called_off(worker: Worker) -> None:

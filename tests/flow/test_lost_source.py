@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.core.delivery import DeliveryMessage
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import RawMessage
-from consumer.flow.intake import Source
-from consumer.flow.outbox import together
-from consumer.flow.spill import Spill
+from consumer.flow.base.outbox import together
+from consumer.flow.take.intake import Source
+from consumer.flow.take.reroute import Reroute
 from tests.fakes import START
 from tests.fakes_sender import Reply
-from tests.flow.test_outbox import ONE
-from tests.flow.test_spill import FakeRoutes
+from tests.flow.base.test_outbox import ONE
+from tests.flow.take.test_reroute import FakeRoutes
 from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
 
 CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes back what is unacked
@@ -152,7 +152,7 @@ def _due(**more: object) -> RawMessage:
 
 
 def _expired(worker: Worker) -> RawMessage:
-    [shop] = [worker.registry.match("acme", "order.created")[0]]
+    [shop] = [worker.subscriptions.match("acme", "order.created")[0]]
     return _due(event=event(arrived_at=START - 10**7), targets=(shop.id,))
 
 
@@ -219,12 +219,12 @@ async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
 async def test_what_is_moved_aside_is_given_up_too(worker: Worker) -> None:
     """FAULTS 71: jobs that wait in hand for their move make room once their source is gone."""
     worker.publisher.reason = "nothing starts"
-    spill = Spill(worker.world, worker.intake, FakeRoutes(), lambda: 2)
+    spill = Reroute(worker.context, worker.intake, FakeRoutes(), lambda: 2)
     running = asyncio.create_task(spill.run())
     worker.offer(event_message())
     worker.publisher.connected, worker.publisher.reason = False, None
     worker.intake.pause()
-    await worker.clock.advance(worker.world.bounds.in_hand_s + 10)
+    await worker.clock.advance(worker.context.bounds.in_hand_s + 10)
     assert "publishing" in worker.journal.words()
 
     lose(worker)

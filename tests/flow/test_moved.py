@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.core.model import Control, ParkReason
-from consumer.flow.intake import Source
+from consumer.flow.take.intake import Source
 from tests.fakes_sender import Reply
 from tests.flow.worker import Worker, delivery_message, event_message
 
@@ -47,7 +47,7 @@ async def test_a_delivery_that_the_old_url_refused_is_tried_at_the_new_one(
     assert ticket.settles == ["ack"]
     assert [request.url for request in worker.sender.sent] == [OLD, NEW]
     assert (again.attempts_made, again.attempts[-1].status) == (1, reply["status"])
-    await worker.registry.settle()
+    await worker.subscriptions.settle()
     assert (await worker.store.entries())[0].enabled
     assert worker.bugs() == []
 
@@ -65,5 +65,5 @@ async def test_a_refusal_of_the_same_url_still_disables(worker: Worker) -> None:
     await worker.intake.idle()
 
     assert [entry.reason for entry in worker.parked()] == [ParkReason.DISABLED]
-    await worker.registry.settle()
+    await worker.subscriptions.settle()
     assert not (await worker.store.entries())[0].enabled

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.parked import ParkNote, delivery_entry_headers
 from consumer.core.model import ParkReason
-from consumer.core.parked import ParkNote, delivery_entry_headers
-from consumer.flow.overflow import Overflow
+from consumer.flow.deliver.dead_letters import DeadLetters
 from consumer.ports import Incoming
 from tests.fakes import FakeTicket, MemoryArchive, settled
 from tests.fakes_sender import Reply
@@ -80,7 +80,7 @@ async def test_an_archived_entry_leaves_the_index(worker: Worker) -> None:
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, note))
     await worker.outbox.park_delivery(owed, ParkReason.EXHAUSTED, "HTTP 503")
     assert len(worker.record.entries) == 1
-    overflow = Overflow(worker.world, MemoryArchive())
+    overflow = DeadLetters(worker.context, MemoryArchive())
     running = asyncio.create_task(overflow.run())
 
     overflow.offer(Incoming(raw, FakeTicket(worker.journal, "expired")), expired=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from consumer.core.access import OAuth2Client, TlsPolicy
-from consumer.core.delivery import DeliveryMessage
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, Control, Kind, ParkReason
-from consumer.core.retry import POLICIES
-from consumer.flow.intake import Source
-from consumer.flow.local_faults import RED_S
+from consumer.core.retry.policy import POLICIES
+from consumer.flow.base.local_faults import RED_S
+from consumer.flow.take.intake import Source
 from tests.certificates import Authority
 from tests.fakes import START
 from tests.fakes_sender import Reply
@@ -49,7 +49,7 @@ async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: K
 async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worker) -> None:
     """FAULTS 87: an operator sees it, and that it is over; a proxy's fault is another matter."""
     await worker.subscribe("shop")
-    faults = worker.world.local_faults
+    faults = worker.context.local_faults
     worker.sender.on(SHOP, Reply(fault=Kind.PROXY))
     await worker.handle(event_message(message_id="ord-1"))
     assert faults.unready(worker.clock.monotonic()) is None

@@ -9,19 +9,19 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from consumer.core.decode import DecodeRules
-from consumer.core.delivery import DeliveryMessage, headers_of, read_delivery
+from consumer.core.event.decode import DecodeRules
+from consumer.core.message.delivery import DeliveryMessage, headers_of, read_delivery
+from consumer.core.message.parked import ParkedEntry, read_entry
 from consumer.core.model import Event, RawMessage
-from consumer.core.parked import ParkedEntry, read_entry
-from consumer.core.subscription import Subscription, subscription_id
-from consumer.core.subscription_model import SubscriptionEntry
-from consumer.flow.deliver import Deliverer
-from consumer.flow.endpoints import Endpoint, Endpoints
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
-from consumer.flow.outbox import Outbox
-from consumer.flow.registry import Registry
-from consumer.flow.world import Bounds, World
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.subscription import Subscription, subscription_id
+from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.outbox import Outbox
+from consumer.flow.deliver.router import Router
+from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.observe.observer import Observer
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming
 from metrics.series import Series
 from tests.fakes import (
@@ -103,7 +103,7 @@ class Worker:
         self.samples = 0.5  #: what chance says
         decode = bounds.pop("decode", DecodeRules())
         rate = bounds.pop("rate", None)
-        self.world = World(
+        self.context = Context(
             publisher=self.publisher,
             sender=self.sender,
             clock=self.clock,
@@ -119,11 +119,11 @@ class Worker:
             record=self.record,
             rate=rate,
         )
-        self.registry = Registry(self.store, self.observe, self.record)
-        self.endpoints = Endpoints(self.world.bounds, self.observe, self.world.sample, self.record, rate)
-        self.deliverer = Deliverer(self.world, self.registry, self.endpoints)
-        self.intake = self.deliverer.intake
-        self.outbox = Outbox(self.world)
+        self.subscriptions = Subscriptions(self.store, self.observe, self.record)
+        self.endpoints = Endpoints(self.context.bounds, self.observe, self.context.sample, self.record, rate)
+        self.router = Router(self.context, self.subscriptions, self.endpoints)
+        self.intake = self.router.intake
+        self.outbox = Outbox(self.context)
         self.tickets: list[FakeTicket] = []
         self._entries: list[SubscriptionEntry] = []
         self._numbers = count(1)
@@ -138,16 +138,16 @@ class Worker:
             values = {"tenant": "acme", "name": name, "url": f"https://{name}.example/", "events": ["#"]}
             self._entries.append(SubscriptionEntry.model_validate(values | fields))
         await self.store.apply(self._entries, prune=True)
-        assert await self.registry.reload()
+        assert await self.subscriptions.reload()
         tenant = self._entries[-1].tenant
-        found = [self.registry.get(subscription_id(tenant, name)) for name in names]
+        found = [self.subscriptions.get(subscription_id(tenant, name)) for name in names]
         return [each for each in found if each is not None]
 
     async def unsubscribe(self, name: str) -> None:
         """Delete a subscription."""
         self._entries = [entry for entry in self._entries if entry.name != name]
         await self.store.apply(self._entries, prune=True)
-        assert await self.registry.reload()
+        assert await self.subscriptions.reload()
 
     async def move(self, name: str, url: str, *, loaded: bool, **fields: Any) -> None:
         """Give a subscription another URL; the worker knows it, or only the store does."""
@@ -157,7 +157,7 @@ class Worker:
         self._entries.append(SubscriptionEntry.model_validate(values))
         await self.store.apply(self._entries, prune=True)
         if loaded:
-            assert await self.registry.reload()
+            assert await self.subscriptions.reload()
 
     def endpoint(self, subscription: Subscription) -> Endpoint:
         """Return the running state of an endpoint."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from consumer.core.signing import Ed25519Key, HmacKey, SigningKey, format_secret, parse_secret, sign
+from consumer.core.webhook.signing import Ed25519Key, HmacKey, SigningKey, format_secret, parse_secret, sign
 
 HERE: Final = Path(__file__).parent
 VECTORS: list[dict[str, Any]] = json.loads((HERE.parent / "data/signatures.json").read_text())

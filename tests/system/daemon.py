@@ -28,12 +28,12 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from bench import daemon as proofs
 from bench.load import secret_of
 from bench.processes import fetch, stop
-from consumer.core.parked import entry_as_dict
-from consumer.core.signing import format_secret
-from consumer.core.subscription_file import parse_subscriptions
-from consumer.core.subscription_model import SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry, merge
-from consumer.edges.parked import browse
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.message.parked import entry_as_dict
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.webhook.signing import format_secret
+from consumer.edges.operate.parked import browse
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings

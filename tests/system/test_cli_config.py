@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from consumer.cli.config import app as config_app
 from consumer.cli.subscriptions import app as subscriptions_app
-from consumer.core.plain import printable
+from consumer.core.text.printable import printable
 
 Run = Callable[..., Result]
 

@@ -13,7 +13,7 @@ import aio_pika
 import httpx2
 import pytest
 
-from consumer.core.delivery import wrap_raw
+from consumer.core.message.delivery import wrap_raw
 from consumer.core.model import RawMessage
 from tests.receiver import Received, Receiver
 from tests.system.daemon import (

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from consumer.cli.topology import app
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.management import ManagementLogin, fetch_snapshot
+from consumer.edges.management.snapshot import ManagementLogin, fetch_snapshot
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.topology.live import SMALL, connected, standing
 from topology import message_size

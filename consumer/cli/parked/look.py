@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from consumer.cli.options import examples, takes
-from consumer.cli.output import (
+from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, look, moment
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import (
     AsJson,
     errors_in_one_line,
     fail,
@@ -23,10 +24,9 @@ from consumer.cli.output import (
     print_rows,
     print_text,
 )
-from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, look, moment
-from consumer.core.durations import format_duration
-from consumer.core.parked import ParkedEntry, entry_as_dict, entry_as_record
-from consumer.core.parked_filter import Filter, GroupBy, grouped
+from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record
+from consumer.core.message.parked_filter import Filter, GroupBy, grouped
+from consumer.core.text.durations import format_duration
 from consumer.settings import load_settings
 
 COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")

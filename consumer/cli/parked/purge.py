@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.cli.parked.shared import Reason, Tenant, Type, drain, interrupted, look
-from consumer.core.durations import parse_duration
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.parked import ParkedEntry, entry_as_dict
-from consumer.core.parked_filter import Filter
-from consumer.edges.parked import purge
-from consumer.edges.system import FileArchive, SystemClock
+from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.core.message.parked_filter import Filter
+from consumer.core.text.durations import parse_duration
+from consumer.edges.operate.parked import purge
+from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import typer
 
-from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.cli.parked.shared import Chosen, Everything, Ids, drain, interrupted
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
-from consumer.core.parked import ParkedEntry, entry_as_dict
-from consumer.edges.parked import Skipped, replay
+from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.edges.operate.parked import Skipped, replay
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 

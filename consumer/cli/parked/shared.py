@@ -10,17 +10,17 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
-from consumer.cli.complete import subscription_ids, tenant_names
-from consumer.cli.interrupt import run_to_the_end
-from consumer.cli.link import find_broker
-from consumer.cli.output import warn
-from consumer.core.durations import parse_moment
+from consumer.cli.shared.complete import subscription_ids, tenant_names
+from consumer.cli.shared.interrupt import run_to_the_end
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.output import warn
 from consumer.core.errors import LeveretError
+from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
-from consumer.core.parked import ParkedEntry
-from consumer.core.parked_filter import Filter
+from consumer.core.text.durations import parse_moment
 from consumer.edges.broker.connect import close_quietly, connect
-from consumer.edges.parked import Unreadable, browse
+from consumer.edges.operate.parked import Unreadable, browse
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names

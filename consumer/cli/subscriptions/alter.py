@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.complete import subscription_names, tenant_names
-from consumer.cli.consent import agreed, owed_by
-from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, print_json
-from consumer.cli.secrets import STDIN, fresh_secret, read_line, read_secret
+from consumer.cli.shared.complete import subscription_names, tenant_names
+from consumer.cli.shared.consent import agreed, owed_by
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.shared.secrets import STDIN, fresh_secret, read_line, read_secret
 from consumer.cli.subscriptions.shared import (
     Name,
     Policy,
@@ -25,12 +25,12 @@ from consumer.cli.subscriptions.shared import (
     identity,
     report,
 )
-from consumer.core.records import short
-from consumer.core.rfc3339 import from_datetime
-from consumer.core.subscription_file import parse_entry
-from consumer.core.subscription_model import SubscriptionEntry
-from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.core.subscription_steps import Note, add, disable, enable, find, only_those, remove
+from consumer.core.changes.file import parse_entry
+from consumer.core.changes.merge import Merge, StoredEntry
+from consumer.core.changes.steps import Note, add, disable, enable, find, only_those, remove
+from consumer.core.message.records import short
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.text.rfc3339 import from_datetime
 from consumer.settings import load_settings
 
 Several = Annotated[

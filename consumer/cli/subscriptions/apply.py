@@ -16,19 +16,19 @@ from typing import Annotated
 import orjson
 import typer
 
-from consumer.cli.consent import agreed, owed_by
-from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, demand_terminal, errors_in_one_line, print_json, show, warn
-from consumer.cli.secrets import fresh_secret
+from consumer.cli.shared.consent import agreed, owed_by
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, print_json, show, warn
+from consumer.cli.shared.secrets import fresh_secret
 from consumer.cli.subscriptions.shared import change, described, identity
+from consumer.core.changes.diff import FieldChange, differences
+from consumer.core.changes.file import Parsed, parse_files
+from consumer.core.changes.json_schema import subscriptions_schema
+from consumer.core.changes.merge import Merge, StoredEntry, dated, merge
+from consumer.core.changes.owed import Owed, lines
+from consumer.core.changes.steps import only_those
 from consumer.core.errors import ConfigError
-from consumer.core.owed import Owed, lines
-from consumer.core.plain import printable
-from consumer.core.subscription_diff import FieldChange, differences
-from consumer.core.subscription_file import Parsed, parse_files
-from consumer.core.subscription_schema import subscriptions_schema
-from consumer.core.subscription_set import Merge, StoredEntry, dated, merge
-from consumer.core.subscription_steps import only_those
+from consumer.core.text.printable import printable
 from consumer.settings import Settings, load_settings
 
 ENDINGS = (".yaml", ".yml", ".json")

@@ -9,8 +9,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
 from consumer.cli.subscriptions.shared import (
     Name,
     Tenant,
@@ -20,17 +20,17 @@ from consumer.cli.subscriptions.shared import (
     read_entries,
     read_with_pauses,
 )
-from consumer.core.access_text import describe_auth, describe_tls
+from consumer.core.changes.export import as_yaml, exported
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.steps import find, full_name, locked_text
 from consumer.core.errors import ConfigError
-from consumer.core.pauses import paused
-from consumer.core.plain import printable
-from consumer.core.retry import max_age_s, planned_delays_s
-from consumer.core.signing import Ed25519Key, format_public
-from consumer.core.subscription import Subscription
-from consumer.core.subscription_export import as_yaml, exported
-from consumer.core.subscription_model import SubscriptionRules
-from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import find, full_name, locked_text
+from consumer.core.retry.policy import max_age_s, planned_delays_s
+from consumer.core.subscription.access_text import describe_auth, describe_tls
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.pauses import paused
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.printable import printable
+from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.settings import load_settings
 
 ShowSecrets = Annotated[

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.options import examples, takes
-from consumer.cli.output import AsJson, errors_in_one_line, print_json
-from consumer.cli.secrets import fresh_like, read_secret
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
+from consumer.cli.shared.secrets import fresh_like, read_secret
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described, identity
-from consumer.core.signing import Ed25519Key, format_public
-from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.core.subscription_steps import drop_old, find, rotate
+from consumer.core.changes.merge import Merge, StoredEntry
+from consumer.core.changes.steps import drop_old, find, rotate
+from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.settings import load_settings
 
 

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.complete import policy_names, subscription_names, tenant_names
-from consumer.cli.output import print_json
+from consumer.cli.shared.complete import policy_names, subscription_names, tenant_names
+from consumer.cli.shared.output import print_json
+from consumer.core.changes.merge import Merge, StoredEntry
+from consumer.core.changes.owed import Owed
+from consumer.core.changes.steps import Address, full_name
 from consumer.core.errors import ConfigError
-from consumer.core.owed import Owed
-from consumer.core.plain import printable
-from consumer.core.subscription import Subscription, endpoint_id
-from consumer.core.subscription_model import SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.core.subscription_steps import Address, full_name
-from consumer.core.urls import show_url
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.core.text.printable import printable
+from consumer.core.text.urls import show_url
 from consumer.edges.store import Step, opened_store
 from consumer.settings import Settings
 

@@ -12,9 +12,8 @@ from importlib.metadata import version
 
 import typer
 
-from consumer.app import make_sender
-from consumer.cli.options import examples
-from consumer.cli.output import AsJson, errors_in_one_line, fail, print_json, warn
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, warn
 from consumer.cli.subscriptions.shared import (
     Name,
     Tenant,
@@ -25,13 +24,14 @@ from consumer.cli.subscriptions.shared import (
     identity,
     read_with_pauses,
 )
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.steps import find, full_name, locked_text
 from consumer.core.errors import ConfigError
 from consumer.core.model import Outcome
-from consumer.core.pauses import paused
-from consumer.core.plain import printable
-from consumer.core.subscription_set import StoredEntry
-from consumer.core.subscription_steps import find, full_name, locked_text
-from consumer.core.trial import Trial, advice, make_trial
+from consumer.core.subscription.pauses import paused
+from consumer.core.subscription.trial import Trial, advice, make_trial
+from consumer.core.text.printable import printable
+from consumer.daemon.life import make_sender
 from consumer.settings import Settings, load_settings
 
 SHOWN_CHARS = 300

@@ -19,9 +19,9 @@ from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import DeliveryError
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, open_channel
-from consumer.flow.observe import Observer
+from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication
 
 FIRST_PAUSE_S = 1.0

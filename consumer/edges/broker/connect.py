@@ -18,11 +18,11 @@ from aiormq.connection import Connection
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError
-from consumer.core.retry import RetryPolicy, delay_s
-from consumer.edges.broker import frames
+from consumer.core.retry.policy import RetryPolicy, delay_s
+from consumer.edges.broker.execute import Pacing, execute_with_retry
 from consumer.edges.broker.refusals import Refusals
-from consumer.flow.execute import Pacing, execute_with_retry
-from consumer.flow.observe import Observer
+from consumer.edges.broker.wire import frames
+from consumer.flow.observe.observer import Observer
 from consumer.settings.sections import AmqpSettings
 
 frames.install()

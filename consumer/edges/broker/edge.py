@@ -23,15 +23,15 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
-from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.publisher import ConfirmingPublisher
+from consumer.edges.broker.queue_depths import follow_sizes
 from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
-from consumer.edges.broker.sizes import follow_sizes
 from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
+from consumer.edges.management.inspect import Inspection
+from consumer.flow.observe.observer import Observer
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming
 from topology.check import Finding, Severity
 from topology.declare import TopologyError, declare

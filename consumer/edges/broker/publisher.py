@@ -17,7 +17,6 @@ from aiormq.connection import Connection
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.aside import Aside
-from consumer.edges.broker.confirmed import Confirms
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
@@ -27,7 +26,8 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
-from consumer.flow.observe import Observer
+from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication
 
 WATCH_S = 0.5  #: how often blocked connections and old confirms are looked for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from consumer.flow.observe import Observer
+from consumer.flow.observe.observer import Observer
 
 AGAIN_S: Final = 60.0  #: the same reason is reported again after this long
 

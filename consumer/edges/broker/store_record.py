@@ -23,8 +23,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, ChannelNotFoundEntity
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.lineage import Decide, Generation, decode, encode
-from consumer.edges.broker.confirmed import Confirms
+from consumer.core.store.lineage import Decide, Generation, decode, encode
 from consumer.edges.broker.connect import (
     CONNECTION_ERRORS,
     NOT_THERE,
@@ -34,6 +33,7 @@ from consumer.edges.broker.connect import (
     open_channel,
 )
 from consumer.edges.broker.windows import raw_message
+from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 from topology.names import Names
 

@@ -17,14 +17,14 @@ from aiormq.channel import Channel
 from aiormq.connection import Connection
 from pamqp.commands import Basic
 
+from consumer.core.fairness.prefetch import Prefetch
 from consumer.core.model import RawMessage
-from consumer.core.prefetch import Prefetch
-from consumer.edges.broker.acks import Acks
 from consumer.edges.broker.budget import Budget, Gate
 from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, closed, open_channel, underlay
-from consumer.edges.broker.frames import UNREADABLE
-from consumer.flow.intake import Source
-from consumer.flow.observe import Observer
+from consumer.edges.broker.wire.acks import Acks
+from consumer.edges.broker.wire.frames import UNREADABLE
+from consumer.flow.observe.observer import Observer
+from consumer.flow.take.intake import Source
 from consumer.ports import Incoming
 
 REOPEN_FIRST_S = 0.2

@@ -5,7 +5,7 @@ OAuth2 tokens. What goes wrong is told in the core's words (:mod:`.outcomes`).
 """
 
 from consumer.edges.http.build import WebhookSender, open_sender
+from consumer.edges.http.connect.resolver import Resolve
 from consumer.edges.http.options import Proxy, SenderOptions
-from consumer.edges.http.resolver import Resolve
 
 __all__ = ["Proxy", "Resolve", "SenderOptions", "WebhookSender", "open_sender"]

@@ -14,13 +14,13 @@ from aiohttp import BaseConnector, ClientRequest, ClientTimeout
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 
-from consumer.edges.http.answer import Answer
-from consumer.edges.http.dial import Dialer
-from consumer.edges.http.guard import Goal
+from consumer.edges.http.connect.dial import Dialer
+from consumer.edges.http.connect.guard import Goal
+from consumer.edges.http.connect.tls import ResumingContext
 from consumer.edges.http.options import SenderOptions
 from consumer.edges.http.outcomes import IN_QUEUE, AttemptFailed
-from consumer.edges.http.tls import ResumingContext
-from consumer.edges.http.wire import Wire
+from consumer.edges.http.response.answer import Answer
+from consumer.edges.http.response.unread import Wire
 
 KEPT_MAX = 2_000  #: idle connections of one sender; then the half that has been idle for longest is closed
 

@@ -19,7 +19,6 @@ from yarl import URL
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.answer import Answer
 from consumer.edges.http.connector import KEPT_MAX
 from consumer.edges.http.httpx_pool import ANSWER, ON_OPEN, ON_TURN, GuardedTransport
 from consumer.edges.http.outcomes import (
@@ -32,6 +31,7 @@ from consumer.edges.http.outcomes import (
 )
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.request import read_url, write_head
+from consumer.edges.http.response.answer import Answer
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.core.egress import EgressRule
+from consumer.core.endpoint.egress import EgressRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

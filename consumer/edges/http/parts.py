@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from consumer.edges.http.dial import Dialer
-from consumer.edges.http.guard import Guard
-from consumer.edges.http.handles import Handles
+from consumer.edges.http.connect.dial import Dialer
+from consumer.edges.http.connect.guard import Guard
+from consumer.edges.http.connect.handles import Handles
+from consumer.edges.http.connect.resolver import Lookup, Resolve
+from consumer.edges.http.connect.tls import TlsContexts
 from consumer.edges.http.options import SenderOptions
-from consumer.edges.http.resolver import Lookup, Resolve
-from consumer.edges.http.tls import TlsContexts
 
 
 class Parts:

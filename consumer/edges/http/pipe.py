@@ -13,7 +13,7 @@ import httpcore2
 
 from consumer.core.model import Kind
 from consumer.edges.http.outcomes import AttemptFailed
-from consumer.edges.http.wire import Wire
+from consumer.edges.http.response.unread import Wire
 
 _PAUSE_BYTES = 65_536  #: unread bytes from which the transport stops reading
 _JOIN_BYTES = 65_536  #: a piece up to this size waits for what is written behind it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from yarl import URL
 
-from consumer.core.egress import EgressRule, refuse_url
+from consumer.core.endpoint.egress import EgressRule, refuse_url
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed
 

@@ -26,7 +26,7 @@ import httpx2
 import orjson
 
 from consumer.core.access import OAuth2Client, TlsPolicy
-from consumer.core.egress import EgressRule
+from consumer.core.endpoint.egress import EgressRule
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http.httpx_pool import GuardedTransport
 from consumer.edges.http.outcomes import AttemptFailed, classify, late_in, shown

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.recorder import StoreRecorder
-from consumer.edges.store.records import Records
+from consumer.edges.store.rows.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
 from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
 from consumer.settings import Settings

@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from pathlib import Path
 
 from consumer.core.errors import ConfigError, StoreUnavailable
-from consumer.core.sealing import KEY_BYTES, MAKE_ONE, KeyRing, format_key, parse_keys
+from consumer.core.store.sealing import KEY_BYTES, MAKE_ONE, KeyRing, format_key, parse_keys
 
 FILE_NAME = "store.key"
 

@@ -14,10 +14,10 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.errors import ConfigError
-from consumer.core.pauses import paused
-from consumer.core.subscription import Subscription
-from consumer.edges.store.rows import Kept
-from consumer.edges.store.tables import SUBSCRIPTIONS
+from consumer.core.subscription.pauses import paused
+from consumer.core.subscription.subscription import Subscription
+from consumer.edges.store.rows.entries import Kept
+from consumer.edges.store.rows.tables import SUBSCRIPTIONS
 
 PART: Final = 500
 """Rows between which the event loop runs: 500 take about 1 ms."""

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
+from consumer.core.endpoint.health import Health
 from consumer.core.errors import LeveretError
-from consumer.core.health import Health
-from consumer.core.parked import ParkedEntry
-from consumer.core.records import EndpointState, ParkedRow, parked_row, short
-from consumer.core.subscription import Subscription, endpoint_id
-from consumer.edges.store.records import Batch
-from consumer.flow.observe import Observer
+from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.records import EndpointState, ParkedRow, parked_row, short
+from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.edges.store.rows.records import Batch
+from consumer.flow.observe.observer import Observer
 
 GATHER_S = 0.5  #: what comes within this time is written together
 BATCH_MAX = 1_000  #: lines of the index in one transaction
@@ -31,7 +31,7 @@ class Writes(Protocol):
     """Takes a batch of rows."""
 
     async def write(self, batch: Batch) -> None:
-        """Write *batch*, all or nothing; see :meth:`consumer.edges.store.records.Records.write`."""
+        """Write *batch*, all or nothing; see :meth:`consumer.edges.store.rows.records.Records.write`."""
 
 
 class StoreRecorder:

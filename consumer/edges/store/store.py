@@ -3,8 +3,8 @@
 Data flow: command line -> :meth:`SqlStore.change` (one transaction) -> another mark ->
 :meth:`SqlStore.changed` in the daemon -> :meth:`SqlStore.load`.
 
-Secrets are sealed; see :mod:`consumer.core.sealing`. A reader never sees half of a change. Writers stand in
-line, so a change is never made from what another one has replaced meanwhile.
+Secrets are sealed; see :mod:`consumer.core.store.sealing`. A reader never sees half of a change. Writers take
+turns, so no change starts from a state that another writer has replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.changes.merge import Merge, StoredEntry
+from consumer.core.changes.steps import revive
 from consumer.core.errors import ConfigError
-from consumer.core.lineage import Generation, Lineage
-from consumer.core.pauses import Pause
-from consumer.core.records import EndpointState, ParkedRow, short
-from consumer.core.retry import max_age_s
-from consumer.core.sealing import KeyRing
-from consumer.core.subscription import Subscription, endpoint_id
-from consumer.core.subscription_model import SubscriptionRules
-from consumer.core.subscription_set import Merge, StoredEntry
-from consumer.core.subscription_steps import revive
-from consumer.core.tombstone import Tombstone, keep_until
+from consumer.core.message.records import EndpointState, ParkedRow, short
+from consumer.core.retry.policy import max_age_s
+from consumer.core.store.lineage import Generation, Lineage
+from consumer.core.store.sealing import KeyRing
+from consumer.core.store.tombstone import Tombstone, keep_until
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.pauses import Pause
+from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
-from consumer.edges.store.lineage import (
+from consumer.edges.store.loaded import Loaded, read_other
+from consumer.edges.store.rows.batches import delete_ids
+from consumer.edges.store.rows.entries import Kept, resealed, to_entry, to_row, to_subscription
+from consumer.edges.store.rows.lineage import (
     advance,
     deleted_by,
     read_generation,
@@ -41,12 +44,9 @@ from consumer.edges.store.lineage import (
     read_tombstone,
     write_tombstones,
 )
-from consumer.edges.store.loaded import Loaded, read_other
-from consumer.edges.store.pauses import lift_pause, read_pauses, write_pause
-from consumer.edges.store.pieces import delete_ids
-from consumer.edges.store.records import Records
-from consumer.edges.store.rows import Kept, resealed, to_entry, to_row, to_subscription
-from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
+from consumer.edges.store.rows.pauses import lift_pause, read_pauses, write_pause
+from consumer.edges.store.rows.records import Records
+from consumer.edges.store.rows.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""

@@ -1,0 +1,243 @@
+"""``leveret publish``: publish one event or many, as an application does.
+
+Data flow: TYPE, DATA (argument, file, stdin) -> Draft, checked -> publish_paced -> ids on stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from consumer.cli.shared.complete import tenant_names
+from consumer.cli.shared.link import Link, find_broker
+from consumer.cli.shared.options import examples, takes
+from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, warn
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.event.amqp_values import normalise_type
+from consumer.core.event.compose import Composed, Draft, Form, check_id
+from consumer.core.text.ids import uuid7
+from consumer.core.text.printable import printable
+from consumer.core.text.rfc3339 import from_ms
+from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.operate.paced import Pace, publish_paced
+from consumer.ports import Publication
+from consumer.settings import Settings, load_settings
+from topology.names import Names
+
+FEW = 20  #: more ids than this are not printed on a terminal
+
+_DATA = "The event's data, - is stdin; absent: --file, or stdin when something is piped in."
+_NUMBERED = "With --count, {n} in DATA and --id is the number of the event, from 1."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOptions:
+    """The command line of ``leveret publish``."""
+
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="Event type, such as order.created.")]
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None
+    tenant: Annotated[
+        str | None, typer.Option(help="Tenant; absent: the default tenant.", autocompletion=tenant_names)
+    ] = None
+    file: Annotated[Path | None, typer.Option(help="Read the data from this file.")] = None
+    content_type: Annotated[str, typer.Option(help="What the data is.")] = "application/json"
+    cloudevents: Annotated[
+        Literal["structured", "binary"] | None, typer.Option(help="Send a CloudEvent 1.0, in this way.")
+    ] = None
+    source: Annotated[str, typer.Option(help="source of a CloudEvent.")] = "/leveret/publish"
+    id: Annotated[str | None, typer.Option(help="Id of the event; absent: a new one each.")] = None
+    count: Annotated[int | None, typer.Option(min=1, help=f"Publish so many. {_NUMBERED}")] = None
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, max=1e6, help="Events a second; absent: as fast as it goes.")
+    ] = None
+    as_json: AsJson = False
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the broker has confirmed so far."""
+
+    began: float  #: monotonic seconds
+    count: int = 0
+    first: str = ""
+    last: str = ""
+    seconds: float = 0.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "publish",
+        epilog=examples(
+            """leveret publish order.created '{"id":"ord_1","total":"12.50"}' --tenant acme""",
+            "leveret publish order.created --file order.json --cloudevents structured",
+            """leveret publish order.created '{"n":{n}}' --count 1000 --rate 50""",
+        ),
+    )(publish)
+
+
+@takes(PublishOptions)
+def publish(options: PublishOptions) -> None:
+    """Publish events, each confirmed by the broker, and print their ids."""
+    _check_usage(options)
+    with errors_in_one_line():
+        settings = load_settings()
+        draft = _draft(options, settings)
+        draft.check(settings.events.max_event_bytes)
+        _warn_of_other_type(draft.type)
+        link = find_broker(settings)
+        told = _Told(time.monotonic())
+        try:
+            _run(options, draft, link, Names(settings.topology.prefix), told)
+        except BrokerUnavailable as error:
+            fail(_stopped(told, options.count, str(error)))
+        except KeyboardInterrupt:
+            typer.echo(f"leveret: stopped: {told.count} of {options.count or 1} confirmed", err=True)
+            raise
+    if options.count is not None and not options.as_json:
+        _sum_up(told)
+
+
+def _check_usage(options: PublishOptions) -> None:
+    if options.data is not None and options.file is not None:
+        raise typer.BadParameter("give the data as an argument or with --file, not both")
+    if options.rate is not None and options.count is None:
+        raise typer.BadParameter("--rate needs --count")
+    if (options.count or 1) > 1 and options.id is not None and "{n}" not in options.id:
+        raise typer.BadParameter("--id with --count needs {n} in it, or receivers take all for one event")
+    if options.data is None and options.file is None and sys.stdin.isatty():
+        raise typer.BadParameter("no data: give it as an argument, with --file, or pipe it in")
+
+
+def _draft(options: PublishOptions, settings: Settings) -> Draft:
+    if options.id is not None:
+        check_id(options.id)
+    return Draft(
+        type=options.type,
+        tenant=settings.events.default_tenant if options.tenant is None else options.tenant,
+        data=_read(options),
+        content_type=options.content_type,
+        form=Form.PLAIN if options.cloudevents is None else Form(options.cloudevents),
+        source=options.source,
+        tenant_header=settings.events.tenant_header,
+        numbered=options.count is not None,
+    )
+
+
+def _read(options: PublishOptions) -> bytes:
+    """Return the data as bytes, unchanged."""
+    if options.file is not None:
+        return options.file.read_bytes()
+    if options.data is None or options.data == "-":
+        return sys.stdin.buffer.read()
+    return os.fsencode(options.data)
+
+
+def _warn_of_other_type(given: str) -> None:
+    seen = normalise_type(given)
+    if seen != given:
+        warn(f"receivers see the type {seen}: words of A-Z a-z 0-9 _ joined by full stops")
+
+
+def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, told: _Told) -> None:
+    """Publish all; *told* knows at any time how far it came."""
+    count = options.count or 1
+    sent: dict[str, Composed] = {}
+
+    def make(number: int) -> Publication:
+        now = time.time()
+        given = uuid7(int(now * 1000), os.urandom(10)) if options.id is None else options.id
+        event = draft.compose(given, number, now)
+        sent[event.id] = event
+        return _publication(event, names)
+
+    with ExitStack() as stack:
+        advance = _progress(stack, count)
+        shown = options.as_json or count <= FEW or not sys.stdout.isatty()
+
+        def confirmed(publication: Publication) -> None:
+            event = sent.pop(str(publication.message_id))
+            told.count += 1
+            told.first, told.last = told.first or event.id, event.id
+            told.seconds = time.monotonic() - told.began
+            if shown:
+                _show(event, draft, as_json=options.as_json)
+            advance()
+
+        pace = Pace(count=count, rate_per_s=options.rate)
+        asyncio.run(_publish_all(link, names.events, make, pace, confirmed))
+
+
+async def _publish_all(
+    link: Link,
+    exchange: str,
+    make: Callable[[int], Publication],
+    pace: Pace,
+    confirmed: Callable[[Publication], None],
+) -> None:
+    connection = await connect(link.options, "publish")
+    try:
+        await publish_paced(connection, exchange, make, pace, confirmed)
+    finally:
+        await close_quietly(connection)
+
+
+def _publication(event: Composed, names: Names) -> Publication:
+    return Publication(
+        exchange=names.events,
+        routing_key=event.routing_key,
+        body=event.body,
+        headers=event.headers,
+        content_type=event.content_type,
+        message_id=event.id,
+        timestamp_s=event.timestamp_s,
+    )
+
+
+def _progress(stack: ExitStack, count: int) -> Callable[[], None]:
+    """Return what moves a progress bar on; only many events on a terminal have one."""
+    if count <= FEW or not sys.stderr.isatty():
+        return lambda: None
+    columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+    task = bar.add_task("publishing", total=count)
+    return lambda: bar.advance(task)
+
+
+def _show(event: Composed, draft: Draft, *, as_json: bool) -> None:
+    if not as_json:
+        typer.echo(printable(event.id))
+        return
+    print_json(
+        {
+            "id": event.id,
+            "webhook_id": event.webhook_id,
+            "tenant": draft.tenant,
+            "type": draft.type,
+            "at": from_ms(int(event.timestamp_s * 1000)),
+            "size_bytes": len(event.body),
+        }
+    )
+
+
+def _sum_up(told: _Told) -> None:
+    rate = f", {told.count / told.seconds:,.1f} a second" if told.seconds > 0 and told.count > 1 else ""
+    ids = f"; ids {printable(told.first)} to {printable(told.last)}" if told.count > FEW else ""
+    typer.echo(f"{told.count:,} confirmed in {told.seconds:.2f} s{rate}{ids}", err=True)
+
+
+def _stopped(told: _Told, count: int | None, error: str) -> str:
+    if count is None:
+        return error
+    return f"{error} ({told.count} of {count} events were confirmed)"

@@ -1,0 +1,71 @@
+"""What the broker still holds for subscriptions that are to be removed, and how that is said.
+
+Data flow: edges.owed counts -> :class:`Owed` -> the question that the command line asks, or its refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.steps import full_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owed:
+    """Deliveries that a removal makes worthless."""
+
+    waiting: Mapping[str, int] = field(default_factory=dict)  #: subscription id -> deliveries on the ladder
+    parked: Mapping[str, int] = field(default_factory=dict)  #: subscription id -> parked entries
+    uncounted: Sequence[str] = ()  #: what could not be looked at, and why
+
+    def __bool__(self) -> bool:
+        """Whether a removal may destroy anything."""
+        return bool(any(self.waiting.values()) or any(self.parked.values()) or self.uncounted)
+
+    def fields(self, subscription_id: str) -> Mapping[str, int]:
+        """Return the two counts of one subscription, by stable field names."""
+        return {
+            "waiting": self.waiting.get(subscription_id, 0),
+            "parked": self.parked.get(subscription_id, 0),
+        }
+
+
+def lines(owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntry] = ()) -> Sequence[str]:
+    """Say in one line per subscription what its removal destroys, then what could not be counted.
+
+    Args:
+        owed: The counts.
+        removed: The subscriptions that would go.
+        added: Those that the same change would bring: one with the same URL is the old one renamed.
+    """
+    by_url = {entry.url: full_name(entry) for entry in added}
+    said = []
+    for entry in removed:
+        waiting, parked = owed.waiting.get(entry.id, 0), owed.parked.get(entry.id, 0)
+        if not waiting and not parked:
+            continue
+        renamed = f", renamed to {by_url[entry.url]}" if entry.url in by_url else ""
+        lost = (
+            f"{_count(waiting, 'waiting delivery', 'waiting deliveries')} would be cancelled, "
+            f"{_count(parked, 'parked delivery', 'parked deliveries')} could not be replayed"
+        )
+        said.append(f"{full_name(entry)}{renamed}: {lost}")
+    return [*said, *(f"not counted: {fault}" for fault in owed.uncounted)]
+
+
+def total(owed: Owed) -> str:
+    """Say how much a removal destroys, in a few words."""
+    counts = [
+        _count(number, f"{word} delivery", f"{word} deliveries")
+        for word, by_id in (("waiting", owed.waiting), ("parked", owed.parked))
+        if (number := sum(by_id.values()))
+    ]
+    if owed.uncounted:
+        counts.append("deliveries that could not be counted")
+    return " and ".join(counts)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,309 @@
+"""Hold requests back from an endpoint that fails, and let one probe find out when it is back.
+
+    Closed --`failures` in a row, or `failure_ratio`--> Open --cooldown--> Probing --alive--> Closed, slowly
+                                                         ^------- failing ---/                   /
+                                                         ^------- the first requests fail ------/
+
+Data flow: flow.endpoints keeps one state per endpoint; :func:`admit` before a request, :func:`settle` after.
+
+One success is little evidence: an endpoint that takes the probe and fails the rest would swing for ever. So
+until a request after the probe was taken, two failures open the breaker again, and the cooldown grows as if
+the probe had failed.
+
+Every change of state takes the next epoch. A request remembers the epoch in which it was admitted, and its
+answer counts only while that epoch lasts: what was sent before the breaker opened can neither close it,
+nor be taken for the probe, nor spoil a fresh start.
+
+Source: REQUIREMENTS S3-1, S3-6; ARCHITECTURE "Breaker".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from consumer.core.errors import ConfigError
+
+#: A cooldown is lengthened by up to this share, so that endpoints that fell together are not probed together.
+COOLDOWN_JITTER_RATIO: Final = 0.1
+#: Failures in a row that open it again before any request but the probe was taken.
+UNPROVEN_FAILURES: Final = 2
+#: A probe is given this much longer than a request may take: nothing that answers late is late for ever.
+PROBE_SLACK_S: Final = 5.0
+#: Clocks of workers differ in travel and head start; a step back of more than this is one.
+CLOCK_SLACK_S: Final = 5.0
+#: What is decided by hand takes the next multiple of this as its epoch.
+BY_HAND_EPOCHS: Final = 1_000
+#: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
+COOLDOWN_GROWTH: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerPolicy:
+    """When a breaker opens and how long it stays open."""
+
+    failures: int = 5  #: failures in a row that open it; 0 switches the breaker off
+    failure_ratio: float = 0.0  #: share of failures in the window that opens it too; 0 looks at none
+    window_s: float = 60.0  #: what the ratio looks at: between half of this and all of it
+    min_requests: int = 20  #: fewer answers than this in the window say nothing
+    cooldown_s: float = 30.0  #: from opening to the first probe, at least; more than 0
+    cooldown_max_s: float = 300.0  #: the longest cooldown after probes that failed
+    probe_timeout_s: float = 40.0  #: a silent probe is lost after this; see :func:`outlasting`
+
+    def __post_init__(self) -> None:
+        """Refuse values that could wedge the breaker."""
+        if self.failures < 0:
+            raise ConfigError(f"breaker.failures: {self.failures} is negative; 0 switches the breaker off")
+        if not 0 <= self.failure_ratio <= 1:
+            raise ConfigError(f"breaker.failure_ratio: {self.failure_ratio} is not between 0 and 1")
+        if self.min_requests < 1:
+            raise ConfigError(f"breaker.min_requests: {self.min_requests} must be at least 1")
+        for name in ("cooldown_s", "cooldown_max_s", "probe_timeout_s", "window_s"):
+            if not 0 < getattr(self, name) <= 86_400:
+                raise ConfigError(f"breaker.{name}: {getattr(self, name)} is not between 0 and 86400 s")
+
+
+def outlasting(policy: BreakerPolicy, timeout_s: float) -> BreakerPolicy:
+    """Return *policy* with probes that are waited for longer than any request lasts.
+
+    A probe that is given up gets a successor, and its own answer counts no more. So an endpoint that answers,
+    but later than that, would stay shut for ever.
+
+    Args:
+        policy: Of the endpoint.
+        timeout_s: Total deadline of one of its requests.
+    """
+    least_s = timeout_s + PROBE_SLACK_S
+    return policy if policy.probe_timeout_s >= least_s else replace(policy, probe_timeout_s=least_s)
+
+
+#: Named breaker policies. Source: REQUIREMENTS S3-6 (threshold, cooldown).
+BREAKERS: Final[Mapping[str, BreakerPolicy]] = MappingProxyType(
+    {
+        "default": BreakerPolicy(),
+        "high-traffic": BreakerPolicy(failures=10, cooldown_s=60.0),
+        "low-traffic": BreakerPolicy(failures=3, cooldown_s=10.0),
+        "critical": BreakerPolicy(failures=20, cooldown_s=120.0),
+    }
+)
+
+
+class Window(NamedTuple):
+    """Answers of the present half of the window, and of the half before."""
+
+    began: float  #: of the present half, seconds on the caller's clock
+    alive: int = 0
+    failed: int = 0
+    alive_before: int = 0
+    failed_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """All is well: every request may go."""
+
+    failures: int = 0  #: counted failures since the last sign of life
+    epoch: int = 0
+    openings: int = 0  #: how often it opened before the slow start that goes on; 0: none goes on
+    proven: bool = False  #: True: a request after the probe was taken
+    window: Window | None = None  #: only kept where a ratio is set
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Nothing is sent until the cooldown is over."""
+
+    until: float  #: seconds on the caller's clock; the first request after it is the probe
+    epoch: int
+    openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
+    since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where nobody knows
+    forced: bool = False  #: by an operator: there is no probe, only a reset closes it
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """One request is out to learn whether the endpoint is back."""
+
+    until: float  #: seconds on the caller's clock; a probe silent past this is lost, so send another
+    epoch: int
+    openings: int = 1
+
+
+State: TypeAlias = Closed | Open | Probing
+
+
+class Answer(NamedTuple):
+    """How a request ended, as far as the breaker cares."""
+
+    ok: bool  #: the endpoint showed life; False is a failure that counts
+    epoch: int  #: of the state that :func:`admit` returned for this request
+
+
+class Change(StrEnum):
+    """What an answer did to the breaker; a closed set, used as a metric label."""
+
+    NONE = "none"
+    OPENED = "opened"
+    CLOSED = "closed"  #: start slowly: see :func:`consumer.core.endpoint.pace.slow_start`
+
+
+def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]:
+    """Return the next state and whether one request may be sent.
+
+    The caller keeps the returned state's ``epoch`` with the request, for its :class:`Answer`.
+    """
+    match state:
+        case Closed():
+            return state, True
+        case Open(forced=True):
+            return state, False
+        case Open() | Probing() if not policy.failures:  # switched off meanwhile
+            return Closed(epoch=state.epoch + 1), True
+        case Open() | Probing() if now >= due_at(state, policy) or _set_back(state, now, policy):
+            return Probing(now + policy.probe_timeout_s, state.epoch + 1, state.openings), True
+        case Open() | Probing():
+            return state, False
+
+
+def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
+    """Return when the next probe may go, infinity for never; one that was shortened meanwhile counts."""
+    match state:
+        case Open(forced=True):
+            return math.inf
+        case Open():
+            return min(state.until, state.since + max(policy.cooldown_s, policy.cooldown_max_s))
+        case Probing():
+            return state.until
+
+
+def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
+    """Say whether the clock was set back since: its times would hold the endpoint for as long."""
+    if isinstance(state, Open) and state.since < math.inf:
+        return now < state.since - CLOCK_SLACK_S
+    longest_s = max(policy.cooldown_s, policy.cooldown_max_s)
+    if isinstance(state, Probing):
+        longest_s = policy.probe_timeout_s
+    return state.until - now > longest_s + CLOCK_SLACK_S
+
+
+def set_back(state: State, by_s: float) -> State:
+    """Return the state after the wall clock was set back, or forward where *by_s* is negative."""
+    match state:
+        case Closed(window=window):
+            if window is None:
+                return state
+            return replace(state, window=window._replace(began=window.began - by_s))
+        case Open():
+            return replace(state, until=state.until - by_s, since=state.since - by_s)
+        case Probing():
+            return replace(state, until=state.until - by_s)
+
+
+def reset(state: State) -> Closed:
+    """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
+    return Closed(epoch=by_hand(state.epoch))
+
+
+def force(state: State) -> Open:
+    """Return the state after an operator opened the breaker: nothing is sent, and nothing probes."""
+    if isinstance(state, Open) and state.forced:
+        return state
+    return Open(math.inf, by_hand(state.epoch), forced=True)
+
+
+def by_hand(epoch: int) -> int:
+    """Return the epoch of a decision by hand after *epoch*.
+
+    A worker that missed it, whose breaker went on to open and probe meanwhile, must not be right against it.
+    """
+    return (epoch // BY_HAND_EPOCHS + 1) * BY_HAND_EPOCHS
+
+
+def recovered(state: Closed) -> Closed:
+    """Return the state after the slow start: the next opening begins with the shortest cooldown again."""
+    return replace(state, openings=0, proven=False) if state.openings else state
+
+
+def settle(
+    state: State, answer: Answer, now: float, policy: BreakerPolicy, sample: float
+) -> tuple[State, Change]:
+    """Return the state after a request's answer, and what changed.
+
+    Args:
+        state: The present state, which may be a later one than that which admitted the request.
+        answer: How the request ended. An outcome that says nothing about the endpoint is not settled at
+            all; if it was the probe, the probe's timeout sends another.
+        now: Seconds, on the same clock as for :func:`admit`.
+        policy: Of the endpoint.
+        sample: Uniform in [0, 1), for the cooldown's jitter.
+    """
+    if answer.epoch != state.epoch:
+        return state, Change.NONE
+    match state:
+        case Closed():
+            return _settle_closed(state, answer, now, policy, sample)
+        case Probing() if answer.ok:
+            return Closed(epoch=state.epoch + 1, openings=state.openings), Change.CLOSED
+        case Probing():
+            return _open(state, state.openings + 1, now, cooldown_s(policy, state.openings + 1, sample))
+        case Open():
+            return state, Change.NONE
+
+
+def _settle_closed(
+    state: Closed, answer: Answer, now: float, policy: BreakerPolicy, sample: float
+) -> tuple[State, Change]:
+    window = _counted(state.window, answer, now, policy) if policy.failure_ratio else None
+    if answer.ok:
+        if not state.failures and (state.proven or not state.openings) and window is state.window:
+            return state, Change.NONE
+        return replace(state, failures=0, proven=state.openings > 0, window=window), Change.NONE
+    failures, limit, openings = state.failures + 1, policy.failures, 1
+    if state.openings and not state.proven:
+        limit, openings = min(limit, UNPROVEN_FAILURES), state.openings + 1
+    if policy.failures and (failures >= limit or _too_many(window, policy)):
+        return _open(state, openings, now, cooldown_s(policy, openings, sample))
+    return replace(state, failures=failures, window=window), Change.NONE
+
+
+def _open(state: State, openings: int, now: float, for_s: float) -> tuple[State, Change]:
+    return Open(now + for_s, state.epoch + 1, openings, now), Change.OPENED
+
+
+def _counted(window: Window | None, answer: Answer, now: float, policy: BreakerPolicy) -> Window:
+    """Return the window with one more answer; its halves move on with the time."""
+    half_s = policy.window_s / 2
+    if window is None or not 0 <= now - window.began < 2 * half_s:
+        window = Window(now)
+    elif now - window.began >= half_s:
+        window = Window(window.began + half_s, 0, 0, window.alive, window.failed)
+    if answer.ok:
+        return window._replace(alive=window.alive + 1)
+    return window._replace(failed=window.failed + 1)
+
+
+def _too_many(window: Window | None, policy: BreakerPolicy) -> bool:
+    if window is None:
+        return False
+    failed = window.failed + window.failed_before
+    total = failed + window.alive + window.alive_before
+    return total >= policy.min_requests and failed >= policy.failure_ratio * total
+
+
+def cooldown_s(policy: BreakerPolicy, openings: int, sample: float) -> float:
+    """Return how long the breaker stays open: doubling, lengthened by jitter, never under ``cooldown_s``.
+
+    Args:
+        policy: Of the endpoint.
+        openings: How often it opened since it was last well, 1-based.
+        sample: Uniform in [0, 1).
+    """
+    longest = max(policy.cooldown_s, policy.cooldown_max_s)
+    # Room for the jitter stays below the longest cooldown: endpoints at the limit are spread as well.
+    limit = max(policy.cooldown_s, longest / (1 + COOLDOWN_JITTER_RATIO))
+    grown = min(policy.cooldown_s * COOLDOWN_GROWTH ** min(openings - 1, 64), limit)
+    return min(grown * (1 + COOLDOWN_JITTER_RATIO * sample), longest)

@@ -1,0 +1,106 @@
+"""Choose which kind of work is next: fresh, due, replayed, spilled. Each has at least its part.
+
+Data flow: windows -> Scheduler.push(share) -> a FairQueue per share -> Scheduler.pop when a slot is free.
+Parts are kept as tenants are within a share: by a tag of virtual time for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic
+
+from consumer.core.fairness.accounts import Accounts
+from consumer.core.fairness.queue import C, FairQueue, Standing
+
+
+class Scheduler(Generic[C]):
+    """One queue for each share, which has at least its part of the deliveries while it has work."""
+
+    def __init__(self, parts: Sequence[float], accounts: Accounts) -> None:
+        """Start empty.
+
+        Args:
+            parts: Of each share, all above 0; what one without work leaves goes to the others by theirs.
+            accounts: Of the tenants, over all shares.
+        """
+        self.length = 0  #: jobs that wait
+        self.accounts = accounts
+        self.queues: tuple[FairQueue[C], ...] = tuple(FairQueue(accounts) for _ in parts)
+        self._steps = [1.0 / part for part in parts]
+        self._tags = [0.0 for _ in parts]
+        self._now = 0.0
+        self._busy: list[int] = []  # shares with work
+
+    def push(self, share: int, job: C) -> bool:
+        """Add a job to a share; return whether it is the only one of its tenant there."""
+        queue, busy = self.queues[share], self._busy
+        if not queue.length:
+            if len(busy) == 1:  # who was alone had all by right, and owes nothing
+                self._now = max(self._now, self._tags[busy[0]])
+            busy.append(share)
+            self._tags[share] = max(self._tags[share], self._now)
+        self.length += 1
+        return queue.push(job)
+
+    def pop(self, *, scarce: bool = False) -> C | None:
+        """Take the next job, or None where nobody may start one; see :meth:`FairQueue.pop`."""
+        busy = self._busy
+        if len(busy) == 1:  # nobody to keep its part from: the tag rests
+            queue = self.queues[busy[0]]
+            job = queue.pop(scarce=scarce)
+            if job is not None:
+                self.length -= 1
+                if not queue.length:
+                    busy.clear()
+            return job
+        for share in sorted(busy, key=self._tags.__getitem__):
+            job = self._pop_of(share, scarce=scarce)
+            if job is not None:
+                return job
+        return None
+
+    def recost(self, share: int, job: C, cost: int) -> None:
+        """A popped job turned out to cost *cost* deliveries."""
+        if len(self._busy) > 1:
+            tag = self._tags[share] + (cost - job.cost) * self._steps[share]
+            self._tags[share] = max(tag, self._now)
+        self.queues[share].recost(job, cost)
+
+    def take_out(self, unwanted: Callable[[C], bool]) -> list[C]:
+        """Take out all jobs that are *unwanted*."""
+        taken = [job for queue in self.queues for job in queue.take_out(unwanted)]
+        self._busy = [share for share, queue in enumerate(self.queues) if queue.length]
+        self.length -= len(taken)
+        return taken
+
+    def take_last(self, share: int, tenant: str, keep: int, most: int) -> list[C]:
+        """Take newest jobs of a tenant out of a share; see :meth:`FairQueue.take_last`."""
+        taken = self.queues[share].take_last(tenant, keep, most)
+        self.length -= len(taken)
+        return taken
+
+    def waiting(self) -> int:
+        """Return how many tenants wait; one that waits in two shares counts twice."""
+        return sum([self.queues[share].tenants() for share in self._busy])
+
+    def standings(self) -> dict[str, Standing]:
+        """Return where every tenant with waiting jobs stands, over all shares."""
+        found: dict[str, Standing] = {}
+        for queue in self.queues:
+            for tenant, standing in queue.standings().items():
+                found[tenant] = standing.beside(found[tenant]) if tenant in found else standing
+        return found
+
+    def _pop_of(self, share: int, *, scarce: bool) -> C | None:
+        queue = self.queues[share]
+        job = queue.pop(scarce=scarce)
+        if job is None:
+            return None
+        self.length -= 1
+        tag = self._tags[share]
+        if tag > self._now:  # noqa: PLR1730 - max() costs more than all the rest of the line
+            self._now = tag
+        self._tags[share] = tag + job.cost * self._steps[share]
+        if not queue.length:
+            self._busy.remove(share)
+        return job

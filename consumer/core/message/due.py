@@ -1,0 +1,51 @@
+"""Say when a delivery message is due, and when its time is over, although clocks are set meanwhile.
+
+Data flow: delivery message + Unix seconds -> :func:`rest_s` -> next rung, hold or request; :func:`served`
+counts what rungs and worker have served of the wait.
+
+A rung's TTL is a time that nobody sets: whatever comes back from it has waited for at least that long. So no
+wait lasts longer than it was chosen, however far the clock was set back, or differs from that of the worker
+that chose it. A jump forward cannot be told from a message that was late: whatever was to be sent in its time
+gets one more try.
+
+Source: FAULTS 82; docs/adr/0052-a-wait-is-bounded-by-what-was-chosen.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from consumer.core.message.delivery import DeliveryMessage
+
+
+def rest_s(message: DeliveryMessage, now: float) -> float:
+    """Return the seconds until the delivery may be sent, 0 or less when it is time; *now* is Unix seconds."""
+    return min(message.not_before - now, message.wait_s - message.served_s)
+
+
+def served(message: DeliveryMessage, by_s: float) -> DeliveryMessage:
+    """Return the message with more of its wait served: by the rung that it is published to, or in hand."""
+    return replace(message, served_s=message.served_s + by_s)
+
+
+def off_rung(message: DeliveryMessage, rung_s: float) -> DeliveryMessage:
+    """Return a message that was taken out of a rung before its time: how much was served is not known."""
+    return replace(message, served_s=max(message.served_s - rung_s, 0.0))
+
+
+def late_s(message: DeliveryMessage, deadlines: Iterable[float], now: float) -> float:
+    """Return by how much longer a message may live that comes after the moment that was chosen for it.
+
+    One that was to be sent before its deadline, and comes after it, gets the time that it had left: enough
+    for one try, also where a breaker holds it at first. One that was put off to its deadline gets none.
+
+    Args:
+        message: As it came.
+        deadlines: Of its targets, :attr:`DeliveryMessage.late_s` included; Unix seconds.
+        now: Unix seconds.
+    """
+    chosen = max(message.not_before, message.event.arrived_at)
+    if any(chosen < deadline <= now for deadline in deadlines):
+        return message.late_s + now - chosen
+    return message.late_s

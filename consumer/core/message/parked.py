@@ -1,0 +1,252 @@
+"""A parked entry: what the final dead-letter exchange receives and operators look through.
+
+Data flow: Park verdict or bad event -> entry_headers -> leveret.dlx -> leveret.parked -> read_entry -> JSON.
+The body is the event's bytes, or the producer's raw bytes, unchanged.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from consumer.core.errors import BadEvent
+from consumer.core.event.amqp_values import as_text
+from consumer.core.message.delivery import (
+    DeliveryMessage,
+    headers_of,
+    is_wrapped,
+    raw_fields,
+    read_attempts,
+    read_delivery,
+    to_ms,
+    unwrap_raw,
+    wrap_raw,
+    write_attempts,
+)
+from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+
+_BROKERS_HEADERS = frozenset(
+    {
+        "x-death",
+        "x-delivery-count",
+        "x-acquired-count",
+        *(
+            f"x-{which}-death-{what}"
+            for which in ("first", "last")
+            for what in ("queue", "reason", "exchange")
+        ),
+    }
+)
+"""Headers that RabbitMQ writes into a message that comes back or dies.
+
+Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
+"""
+
+_PARKED_AT = "leveret-parked-at"
+_FAILURE = "leveret-failure"
+MAX_DETAIL = 1000  #: characters of the reason text that are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedEntry:
+    """One thing that we gave up on, with all that an operator needs to judge and replay it.
+
+    Exactly one of *delivery* and *raw* is set.
+    """
+
+    #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice, and for two raw messages
+    #: that differ in nothing
+    id: str
+    reason: ParkReason
+    detail: str  #: never empty
+    parked_at: float  #: Unix seconds
+    ttl_s: float  #: how long the parked queue keeps it
+    body: bytes
+    delivery: DeliveryMessage | None = None
+    raw: RawMessage | None = None
+    failure: Attempt | None = None  #: of its endpoint, where no attempt was made for this delivery itself
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last failure that is known of."""
+        own = None if self.delivery is None or not self.delivery.attempts else self.delivery.attempts[-1]
+        return own or self.failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkNote:
+    """Why and when something is parked."""
+
+    reason: ParkReason
+    detail: str
+    at: float  #: Unix seconds
+    ttl_s: float  #: how long the parked queue keeps it
+    failure: Attempt | None = None  #: of the endpoint, where no attempt was made
+
+
+def delivery_id(event_id: str, subscription_id: str) -> str:
+    """Name a delivery: ``dlv_`` and 16 hex digits, the same however often it is published."""
+    return "dlv_" + hashlib.sha256(f"{event_id}\0{subscription_id}".encode()).hexdigest()[:16]
+
+
+def delivery_entry_headers(message: DeliveryMessage, note: ParkNote) -> dict[str, object]:
+    """Write the headers of a parked delivery (one target)."""
+    entry_id = "prk_" + delivery_id(message.event.id, " ".join(message.targets))[4:]
+    return headers_of(message) | _note_headers(note, entry_id)
+
+
+def raw_entry_headers(raw: RawMessage, note: ParkNote) -> dict[str, object]:
+    """Write the headers of a parked raw message."""
+    return wrap_raw(raw) | _note_headers(note, _raw_entry_id(raw))
+
+
+def read_entry(raw: RawMessage) -> ParkedEntry:
+    """Read one message of the parked queue.
+
+    Raises:
+        BadEvent: it is none of ours.
+        UnknownVersion: a newer worker wrote it.
+    """
+    h: Mapping[str, Any] = raw.headers
+    try:
+        reason = ParkReason(h["leveret-reason"])
+        note = {
+            "id": str(h["leveret-entry"]),
+            "detail": str(h["leveret-detail"]),
+            "parked_at": h[_PARKED_AT] / 1000,
+            "ttl_s": h["leveret-ttl"] / 1000,
+            "failure": next(iter(read_attempts(h.get(_FAILURE, ""))), None),
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadEvent(ParkReason.MALFORMED, f"not a parked entry: {error!r}") from None
+    if is_wrapped(raw):
+        return ParkedEntry(reason=reason, body=raw.body, raw=unwrap_raw(raw), **note)
+    return ParkedEntry(reason=reason, body=raw.body, delivery=read_delivery(raw), **note)
+
+
+def parked_mark(entry: ParkedEntry) -> dict[str, object]:
+    """Write when an entry was parked, for the worker that takes its replay."""
+    return {_PARKED_AT: to_ms(entry.parked_at)}
+
+
+def parked_for_s(raw: RawMessage, now: float) -> float | None:
+    """Return how long an entry was parked, by its own message or its replay's; None: it does not say."""
+    at = raw.headers.get(_PARKED_AT)
+    return max(now - at / 1000, 0.0) if isinstance(at, int) else None
+
+
+def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
+    """Show an entry with stable field names, times in RFC 3339 and durations in seconds.
+
+    Every entry has every field: a raw one was never a delivery, a delivery has lost exchange and key, and
+    what an entry has not is None.
+
+    Source: REQUIREMENTS S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
+    movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
+    """
+    shown: dict[str, object] = {
+        "id": entry.id,
+        "reason": entry.reason.value,
+        "detail": entry.detail,
+        "parked_at": rfc3339(entry.parked_at),
+        "ttl_s": entry.ttl_s,
+        "size_bytes": len(entry.body),
+        "delivery_id": None,
+        "event_id": None,
+        "subscription_id": None,
+        "tenant": None,
+        "type": None,
+        "exchange": None,
+        "routing_key": None,
+        "content_type": None,
+        "arrived_at": None,
+        "failed_attempts": 0,
+        "last_failure_code": None,
+        "last_failure_at": None,
+        "attempts": [],
+    }
+    if entry.delivery is not None:
+        return shown | _delivery_fields(entry.delivery, entry.last)
+    return shown if entry.raw is None else shown | _raw_fields(entry.raw)
+
+
+def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
+    """Return all there is of an entry, body included: a line of an archive or an export."""
+    return entry_as_dict(entry) | {"body_base64": base64.b64encode(entry.body).decode()}
+
+
+def rfc3339(at: float) -> str:
+    """Write Unix seconds as RFC 3339 in UTC, with milliseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str, object]:
+    event, target = message.event, message.targets[0] if message.targets else ""
+    return {
+        "delivery_id": delivery_id(event.id, target),
+        "event_id": event.id,
+        "subscription_id": target,
+        "tenant": event.tenant,
+        "type": event.type,
+        "content_type": event.content_type,
+        "arrived_at": rfc3339(event.arrived_at),
+        "failed_attempts": message.attempts_made,
+        "last_failure_code": None if last is None else _code(last.status, last.kind),
+        "last_failure_at": None if last is None else rfc3339(last.at + last.duration_s),
+        "attempts": [
+            {
+                "number": a.number,
+                "at": rfc3339(a.at),
+                "kind": a.kind.value,
+                "status": a.status,
+                "duration_s": a.duration_s,
+            }
+            for a in message.attempts
+        ],
+    }
+
+
+def _raw_fields(raw: RawMessage) -> dict[str, object]:
+    return {
+        "event_id": raw.message_id,
+        "tenant": as_text(raw.headers.get("tenant")),
+        "type": raw.type or raw.routing_key,
+        "exchange": raw.exchange,
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
+    }
+
+
+def _code(status: int | None, kind: Kind) -> str:
+    return kind.value if status is None else str(status)
+
+
+def _raw_entry_id(raw: RawMessage) -> str:
+    """Name a raw entry by all that its producer said: every header, every property, the body.
+
+    So two messages of two tenants never meet, and one that a crash parks twice has one name. What the broker
+    adds or takes on the way is left out.
+    """
+    headers = {name: value for name, value in raw.headers.items() if name not in _BROKERS_HEADERS}
+    said = raw_fields(replace(raw, headers=headers))
+    for name in ("expiration", "queue"):
+        del said[name]
+    mark = hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS) + b"\0" + raw.body)
+    return "prk_" + mark.hexdigest()[:16]
+
+
+def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
+    failure = {} if note.failure is None else {_FAILURE: write_attempts((note.failure,))}
+    return failure | {
+        "leveret-entry": entry_id,
+        "leveret-reason": note.reason.value,
+        "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
+        _PARKED_AT: to_ms(note.at),
+        "leveret-ttl": to_ms(note.ttl_s),
+    }

@@ -1,0 +1,102 @@
+"""Choose among parked entries, and count them by what they have in common.
+
+Data flow: entries -> Filter -> entry_as_dict -> list, replay, export, purge; grouped -> counts (S1-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from consumer.core.message.parked import ParkedEntry, entry_as_dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which entries are meant; what is None does not matter."""
+
+    ids: frozenset[str] | None = None
+    tenant: str | None = None
+    type: str | None = None  #: an AMQP topic pattern
+    reason: str | None = None
+    subscription: str | None = None  #: its id
+    since: float | None = None  #: Unix seconds; parked then or later
+    until: float | None = None  #: Unix seconds; parked before then
+
+    def __call__(self, entry: ParkedEntry) -> bool:
+        """Say whether *entry* is meant."""
+        if self.ids is not None and entry.id not in self.ids:
+            return False
+        if self.since is not None and entry.parked_at < self.since:
+            return False
+        if self.until is not None and entry.parked_at >= self.until:
+            return False
+        shown = entry_as_dict(entry)
+        pairs = (("tenant", self.tenant), ("reason", self.reason), ("subscription_id", self.subscription))
+        return all(wanted is None or shown[key] == wanted for key, wanted in pairs) and (
+            self.type is None or fits(self.type, str(shown["type"] or ""))
+        )
+
+
+class GroupBy(StrEnum):
+    """What entries are counted by."""
+
+    TENANT = "tenant"
+    REASON = "reason"
+    STATUS = "status"
+    TYPE = "type"
+    SUBSCRIPTION = "subscription"
+
+
+_FIELDS: Mapping[GroupBy, str] = {
+    GroupBy.TENANT: "tenant",
+    GroupBy.REASON: "reason",
+    GroupBy.STATUS: "last_failure_code",
+    GroupBy.TYPE: "type",
+    GroupBy.SUBSCRIPTION: "subscription_id",
+}
+
+
+def grouped(rows: Iterable[Mapping[str, object]], keys: Sequence[GroupBy]) -> Sequence[Mapping[str, object]]:
+    """Count *rows* of :func:`consumer.core.message.parked.entry_as_dict` by *keys*, the largest group first.
+
+    Source: REQUIREMENTS S1-13 (group the dead letters by code and by tenant).
+    """
+    groups: dict[tuple[object, ...], dict[str, object]] = {}
+    for row in rows:
+        values = tuple(None if row[_FIELDS[key]] is None else str(row[_FIELDS[key]]) for key in keys)
+        at = str(row["parked_at"])
+        group = groups.setdefault(
+            values,
+            {
+                **{k.value: v for k, v in zip(keys, values, strict=True)},
+                "count": 0,
+                "oldest": at,
+                "newest": at,
+            },
+        )
+        group["count"] = int(str(group["count"])) + 1
+        group["oldest"] = min(str(group["oldest"]), at)
+        group["newest"] = max(str(group["newest"]), at)
+    return sorted(groups.values(), key=lambda group: (-int(str(group["count"])), str(group)))
+
+
+def fits(pattern: str, kind: str) -> bool:
+    """Say whether an event type fits an AMQP topic pattern, however many ``#`` it has."""
+    parts = pattern.split(".")
+    places = _skip_any(parts, {0})
+    for word in kind.split(".") if kind else ():
+        stepped = {place + 1 for place in places if place < len(parts) and parts[place] in ("*", word)}
+        stepped |= {place for place in places if place < len(parts) and parts[place] == "#"}
+        places = _skip_any(parts, stepped)
+    return len(parts) in places
+
+
+def _skip_any(parts: Sequence[str], places: set[int]) -> set[int]:
+    """Add the places behind each ``#``, which may take no word at all."""
+    reached = set(places)
+    for place, part in enumerate(parts):
+        if part == "#" and place in reached:
+            reached.add(place + 1)
+    return reached

@@ -1,0 +1,102 @@
+"""A webhook of our own, with no event behind it: of ``subscriptions test``, and of the slow probe.
+
+Data flow: Subscription -> trial_event -> build_body -> (sign) Trial -> sender -> Outcome -> advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from consumer.core.model import Event, Kind, Outcome, SignedRequest
+from consumer.core.retry.outcomes import StatusRule, is_success, meaning_of, rule_for
+from consumer.core.retry.policy import describe
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.ids import uuid7
+from consumer.core.text.rfc3339 import from_ms
+from consumer.core.webhook.body import build_body
+from consumer.core.webhook.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
+
+TRIAL_TYPE: Final = "leveret.test"
+TEXT: Final = "A test that an operator sent; no event stands behind it."
+
+_DONE: Final = {
+    StatusRule.RETRY: "a delivery would be tried again",
+    StatusRule.PARK: "a delivery would be parked",
+    StatusRule.DISABLE: "a delivery would disable the endpoint",
+    StatusRule.DROP: "a delivery would be dropped",
+}
+_REMEDIES: Final[Mapping[Kind, str]] = {
+    Kind.BLOCKED: "to allow that network set egress.allow",
+    Kind.DNS: "check the host of the URL",
+    Kind.REFUSED: "check that the endpoint is up and the port right",
+    Kind.TIMEOUT_CONNECT: "check that the endpoint is up and no firewall is between",
+    Kind.TLS: "check the endpoint's certificate",
+    Kind.LOCAL: "raise this machine's limit of open files, or check its memory and name servers",
+    Kind.PROXY: "check egress.proxy, and that the proxy is up",
+    Kind.CLIENT_ERROR: "look on this side, or at the token endpoint, not at the endpoint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One signed webhook, and what was signed."""
+
+    request: SignedRequest
+    event_id: str
+    timestamp: int  #: Unix seconds
+    signature: str
+    body: bytes
+
+
+def make_trial(
+    subscription: Subscription, user_agent: str, now: float, random: bytes, text: str = TEXT
+) -> Trial:
+    """Return one webhook ``leveret.test`` for *subscription*.
+
+    Args:
+        subscription: Where it goes, and who signs.
+        user_agent: Of Leveret, with its version.
+        now: Unix seconds.
+        random: 10 random bytes, for its id.
+        text: What it says of itself.
+    """
+    event_id, timestamp = uuid7(int(now * 1000), random), int(now)
+    data = {"message": text, "subscription": subscription.id, "name": subscription.name}
+    event = Event(
+        id=event_id,
+        tenant=subscription.tenant,
+        type=TRIAL_TYPE,
+        timestamp=from_ms(int(now * 1000)),
+        arrived_at=now,
+        body=orjson.dumps(data),
+    )
+    body = build_body(event)
+    signature = sign(subscription.keys, event_id, timestamp, body)
+    headers = (
+        ("content-type", "application/json"),
+        ("user-agent", user_agent),
+        *subscription.headers,
+        (ID_HEADER, event_id),
+        (TIMESTAMP_HEADER, str(timestamp)),
+        (SIGNATURE_HEADER, signature),
+    )
+    request = SignedRequest(subscription.url, headers, body, subscription.timeout_s, subscription.access)
+    return Trial(request, event_id, timestamp, signature, body)
+
+
+def advice(outcome: Outcome, rules: Mapping[str, StatusRule]) -> str | None:
+    """Say what a failed outcome means, what a delivery would come to, and what to do; None for a success.
+
+    Args:
+        outcome: Of the trial.
+        rules: ``on_status`` of the subscription.
+    """
+    if is_success(outcome):
+        return None
+    does = _DONE[rule_for(outcome, rules)]
+    remedy = _REMEDIES.get(outcome.kind, "see what the endpoint's own log says of it")
+    return f"{describe(outcome)} ({meaning_of(outcome).why}): {does}; {remedy}"

@@ -1,0 +1,60 @@
+"""Write seconds as people do, and read them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from consumer.core.errors import ConfigError
+from consumer.core.text.rfc3339 import to_ms
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|min|[smhdw])", re.ASCII)
+
+
+def format_duration(seconds: float) -> str:
+    """Write *seconds* as people do: 0.25 s, 1 min 30 s, 2 h, 75 h 35 min 5 s."""
+    if seconds < 60:
+        return f"{seconds:g} s"
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "min"), (left, "s"))
+    return " ".join(f"{value:g} {unit}" for value, unit in parts if value)
+
+
+def parse_duration(text: str) -> float:
+    """Read ``90s``, ``1.5h``, ``7d``, ``1h30m``: seconds.
+
+    Raises:
+        ConfigError: it is no duration; a bare number is none, as it names no unit.
+    """
+    total, at = 0.0, 0
+    for part in _PART.finditer(text):
+        if part.start() != at:
+            break
+        total += float(part[1]) * _UNITS[part[2]]
+        at = part.end()
+    if at == 0 or text[at:].strip():
+        raise ConfigError(f"{text!r} is no duration; write a number and a unit: 90s, 30m, 2h, 7d")
+    return total
+
+
+def parse_moment(text: str, now: float) -> float:
+    """Read a time, or a duration counted back from now: Unix seconds.
+
+    Args:
+        text: RFC 3339 such as ``2026-01-02T03:04:05Z``, or a duration such as ``2h``.
+        now: Unix seconds.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    moment_ms = to_ms(text)
+    if moment_ms is not None:
+        return moment_ms / 1000
+    try:
+        return now - parse_duration(text)
+    except ConfigError:
+        raise ConfigError(
+            f"{text!r} is neither a time nor a duration; write 2026-01-02T03:04:05Z, or 2h for two hours ago"
+        ) from None

@@ -1,0 +1,207 @@
+"""Judge where a connection may go: the egress rule, this machine's own addresses, and what is ours elsewhere.
+
+Data flow: host -> look-up -> (Guard.addresses) all of them allowed, once for each answer of a name server ->
+(Guard.judge) the very one that is about to be connected to, so that what was checked is what is dialled, on
+every new connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import socket
+from collections.abc import Sequence, Set
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from consumer.core.endpoint.egress import Address, EgressRule, is_address, refuse_address, unmapped
+from consumer.edges.http.connect.own_addresses import is_own
+from consumer.edges.http.connect.resolver import Resolve
+
+#: Ports of what is ours where its URL names none. Source: RabbitMQ, "Networking"; PostgreSQL, "port".
+_DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "http": 80, "https": 443, "postgresql": 5432, "postgres": 5432}
+_BROKER_PORTS = (
+    5671,
+    5672,
+    15671,
+    15672,
+    15691,
+    15692,
+    25672,
+    4369,
+)  #: also management, metrics, Erlang's own
+
+_JUDGED = 4_096  #: goals whose answer is kept as judged; the one that was judged longest ago goes first
+
+#: One HOST or HOST:PORT of a URL's authority.
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
+
+
+class BlockedAddress(OSError):
+    """The guard forbids the address. An OSError, so that whoever opens sockets closes what it opened."""
+
+
+class Goal(NamedTuple):
+    """What a connection is for."""
+
+    host: str  #: a name or an address, as it stands in the URL
+    port: int
+    tls: bool
+
+
+class Guard:
+    """Judges names and addresses."""
+
+    def __init__(
+        self,
+        rule: EgressRule,
+        resolve: Resolve,
+        resolve_timeout_s: float,
+        resolve_ours: Resolve | None = None,
+    ) -> None:
+        """Prepare; nothing is looked up.
+
+        Args:
+            rule: What may be called.
+            resolve: Looks up endpoints, token endpoints and the proxy.
+            resolve_timeout_s: Bound on each look-up.
+            resolve_ours: Looks up what is protected, as those find it that connect to it; None: as others.
+        """
+        self._rule = rule
+        self._resolve = resolve
+        self._resolve_ours = resolve_ours or resolve
+        self._resolve_timeout_s = resolve_timeout_s
+        self._own_ports: set[int] = set()
+        self._protected: dict[int, set[str]] = {}
+        self._judged: dict[Goal, tuple[Sequence[str], str | None]] = {}  #: the answer, and why it is refused
+        self._last_places: dict[str, Set[Address]] = {}  #: of protected names, as last found
+
+    def protect(self, host: str, port: int) -> None:
+        """Refuse every connection to *port* of *host* from now on, whatever the rule allows.
+
+        Args:
+            host: A name or an address; one of this machine stands for all of its addresses.
+            port: 1 to 65535.
+        """
+        if is_address(host) and (ip_address(host).is_unspecified or is_own(ip_address(host))):
+            self._own_ports.add(port)
+        else:
+            self._protected.setdefault(port, set()).add(host)
+
+    def protect_url(self, url: str) -> None:
+        """Refuse every connection to where *url* leads; beside AMQP also what else the broker listens on.
+
+        It may name several hosts, as PostgreSQL's may. What cannot be read as host and port is passed over:
+        whoever connects there tells what is wrong with it.
+        """
+        scheme, _, rest = url.partition("://")
+        scheme = scheme.lower()
+        authority = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+        default = _DEFAULT_PORTS.get(scheme.partition("+")[0])
+        for place in authority.split(","):
+            match = _PLACE.fullmatch(place)
+            port = int(match[2]) if match and match[2] else default
+            if match is None or not port or port > 65_535:
+                continue
+            for each in (port, *(_BROKER_PORTS if scheme.startswith("amqp") else ())):
+                self.protect(match[1].strip("[]"), each)
+
+    async def addresses(self, goal: Goal) -> Sequence[str]:
+        """Look the host up and judge every address: one that is forbidden forbids the name.
+
+        Raises:
+            BlockedAddress: one of them is forbidden.
+            OSError: there is none, or the look-up took too long.
+        """
+        found = await self.look_up(goal.host, goal.port)
+        known, reason = self._judged.get(goal, (None, None))
+        if known is not found:  # the look-up gives the same object as long as it keeps its answer
+            reason = self._judge_all(found, goal)
+        if reason is not None:
+            raise BlockedAddress(errno.EACCES, reason)
+        if goal.port in self._protected:
+            await self._refuse_protected(found, goal.port)
+        return found
+
+    def judge(self, text: str, goal: Goal) -> None:
+        """Judge the address that is about to be connected to.
+
+        Raises:
+            BlockedAddress: it is forbidden; says why.
+        """
+        reason = self._refusal(text, goal)
+        if reason is not None:
+            raise BlockedAddress(errno.EACCES, reason)
+
+    def _judge_all(self, found: Sequence[str], goal: Goal) -> str | None:
+        """Return why the answer is refused, or None; remember it."""
+        refusals = (self._refusal(address, goal) for address in found)
+        reason = next((refusal for refusal in refusals if refusal is not None), None)
+        self._judged.pop(goal, None)
+        if len(self._judged) >= _JUDGED:
+            del self._judged[next(iter(self._judged))]
+        self._judged[goal] = found, reason
+        return reason
+
+    def _refusal(self, text: str, goal: Goal) -> str | None:
+        reason = refuse_address(text, self._rule, tls=goal.tls, port=goal.port)
+        if reason is not None:
+            return reason
+        address = unmapped(ip_address(text))
+        if not is_own(address):
+            return None
+        if goal.port in self._own_ports:
+            return f"port {goal.port} of this machine belongs to Leveret or to what it uses"
+        if not self._rule.allows(address, goal.port):
+            return f"address {address} is this machine's own"
+        return None
+
+    async def look_up(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of *host*, unjudged; an address is its own.
+
+        Raises:
+            OSError: there is none, or the look-up took too long.
+        """
+        return await self._find(self._resolve, host, port)
+
+    async def _find(self, resolve: Resolve, host: str, port: int) -> Sequence[str]:
+        if is_address(host):
+            return (host,)
+        try:
+            async with asyncio.timeout(self._resolve_timeout_s):
+                found = await resolve(host, port)
+        except TimeoutError:
+            raise socket.gaierror(socket.EAI_AGAIN, "the name look-up took too long") from None
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
+        return found
+
+    async def _refuse_protected(self, found: Sequence[str], port: int) -> None:
+        """Compare with what is ours on this port; its names are looked up now, as they may have moved."""
+        asked = {unmapped(ip_address(address)) for address in found}
+        for host in self._protected[port]:
+            ours = await self._places_of(host, port)
+            here = any(map(is_own, ours)) and any(map(is_own, asked))
+            if here or asked & ours:
+                raise BlockedAddress(
+                    errno.EACCES, f"port {port} of {host} belongs to Leveret or to what it uses"
+                )
+
+    async def _places_of(self, host: str, port: int) -> Set[Address]:
+        """Return the addresses of what is ours, or else those that it had last.
+
+        Raises:
+            BlockedAddress: neither is known, so that any address could be one of them.
+        """
+        try:
+            found = await self._find(self._resolve_ours, host, port)
+        except OSError as fault:
+            known = self._last_places.get(host)
+            if known is None:
+                text = f"port {port} of {host} is Leveret's or what it uses, and that has no address now"
+                raise BlockedAddress(errno.EACCES, f"{text}: {fault.strerror or fault}") from None
+            return known
+        places = {unmapped(ip_address(address.partition("%")[0])) for address in found}
+        self._last_places[host] = places
+        return places

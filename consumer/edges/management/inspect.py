@@ -1,0 +1,59 @@
+"""Make the checks of ``leveret topology check`` while the daemon runs, as far as its rights allow.
+
+Data flow: plan + connection (arguments, where nothing is declared) + management API (all the rest, with the
+file limit of each node) -> findings -> a log line each, a gauge, a note on ``/readyz``. Nothing stops for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from aio_pika.abc import AbstractConnection
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.connect import CONNECTION_ERRORS
+from consumer.edges.management.reach import ManagementLogin
+from consumer.flow.observe.observer import Observer
+from topology.check import Finding, Severity, check_snapshot
+from topology.plan import Plan
+from topology.probe import probe
+
+SOON_S = 15.0  #: a node knows its file limit some seconds after its start
+EVERY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What is compared with what."""
+
+    plan: Plan
+    management: ManagementLogin | None  #: None: the management API is not known
+    over_amqp: bool  #: nothing was declared, so AMQP has something to say
+
+    async def follow(self, connection: AbstractConnection, observe: Observer) -> None:
+        """Look again and again, until cancelled."""
+        pause_s = SOON_S
+        while True:
+            try:
+                observe.topology_checked(await self._look(connection))
+            except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
+                observe.topology_checked([_unchecked(str(error) or type(error).__name__)])
+            await asyncio.sleep(pause_s)
+            pause_s = EVERY_S
+
+    async def _look(self, connection: AbstractConnection) -> Sequence[Finding]:
+        over_amqp = await probe(self.plan, connection) if self.over_amqp else ()
+        if self.management is None:
+            return (*over_amqp, _unchecked("[amqp] management_url is not set"))
+        # its library costs some MB, and 0.2 s to import
+        edge = await asyncio.to_thread(import_module, "consumer.edges.management.snapshot")
+        snapshot = await edge.fetch_snapshot(self.management)
+        return tuple(dict.fromkeys((*over_amqp, *check_snapshot(self.plan, snapshot))))
+
+
+def _unchecked(why: str) -> Finding:
+    what = "bindings, policies, plugin, feature flags and file limit"
+    return Finding(Severity.NOTE, what, "were not looked at", why)

@@ -1,0 +1,129 @@
+"""Read a broker's management API: URL + login -> Snapshot, which topology.check compares with the plan.
+
+Data flow: GET /api/... -> plain records -> Snapshot. Reads only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx2
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.edges.management.reach import ManagementLogin
+from topology.check import Severity, Snapshot, handle_findings
+
+__all__ = ["ManagementLogin", "fetch_snapshot", "file_limit"]
+
+_T = TypeVar("_T")
+
+TIMEOUT_S = 10.0
+"""Longest wait for one answer; a broker with thousands of queues needs seconds."""
+
+
+async def file_limit(login: ManagementLogin) -> str | None:
+    """Say which node has too few file handles for its quorum queues; None: none has, or nobody says so.
+
+    For a broker that takes no connection any more. Its management API still answers then.
+    """
+    try:
+        return await _asked(login, _short_of_handles)
+    except BrokerUnavailable:
+        return None
+
+
+async def fetch_snapshot(login: ManagementLogin) -> Snapshot:
+    """Read everything that the check looks at.
+
+    What the user may not read (nodes and feature flags need the tag ``monitoring``) is named in the
+    snapshot's gaps.
+
+    Raises:
+        BrokerUnavailable: the API cannot be reached, or refuses the user altogether.
+    """
+    return await _asked(login, lambda reader: _read(reader, quote(login.vhost, safe="")))
+
+
+async def _asked(login: ManagementLogin, ask: Callable[[_Reader], Awaitable[_T]]) -> _T:
+    auth = (login.user, login.password)
+    async with httpx2.AsyncClient(
+        base_url=login.url, auth=auth, timeout=TIMEOUT_S, trust_env=False
+    ) as client:
+        try:
+            return await ask(_Reader(client))
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise BrokerUnavailable(
+                f"management API {login.url}: {_reason(error)}; check [amqp] management_url and the user"
+            ) from error
+
+
+async def _short_of_handles(reader: _Reader) -> str | None:
+    """Look at what the check of the file limit needs, and at nothing else."""
+    overview = await reader.get("/api/overview")
+    quorum = await _quorum_queues(reader)
+    snapshot = Snapshot(
+        version=_version(overview),
+        exchange_types=frozenset(),
+        quorum_queues=quorum,
+        nodes=await reader.optional("/api/nodes?columns=name,fd_total"),
+    )
+    found = [each for each in handle_findings(snapshot, quorum) if each.severity is Severity.ERROR]
+    return f"{found[0].subject} {found[0].text}; {found[0].remedy}" if found else None
+
+
+async def _quorum_queues(reader: _Reader) -> int:
+    everywhere = await reader.get("/api/queues?columns=type&disable_stats=true")
+    return sum(queue.get("type") == "quorum" for queue in everywhere)
+
+
+def _version(overview: Mapping[str, Any]) -> str:
+    return str(overview.get("rabbitmq_version") or overview["management_version"])
+
+
+async def _read(reader: _Reader, vhost: str) -> Snapshot:
+    overview = await reader.get("/api/overview")
+    queues = await reader.get(f"/api/queues/{vhost}?disable_stats=true&enable_queue_totals=true")
+    flags = await reader.optional("/api/feature-flags")
+    return Snapshot(
+        version=_version(overview),
+        exchange_types=frozenset(kind["name"] for kind in overview["exchange_types"]),
+        quorum_queues=await _quorum_queues(reader),
+        exchanges=await reader.get(f"/api/exchanges/{vhost}"),
+        queues=queues,
+        bindings=await reader.get(f"/api/bindings/{vhost}"),
+        policies=await reader.optional(f"/api/policies/{vhost}"),
+        operator_policies=await reader.optional(f"/api/operator-policies/{vhost}"),
+        flags={str(flag["name"]): str(flag["state"]) for flag in flags},
+        nodes=await reader.optional("/api/nodes?columns=name,fd_total"),
+        gaps=tuple(reader.gaps),
+    )
+
+
+class _Reader:
+    """GETs JSON, and remembers what it was not allowed to see."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+        self.gaps: list[str] = []
+
+    async def get(self, path: str) -> Any:
+        answer = await self._client.get(path)
+        answer.raise_for_status()
+        return answer.json()
+
+    async def optional(self, path: str) -> list[dict[str, Any]]:
+        answer = await self._client.get(path)
+        if answer.status_code in (401, 403, 404, 405):
+            self.gaps.append(f"{path.partition('?')[0]} ({answer.status_code})")
+            return []
+        answer.raise_for_status()
+        return list(answer.json())
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"answers {error.response.status_code} to {re.sub('[?].*', '', str(error.request.url))}"
+    return f"{type(error).__name__} {error}"

@@ -1,0 +1,95 @@
+"""Count the deliveries of some subscriptions: those on the ladder, and those in the parked queue.
+
+Data flow: sizes of our queues -> a pass over the rungs and over the parked queue, unless empty -> Owed.
+Looking changes nothing but delivery counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from aio_pika.abc import AbstractConnection
+from aiormq.exceptions import ChannelNotFoundEntity
+
+from consumer.core.changes.owed import Owed
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.waiting import Wanted
+from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.operate import parked, waiting
+from topology.plan import TopologySpec, sized_queues
+
+WAITING, PARKED = "wait", "parked"
+DUE = ("due", "replay", "spill", "suspect", "stray")
+"""Kinds of queues that are counted but not read: a look at them would count as the death of a worker."""
+
+
+async def count_owed(connection: AbstractConnection, spec: TopologySpec, ids: Collection[str]) -> Owed:
+    """Return what the broker holds for the subscriptions *ids*; deliveries in a worker's hand are not seen.
+
+    Args:
+        connection: To the broker.
+        spec: Names and number of our queues. A queue that does not exist holds nothing.
+        ids: Of the subscriptions.
+
+    Raises:
+        BrokerUnavailable: the broker is not there, or a queue cannot be read.
+    """
+    sizes = await _sizes(connection, spec)
+    on_rungs: Counter[str] = Counter()
+    uncounted: list[str] = []
+    if sizes[WAITING]:
+        await _count_waiting(connection, spec, on_rungs, uncounted)
+    in_parked: Counter[str] = Counter()
+    if sizes[PARKED]:
+        await _count_parked(connection, spec, in_parked, uncounted)
+    due = sum(sizes[kind] for kind in DUE)
+    if due:
+        uncounted.append(
+            f"{due} messages are due now, of whichever subscription; try again once they are sent"
+        )
+    return Owed(
+        waiting={each: on_rungs[each] for each in ids},
+        parked={each: in_parked[each] for each in ids},
+        uncounted=uncounted,
+    )
+
+
+async def _count_waiting(
+    connection: AbstractConnection, spec: TopologySpec, found: Counter[str], uncounted: list[str]
+) -> None:
+    ways = waiting.Ways(spec.names, spec.ladder)
+    seen: set[tuple[str, str]] = set()  # what moves on meanwhile is met again further down
+    async for one in waiting.browse(connection, ways, Wanted()):
+        if isinstance(one, waiting.Passed):
+            uncounted.append(f"{one.count} messages of {one.queue}: {one.why}")
+            continue
+        seen.update((target, one.message.event.id) for target in one.message.targets)
+    found.update(target for target, _ in seen)
+
+
+async def _count_parked(
+    connection: AbstractConnection, spec: TopologySpec, found: Counter[str], uncounted: list[str]
+) -> None:
+    unreadable: list[parked.Unreadable] = []
+    async for entry in parked.browse(connection, spec.names, unreadable):
+        if entry.delivery is not None:
+            found.update(entry.delivery.targets)
+    if unreadable:
+        uncounted.append(f"{len(unreadable)} messages of {spec.names.parked}: {unreadable[0].why}")
+
+
+async def _sizes(connection: AbstractConnection, spec: TopologySpec) -> Counter[str]:
+    """Return how many messages are ready, by the kind of queue."""
+    sizes: Counter[str] = Counter()
+    try:
+        channel = await open_channel(connection, confirms=False)
+        for queue, kind in sized_queues(spec):
+            try:
+                sizes[kind] += (await channel.queue_declare(queue, passive=True)).message_count or 0
+            except ChannelNotFoundEntity:  # which closes the channel
+                channel = await open_channel(connection, confirms=False)
+        await channel.close()
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"our queues: {error or type(error).__name__}") from None
+    return sizes

@@ -1,0 +1,207 @@
+"""Look through the rungs, send what waits at once, or call it off, over AMQP alone.
+
+One look per rung (:mod:`consumer.edges.broker.look`): everything in it is taken without an ack. What is meant
+is published, or archived, and acked only after that was confirmed. The rest goes back, with its TTL running
+from the first publish. Meanwhile nothing of it surfaces.
+
+Longest rungs first: what moves on meanwhile is met again further down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from aio_pika.abc import AbstractConnection
+from aiormq.channel import Channel
+
+from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
+from consumer.core.message.due import off_rung, rest_s, served
+from consumer.core.message.waiting import Wanted, as_record, kicked, split
+from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.look import WHOLE, Held, completed, look_into
+from consumer.edges.broker.windows import raw_message
+from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.ports import Archive, Publication
+from topology.ladder import Ladder, first_hop_s
+from topology.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Where messages of ours wait, and how they get there."""
+
+    names: Names
+    ladder: Ladder
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Some targets of one delivery message that are meant."""
+
+    message: DeliveryMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pass could not look at."""
+
+    queue: str
+    count: int
+    why: str
+
+
+async def browse(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncGenerator[Waiting | Passed, None]:
+    """Yield what waits and is meant; nothing changes but delivery counts.
+
+    Raises:
+        BrokerUnavailable: the broker or a rung is not there.
+    """
+    async with aclosing(_passes(connection, ways, wanted)) as passes:
+        async for taken in passes:
+            yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
+
+
+async def kick(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncGenerator[Waiting | Passed, None]:
+    """Send what is meant to its due queue now, and yield it once that is confirmed.
+
+    Raises:
+        BrokerUnavailable: the broker is not there, or did not take one, which then waits on.
+    """
+
+    async def send(taken: _Taken, writing: Confirms) -> None:
+        key = ways.names.direct_key(taken.due_queue)
+        await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
+
+    async with aclosing(_taken_out(connection, ways, wanted, send)) as taken_out:
+        async for each in taken_out:
+            yield each
+
+
+async def cancel(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted, archive: Archive
+) -> AsyncGenerator[Waiting | Passed, None]:
+    """Archive what is meant, take it out, and yield it.
+
+    Raises:
+        BrokerUnavailable: the broker is not there; one may be archived and wait on.
+        OSError: the disk did not take one, which waits on.
+    """
+
+    async def keep(taken: _Taken, _writing: Confirms) -> None:
+        for target in taken.meant.targets:
+            await archive.append(as_record(taken.meant, target))
+
+    async with aclosing(_taken_out(connection, ways, wanted, keep)) as taken_out:
+        async for each in taken_out:
+            yield each
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """One message in hand of which something is meant."""
+
+    meant: DeliveryMessage
+    others: DeliveryMessage | None
+    rung_s: float  #: of the rung that it was taken out of
+    due_queue: str
+    held: Held
+
+    async def settle(self, writing: Confirms, ways: Ways) -> None:
+        """Store what is not meant, confirmed, and only then ack."""
+        if self.others is not None:
+            others = off_rung(self.others, self.rung_s)
+            rung_s = first_hop_s(rest_s(others, time.time()), ways.ladder)
+            key = ways.names.wait_key(rung_s, self.due_queue)
+            await _publish(writing, _ours(served(others, rung_s), ways.names.wait, key))
+        try:
+            await self.held.ack()
+        except CONNECTION_ERRORS as error:
+            raise BrokerUnavailable(
+                f"{self.meant.event.id} was handled but may still wait: {error or type(error).__name__}"
+            ) from None
+
+
+async def _taken_out(
+    connection: AbstractConnection,
+    ways: Ways,
+    wanted: Wanted,
+    first: Callable[[_Taken, Confirms], Awaitable[None]],
+) -> AsyncGenerator[Waiting | Passed, None]:
+    """Do *first* with each that is meant, then take it off its rung, and yield it."""
+    writing = Confirms(await _opened(connection))
+
+    async def handle(taken: _Taken) -> None:
+        await first(taken, writing)
+        await taken.settle(writing, ways)
+
+    try:
+        async with aclosing(_passes(connection, ways, wanted)) as passes:
+            async for taken in passes:
+                if isinstance(taken, Passed):
+                    yield taken
+                    continue
+                interrupted = await completed(handle(taken))
+                yield Waiting(taken.meant)
+                if interrupted:
+                    raise asyncio.CancelledError
+    finally:
+        with suppress(*CONNECTION_ERRORS):
+            await writing.channel.close()
+
+
+async def _passes(
+    connection: AbstractConnection, ways: Ways, wanted: Wanted
+) -> AsyncGenerator[_Taken | Passed, None]:
+    for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
+        queue = ways.names.rung(rung_s)
+        unreadable: list[str] = []
+        async with look_into(connection, queue, WHOLE) as look:  # only the head of a rung expires
+            async for held in look.messages():
+                raw = raw_message(held.message, queue)
+                try:
+                    parted = split(read_delivery(raw), wanted)
+                except (BadEvent, UnknownVersion) as error:
+                    unreadable.append(str(error) or type(error).__name__)
+                    continue
+                if parted.meant is not None:
+                    due_queue = raw.routing_key.partition(".")[2]
+                    yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
+        if look.left:
+            yield Passed(queue, look.left, "more wait in one rung than a look can hold")
+        if unreadable:
+            yield Passed(queue, len(unreadable), unreadable[0])
+
+
+async def _publish(channel: Confirms, publication: Publication) -> None:
+    try:
+        await channel.publish(publication, uuid.uuid4().hex)
+    except CONNECTION_ERRORS as error:
+        event = publication.headers.get("leveret-event")
+        raise BrokerUnavailable(f"{event} waits on: {error or type(error).__name__}") from None
+
+
+def _ours(message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
+    return Publication(
+        exchange=exchange,
+        routing_key=routing_key,
+        body=message.event.body,
+        headers=headers_of(message),
+        content_type=message.event.content_type,
+    )
+
+
+async def _opened(connection: AbstractConnection) -> Channel:
+    try:
+        return await open_channel(connection, confirms=True)
+    except CONNECTION_ERRORS as error:
+        raise BrokerUnavailable(f"no channel to the broker: {error}") from None

@@ -1,0 +1,130 @@
+"""The daemon over HTTP: /healthz, /readyz, /metrics, and what the sender's numbers are.
+
+Data flow: request -> what the daemon says of itself -> text or JSON. Nothing can be changed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import ConfigError
+from consumer.edges.http.connect.handles import handle_limit, reserved_of
+from consumer.edges.serve.front import Front
+from metrics.server import exposition
+
+SENDER_STATS = "/webhook/subscriptions/sender/stats"
+"""Source: REQUIREMENTS S0-6."""
+
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
+"""Source: RFC 9110, 7.2: ``uri-host [ ":" port ]``."""
+
+
+class HealthServer:
+    """Answers on the address that LEVERET_LISTEN names."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        unready: Callable[[], str | None],
+        notes: Callable[[], Sequence[str]] = tuple,
+        sender_stats: Mapping[str, object] | None = None,
+    ) -> None:
+        """Bind to what is shown.
+
+        Args:
+            registry: The metrics.
+            unready: Says why the daemon is not ready, or None.
+            notes: Says what is wrong and stops nothing, one line each.
+            sender_stats: Answer of :data:`SENDER_STATS`; None: there is no such place.
+        """
+        self._registry = registry
+        self._unready = unready
+        self._notes = notes
+        self._sender_stats = None if sender_stats is None else orjson.dumps(sender_stats)
+        self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port, which *port* 0 leaves to the system.
+
+        On an address that others can reach there are only health and metrics: nobody has to say who they are.
+
+        Raises:
+            ConfigError: the address is taken, not ours, or none.
+        """
+        app = web.Application(client_max_size=1024)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        if self._sender_stats is not None and is_loopback(host):
+            app.router.add_get(SENDER_STATS, _for_this_machine(self._stats))
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        server = cast(web.Server, self._runner.server)  # set up just now
+        most = reserved_of(handle_limit()) // 2
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(Front(server, most), host, port, reuse_address=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(
+                f"listen: {host}:{port}: {reason}; choose another address with LEVERET_LISTEN"
+            ) from None
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        reason = self._unready()
+        if reason is None:
+            return web.Response(text="".join(f"{line}\n" for line in ("ready", *self._notes())))
+        return web.Response(status=503, text=f"not ready: {reason}\n")
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        content_type, body = exposition(self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _stats(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._sender_stats, content_type="application/json")
+
+
+def _for_this_machine(handler: Handler) -> Handler:
+    """Answer only who asked for this machine by name.
+
+    A page of another site in a person's browser can make its own name lead here (DNS rebinding), and then
+    read the answer. The ``Host`` of such a request is that name.
+    """
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        named = _HOST.fullmatch(request.headers.get("Host", ""))
+        if named is None or not is_loopback(named[1].strip("[]").removesuffix(".")):
+            raise web.HTTPMisdirectedRequest(text="ask for localhost or 127.0.0.1 by name\n")
+        return await handler(request)
+
+    return handle
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address; a name other than ``localhost`` may be anything."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,166 @@
+"""Turn an entry into a row of the store and back.
+
+Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`Kept` -> :func:`to_entry`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from sqlalchemy import Row
+
+from consumer.core import schema
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.errors import ConfigError
+from consumer.core.store.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.policy import relieved_tables
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.printable import MASK
+
+_SEALED_FIELDS = "sealed_fields"  #: names the places of the sealed secrets that follow those that sign
+_COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One row of the subscriptions, as it stands."""
+
+    id: str
+    tenant: str
+    name: str
+    url: str
+    entry: str
+    enabled: bool
+    disabled_reason: str | None
+    disabled_at: str | None
+    sealed: Sealed
+    version: int
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> Kept:
+        """Take over a row that was read."""
+        values = dict(row._mapping)
+        sealed = Sealed(values.pop("key_id"), bytes(values.pop("secrets")))
+        return cls(sealed=sealed, **values)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose secrets they are."""
+        return Owner(self.tenant, self.id)
+
+
+def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, object]:
+    """Return the row of *entry*; secrets that are locked stay sealed as they are.
+
+    Args:
+        entry: What is to be kept.
+        before: What was kept under its id.
+        ring: Its first key seals.
+
+    Raises:
+        ConfigError: there is no key.
+        ValueError: a locked entry has nothing sealed, or in other places: a step mixed what it may not.
+    """
+    rest = {name: value for name, value in entry.record().items() if name not in _COLUMNS}
+    if entry.locked is None:
+        credentials = entry.credentials()
+        places = list(credentials)
+        secrets = [*(secret.get_secret_value() for secret in entry.secrets), *credentials.values()]
+        sealed = ring.seal(secrets, Owner(entry.tenant, entry.id), os.urandom(NONCE_BYTES))
+    else:
+        places, sealed = _as_before(entry, before)
+    if places:
+        rest[_SEALED_FIELDS] = places
+    return {
+        "id": entry.id,
+        "tenant": entry.tenant,
+        "name": entry.label,
+        "url": entry.url,
+        "entry": orjson.dumps(rest).decode(),
+        "enabled": entry.enabled,
+        "disabled_reason": entry.disabled_reason,
+        "disabled_at": entry.disabled_at,
+        "key_id": sealed.key_id,
+        "secrets": sealed.text,
+        "version": 1 if before is None else before.version + 1,
+    }
+
+
+def _as_before(entry: StoredEntry, before: Kept | None) -> tuple[list[str], Sealed]:
+    """Return what is sealed of a locked entry as it stands: the places, and the text.
+
+    Raises:
+        ValueError: nothing is, or not just the secrets that the entry has.
+    """
+    places: list[str] = [] if before is None else orjson.loads(before.entry).get(_SEALED_FIELDS, [])
+    if before is None or set(places) != set(entry.credentials()):
+        raise ValueError(f"{entry.tenant}/{entry.label}: other secrets than those that are sealed")
+    return places, before.sealed
+
+
+def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
+    """Return the entry of a row; one whose secrets cannot be opened is locked.
+
+    Raises:
+        ConfigError: the row is damaged; one line per fault.
+    """
+    values: dict[str, object] = {name: getattr(kept, name) for name in _COLUMNS}
+    try:
+        rest = orjson.loads(kept.entry)
+        places: list[str] = rest.pop(_SEALED_FIELDS, [])
+        if "retry" in rest:
+            rest["retry"] = relieved_tables(rest["retry"])
+        try:
+            opened = ring.open(kept.sealed, kept.owner)
+        except Locked as error:
+            values["locked"], opened = str(error), (MASK,) * len(places)
+        signing = len(opened) - len(places)
+        values["secrets"] = opened[:signing]
+        for place, secret in zip(places, opened[signing:], strict=True):
+            schema.put(rest, place, secret)
+        return StoredEntry.model_validate({**rest, **values})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError("\n".join(_faults(error, kept, where))) from None
+
+
+def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
+    """Return the subscription of a row.
+
+    One whose secrets cannot be opened, or whose retry policy is gone, is locked: the others go on.
+
+    Raises:
+        ConfigError: the row is damaged; one line per fault.
+    """
+    entry = to_entry(kept, ring, where)
+    try:
+        return entry.build(rules)
+    except ConfigError as error:
+        bare = entry.model_copy(update={"retry": None}).build(rules)
+        fault = f"{error}; add the policy to the settings again, or apply the subscription with another"
+        return replace(bare, locked=bare.locked or fault)
+
+
+def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:
+    """Return the parameters that seal the secrets of a row with the first key; None when it stays locked."""
+    try:
+        secrets = ring.open(kept.sealed, kept.owner)
+    except Locked:
+        return None
+    sealed = ring.seal(secrets, kept.owner, os.urandom(NONCE_BYTES))
+    return {"of": kept.id, "key": sealed.key_id, "sealed": sealed.text}
+
+
+def _faults(error: Exception, kept: Kept, where: str) -> list[str]:
+    prefix = f"{where}: {kept.tenant}/{kept.name}"
+    if not isinstance(error, ValidationError):
+        return [f"{prefix}: is damaged; restore the store from a backup, or remove it and apply it again"]
+    overview = "the subscriptions file in the docs"
+    return [
+        f"{prefix}: {schema.dotted(tuple(detail['loc']))}: {schema.fault(StoredEntry, detail, overview)}"
+        for detail in error.errors()
+    ]

@@ -1,0 +1,43 @@
+"""Until when endpoints want nothing, as rows: a ``Retry-After`` outlives the worker that met it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.edges.store.rows.batches import delete_ids
+from consumer.edges.store.rows.tables import HOLDS
+
+
+async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
+    """Return what is known, by endpoint, in Unix seconds; nothing where an older release keeps the store."""
+    if connection is None or not await connection.run_sync(_is_kept):
+        return {}
+    return await _read(connection)
+
+
+async def _read(connection: AsyncConnection) -> Mapping[str, float]:
+    rows = (await connection.execute(select(HOLDS))).all()
+    return {row.endpoint: row.until for row in rows}
+
+
+def _is_kept(connection: Connection) -> bool:
+    return inspect(connection).has_table(HOLDS.name)
+
+
+async def write_holds(
+    connection: AsyncConnection, holds: Mapping[str, float], now: float, anew: Collection[str] = ()
+) -> None:
+    """Write *holds*, by endpoint: a later end stays unless it is of *anew*, 0 ends it; what is over goes."""
+    if not holds:
+        return
+    there = {endpoint: until for endpoint, until in (await _read(connection)).items() if endpoint not in anew}
+    ends = {endpoint: max(until, there.get(endpoint, 0.0)) for endpoint, until in holds.items() if until}
+    await connection.execute(delete(HOLDS).where(HOLDS.c.until <= now))
+    await delete_ids(connection, HOLDS, "endpoint", list(holds))
+    if ends:
+        await connection.execute(
+            insert(HOLDS), [{"endpoint": endpoint, "until": until} for endpoint, until in ends.items()]
+        )

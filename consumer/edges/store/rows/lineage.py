@@ -1,0 +1,92 @@
+"""The generations that a store went through, and the tombstones of what was deleted, as rows.
+
+Each change writes the next generation into ``leveret_revision``, at which writers stand in line, and beside
+the earlier ones: so a copy that was changed apart is told from one that is merely newer.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, func, insert, inspect, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.store.lineage import Generation, Lineage
+from consumer.core.store.tombstone import Tombstone
+from consumer.edges.store.rows.batches import delete_ids
+from consumer.edges.store.rows.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
+
+KEPT = 1_000
+"""Generations that are remembered. The broker's record is older only if no daemon ran during as many changes;
+the identity alone is compared then."""
+
+_MARK_BYTES = 8
+
+
+async def read_generation(connection: AsyncConnection | None) -> Generation:
+    """Return the store's identity and newest generation; an empty identity where there is no store."""
+    if connection is None:
+        return Generation("", 0, "")
+    row = (await connection.execute(select(REVISION.c.store, REVISION.c.number, REVISION.c.mark))).one()
+    return Generation(*row)
+
+
+async def read_lineage(connection: AsyncConnection | None) -> Lineage:
+    """Return what is compared with the broker's record."""
+    generation = await read_generation(connection)
+    if connection is None:
+        return Lineage(generation=generation)
+    count = await connection.scalar(select(func.count()).select_from(SUBSCRIPTIONS)) or 0
+    marks = {generation.number: generation.mark}
+    if await connection.run_sync(_is_kept):  # not by a release of before
+        marks |= dict((await connection.execute(select(GENERATIONS))).tuples().all())
+    return Lineage(generation=generation, marks=marks, subscriptions=count)
+
+
+async def advance(connection: AsyncConnection, above: int = 0) -> Generation:
+    """Begin the next generation, whose number is above *above* too; old ones are forgotten."""
+    before = await read_generation(connection)
+    after = Generation(before.store, max(before.number, above) + 1, secrets.token_hex(_MARK_BYTES))
+    await connection.execute(update(REVISION).values(number=after.number, mark=after.mark))
+    await connection.execute(delete(GENERATIONS).where(GENERATIONS.c.number <= after.number - KEPT))
+    await connection.execute(insert(GENERATIONS), {"number": after.number, "mark": after.mark})
+    return after
+
+
+async def write_tombstones(
+    connection: AsyncConnection, deleted: Sequence[Tombstone], made: Sequence[str], now: float
+) -> None:
+    """Write what was *deleted*; take away what was *made* anew (ids), and what is over."""
+    await connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.keep_until <= now))
+    await delete_ids(connection, TOMBSTONES, "id", [*made, *(one.id for one in deleted)])
+    if deleted:
+        await connection.execute(insert(TOMBSTONES), [one._asdict() for one in deleted])
+
+
+async def read_tombstone(connection: AsyncConnection | None, subscription_id: str) -> Tombstone | None:
+    """Return the tombstone of a subscription, if it was deleted."""
+    if connection is None or not await connection.run_sync(_is_kept):
+        return None
+    query = select(*TOMBSTONES.c).where(TOMBSTONES.c.id == subscription_id)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Tombstone(*row)
+
+
+def _is_kept(connection: Connection) -> bool:
+    return inspect(connection).has_table(GENERATIONS.name)
+
+
+def deleted_by(command: str | None) -> str:
+    """Return who deletes now: the user whom this process belongs to, and the command if there is one."""
+    return _user() if command is None else f"{_user()} ({command})"
+
+
+def _user() -> str:
+    """Return the name of the user whom this process belongs to."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # it has a number only
+        return str(os.getuid())

@@ -1,0 +1,38 @@
+"""Pauses as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.subscription.pauses import Pause, Scope
+from consumer.edges.store.rows.tables import PAUSES
+
+
+async def read_pauses(connection: AsyncConnection | None) -> Sequence[Pause]:
+    """Return every pause, the oldest first."""
+    if connection is None:
+        return ()
+    columns = PAUSES.c
+    rows = (
+        await connection.execute(select(PAUSES).order_by(columns.since, columns.scope, columns.name))
+    ).all()
+    return [Pause(scope=Scope(row.scope), name=row.name, since=row.since) for row in rows]
+
+
+async def write_pause(connection: AsyncConnection, pause: Pause) -> bool:
+    """Keep a pause; False when it is there already, and stays as old as it is."""
+    if pause.key in {known.key for known in await read_pauses(connection)}:
+        return False
+    row = {"scope": pause.scope.value, "name": pause.name, "since": pause.since}
+    await connection.execute(insert(PAUSES), [row])
+    return True
+
+
+async def lift_pause(connection: AsyncConnection, pause: Pause) -> bool:
+    """Forget a pause; False when there is none."""
+    columns = PAUSES.c
+    gone = delete(PAUSES).where(columns.scope == pause.scope.value, columns.name == pause.name)
+    return bool((await connection.execute(gone)).rowcount)

@@ -1,0 +1,203 @@
+"""Endpoint states and the index of parked entries, as rows.
+
+Data flow: Recorder -> :meth:`Records.write`, one batch per transaction -> tables -> command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Row, bindparam, delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
+from consumer.core.endpoint.health import Health
+from consumer.core.message.records import EndpointState, ParkedRow
+from consumer.core.subscription.subscription import endpoint_id
+from consumer.edges.store.database import Database
+from consumer.edges.store.rows.batches import chunks, delete_ids
+from consumer.edges.store.rows.health import read_healths, write_healths
+from consumer.edges.store.rows.holds import read_holds, write_holds
+from consumer.edges.store.rows.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
+
+ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is to be written together."""
+
+    states: Mapping[str, EndpointState] = field(default_factory=dict)  #: by endpoint
+    healths: Mapping[str, Health] = field(default_factory=dict)  #: by endpoint
+    holds: Mapping[str, float] = field(default_factory=dict)  #: by endpoint, Unix seconds; 0 ends it
+    healths_anew: Collection[str] = ()  #: endpoints whose rows do not count: the clock was set since
+    holds_anew: Collection[str] = ()
+    parked: Mapping[str, ParkedRow] = field(default_factory=dict)  #: by entry id
+    gone: Sequence[str] = ()  #: ids of entries that are parked no more
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.states or self.healths or self.holds or self.parked or self.gone)
+
+
+class Records:
+    """The rows of one store."""
+
+    def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
+        """Bind to a database.
+
+        Args:
+            database: Where the rows are.
+            parked_max: Rows of the index that are kept, the newest.
+            now: Unix seconds.
+        """
+        self._database = database
+        self._parked_max = parked_max
+        self._now = now
+
+    async def endpoint_states(self) -> Sequence[EndpointState]:
+        """Return what was last said of each endpoint that has a subscription, by tenant and endpoint.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            if connection is None:
+                return ()
+            columns = SUBSCRIPTIONS.c
+            owners = (await connection.execute(select(columns.tenant, columns.url))).all()
+            rows = (await connection.execute(select(ENDPOINT_STATES))).all()
+        known = {endpoint_id(tenant, url) for tenant, url in owners}
+        states = [EndpointState(**row._mapping) for row in rows if row.endpoint in known]
+        return sorted(states, key=lambda state: (state.tenant, state.endpoint))
+
+    async def healths(self) -> Mapping[str, Health]:
+        """Return for how long endpoints have taken nothing, by endpoint.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_healths(connection)
+
+    async def holds(self) -> Mapping[str, float]:
+        """Return until when endpoints want nothing, by endpoint, in Unix seconds.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_holds(connection)
+
+    async def decide(self, wanted: EndpointState) -> None:
+        """Write what an operator wants of a breaker, see :func:`by_hand`; closed ends its endpoint's pause.
+
+        Args:
+            wanted: Its epoch does not matter.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        states, ids = ENDPOINT_STATES, [wanted.endpoint]
+        async with self._database.writing() as connection:
+            found = select(states.c.state, states.c.epoch).where(states.c.endpoint == wanted.endpoint)
+            row = (await connection.execute(found)).first()
+            before, epoch = ("", 0) if row is None else row
+            epoch = epoch if before == wanted.state else by_hand(epoch)
+            await delete_ids(connection, states, "endpoint", ids)
+            values = asdict(replace(wanted, epoch=epoch, updated=self._now()))
+            await connection.execute(insert(states), [values])
+            if wanted.state == "closed":
+                await delete_ids(connection, HOLDS, "endpoint", ids)
+
+    async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
+        """Return the newest lines of the index first; those whose time is over are left out.
+
+        Args:
+            tenant: Only this one's.
+            limit: At most so many.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        columns = PARKED_INDEX.c
+        query = select(PARKED_INDEX).where(columns.expires_at > self._now())
+        query = query.order_by(columns.parked_at.desc(), columns.id).limit(limit)
+        if tenant is not None:
+            query = query.where(columns.tenant == tenant)
+        async with self._database.reading() as connection:
+            rows = () if connection is None else (await connection.execute(query)).all()
+        return tuple(map(_parked_row, rows))
+
+    async def forget_parked(self, entries: Mapping[str, float]) -> None:
+        """Take entries that have left the parked queue out of the index, where there is one.
+
+        Args:
+            entries: When each was parked, by its id; one that was parked again since stays.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        async with self._database.reading() as connection:
+            if connection is None or not entries:
+                return
+        columns = PARKED_INDEX.c
+        one = delete(PARKED_INDEX).where(columns.id == bindparam("of"), columns.parked_at <= bindparam("at"))
+        async with self._database.writing() as connection:
+            await connection.execute(one, [{"of": of, "at": at + ROUNDED_S} for of, at in entries.items()])
+
+    async def write(self, batch: Batch) -> None:
+        """Write *batch*, all or nothing; a state that is older than the one there is left out.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        async with self._database.writing() as connection:
+            await self._write_states(connection, batch.states)
+            await write_healths(connection, batch.healths, batch.healths_anew)
+            await write_holds(connection, batch.holds, self._now(), batch.holds_anew)
+            gone = [*batch.gone, *batch.parked]
+            await delete_ids(connection, PARKED_INDEX, "id", gone)
+            if batch.parked and self._parked_max:
+                await connection.execute(insert(PARKED_INDEX), list(map(_values, batch.parked.values())))
+                await self._prune(connection)
+
+    async def _write_states(self, connection: AsyncConnection, states: Mapping[str, EndpointState]) -> None:
+        if not states:
+            return
+        since = select(ENDPOINT_STATES.c.endpoint, ENDPOINT_STATES.c.since)
+        there: dict[str, float] = {}
+        for ids in chunks(list(states)):
+            found = await connection.execute(since.where(ENDPOINT_STATES.c.endpoint.in_(ids)))
+            there |= {row.endpoint: row.since for row in found}
+        now = self._now()
+        latest = now + CLOCK_SLACK_S  # what is newer was written before the clock was set back
+        fresh = [
+            asdict(replace(state, updated=now))
+            for endpoint, state in states.items()
+            if there.get(endpoint, 0.0) <= state.since or there[endpoint] > latest
+        ]
+        if fresh:
+            await delete_ids(connection, ENDPOINT_STATES, "endpoint", [row["endpoint"] for row in fresh])
+            await connection.execute(insert(ENDPOINT_STATES), fresh)
+
+    async def _prune(self, connection: AsyncConnection) -> None:
+        columns = PARKED_INDEX.c
+        await connection.execute(delete(PARKED_INDEX).where(columns.expires_at <= self._now()))
+        newest = select(columns.parked_at).order_by(columns.parked_at.desc())
+        first_too_old = await connection.scalar(newest.offset(self._parked_max).limit(1))
+        if first_too_old is not None:
+            await connection.execute(delete(PARKED_INDEX).where(columns.parked_at <= first_too_old))
+
+
+def _values(row: ParkedRow) -> dict[str, object]:
+    return {**asdict(row), "subscription_ids": " ".join(row.subscription_ids)}
+
+
+def _parked_row(row: Row[Any]) -> ParkedRow:
+    values = dict(row._mapping)
+    values["subscription_ids"] = tuple(values["subscription_ids"].split())
+    return ParkedRow(**values)

@@ -1,0 +1,117 @@
+"""What the flow holds: the ports to the outside, the names, and the bounds it keeps to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from consumer.core.endpoint.health import Health
+from consumer.core.event.decode import DecodeRules
+from consumer.core.fairness.accounts import equal
+from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.core.message.parked import ParkedEntry
+from consumer.core.subscription.subscription import Subscription
+from consumer.flow.base.local_faults import LocalFaults
+from consumer.flow.base.publish_gate import PublishGate
+from consumer.flow.base.rate import Rate
+from consumer.flow.observe.observer import Observer
+from consumer.ports import Archive, Clock, Publisher, Recorder, Sender
+from topology.ladder import Ladder
+from topology.names import Names
+
+FIRST_WEIGHT_BYTES = 2_048.0  #: assumed of a delivery message before the first one
+HEADERS_BYTES = 700  #: headers and properties of one with a few attempts
+MEAN_OVER = 50  #: messages that the moving average looks at
+UNCONFIRMED = 64  #: publishes under way at once; more would only wait in the connection's buffer
+NO_LIMIT = TenantLimit()
+
+
+def unlimited(_tenant: str) -> TenantLimit:
+    """Limit nobody."""
+    return NO_LIMIT
+
+
+@dataclass(slots=True)
+class Weight:
+    """How large a delivery message is, in the mean of those that were published lately."""
+
+    mean_bytes: float = FIRST_WEIGHT_BYTES
+    _count: int = 0
+
+    def add(self, body_bytes: int) -> None:
+        """Take one that was published."""
+        self._count += 1
+        self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Limits of one worker; each comes from a setting."""
+
+    concurrency: int = 256  #: HTTP requests in flight, all endpoints together
+    quick_latency_s: float = 1.0  #: recent p90 under which a target is sent straight from the event
+    quick_wait_s: float = 0.25  #: longest expected wait for a slot that is waited out in the worker
+    max_targets_per_message: int = 100  #: an event with more targets is split first
+    due_hold: int = 500  #: delivery messages whose last second is waited out here, at most
+    suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
+    retry_budget: int | None = None  #: retries a minute, all endpoints together; None is no limit
+    spill_queues: int = 4
+    lane_window: int = 512  #: messages in hand of one lane, at most
+    in_hand_s: float = 60.0  #: a message that was not started for longer goes to the end of a queue
+    noisy_share: float = 0.1  #: of *concurrency*: who holds more while others wait is noisy
+    noisy_after_s: float = 10.0  #: and after so long its events go around the lanes
+    tenant_share: float = 0.25  #: of *concurrency* that one tenant may hold while others wait
+    weight_of: Callable[[str], float] = equal  #: what a tenant's deliveries weigh against those of others
+    limit_of: Callable[[str], TenantLimit] = unlimited  #: what a tenant may bring
+    dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
+    user_agent: str = "leveret/0"
+    parked_ttl_s: float = 7 * 86400.0
+    unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
+
+
+class Unrecorded:
+    """Writes nothing down. Implements :class:`consumer.ports.Recorder`."""
+
+    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
+        """Forget it."""
+
+    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
+        """Forget it."""
+
+    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
+        """Forget it."""
+
+    def parked(self, entry: ParkedEntry) -> None:
+        """Forget it."""
+
+    def unparked(self, entry_id: str) -> None:
+        """Forget it."""
+
+    async def finish(self) -> None:
+        """Nothing is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The ports and constants that every part of the flow shares."""
+
+    publisher: Publisher
+    sender: Sender
+    clock: Clock
+    observe: Observer
+    sample: Callable[[], float]  #: uniform in [0, 1): the only chance in the flow
+    random_bytes: Callable[[int], bytes]
+    names: Names
+    ladder: Ladder
+    due_queues: int
+    decode: DecodeRules
+    archive: Archive  #: of cancelled deliveries
+    bounds: Bounds = field(default_factory=Bounds)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
+    gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
+    weight: Weight = field(default_factory=Weight)
+    record: Recorder = field(default_factory=Unrecorded)
+    local_faults: LocalFaults = field(default_factory=LocalFaults)
+    rate: Rate | None = None  #: of all requests of this worker; None is no limit
+    reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

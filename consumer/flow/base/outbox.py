@@ -1,0 +1,265 @@
+"""Publish until the broker has confirmed; the only way by which the flow publishes.
+
+Confirm first, ack after: a source message is acked only once everything here has returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TypeAlias
+
+from consumer.core.errors import BrokerUnavailable, Refused
+from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
+from consumer.core.message.due import rest_s, served
+from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.core.model import Attempt, Event, ParkReason, RawMessage
+from consumer.flow.base.context import Context
+from consumer.ports import Publication
+from topology.ladder import first_hop_s, next_hop_s
+
+Addressed: TypeAlias = Callable[[], Publication]
+"""Makes a publication when its turn has come: hundreds of failures at once take their time to be published,
+and a rung that was chosen before would bring the last of them back late."""
+
+GiveUp: TypeAlias = Callable[[], bool]
+"""Says that what is published has no source any more that could be acked: it comes again, and is published
+by whoever has it then."""
+
+DIRECT_S = 0.05  #: what may be sent this soon takes no rung
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+
+class Outbox:
+    """Turns what the flow decided into confirmed publishes."""
+
+    def __init__(self, context: Context, *, patient: bool = False) -> None:
+        """Bind to *world*.
+
+        Args:
+            world: The ports.
+            patient: Wait while the parked queue is full, for what comes out of overflow; otherwise a
+                refused entry goes to overflow.
+        """
+        self._context = context
+        self._patient = patient
+        self._names = context.names
+
+    async def confirmed(
+        self,
+        what: Publication | Addressed,
+        *,
+        when_refused: str | None = None,
+        give_up: GiveUp | None = None,
+    ) -> None:
+        """Publish until it is confirmed; returns only then.
+
+        A returned, refused or unconfirmed publish is tried again after a pause that grows to 5 s: the
+        source stays unacked meanwhile, so nothing is lost however long it takes.
+
+        Args:
+            what: What to publish, or what addresses it once its turn has come.
+            when_refused: Routing key to go on with once the broker said nack, as a full queue does.
+            give_up: Looked at before every try but the first; None never gives up.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so; nothing was confirmed.
+        """
+        await self._context.gate.enter()
+        try:
+            await self._until_confirmed(what, when_refused, give_up)
+        finally:
+            self._context.gate.leave()
+
+    async def _until_confirmed(
+        self, what: Publication | Addressed, when_refused: str | None, give_up: GiveUp | None
+    ) -> None:
+        context, pause_s = self._context, FIRST_PAUSE_S
+        failed: BrokerUnavailable | None = None
+        if context.reach is not None:
+            await context.reach("before-publish")
+        while True:
+            async with context.turns:
+                if failed is not None and give_up is not None and give_up():
+                    raise failed
+                publication = what if isinstance(what, Publication) else what()
+                try:
+                    await context.gate.publish(context.publisher.publish(publication))
+                except BrokerUnavailable as error:
+                    failed = error
+                else:
+                    return
+            context.observe.publish_failed(failed, publication.routing_key, pause_s)
+            if isinstance(failed, Refused) and when_refused not in (None, publication.routing_key):
+                what = replace(publication, routing_key=str(when_refused))
+                continue
+            await asyncio.sleep(pause_s * (0.5 + context.sample()))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def all_confirmed(
+        self, publications: Sequence[Publication | Addressed], *, give_up: GiveUp | None = None
+    ) -> None:
+        """Publish all of them together and return once each is confirmed.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so; none is tried any more.
+        """
+        await together([self.confirmed(each, give_up=give_up) for each in publications])
+
+    def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
+        """Return what addresses a delivery message for the wait that is left when its turn has come.
+
+        Args:
+            message: What is still owed.
+            direct: It may go straight to a due queue when there is next to no wait left; a failure never
+                does.
+            look_s: It comes back after this many seconds or less, to be looked at.
+        """
+
+        def address() -> Publication:
+            now = self._context.clock.now()
+            at_once = direct and rest_s(message, now) <= DIRECT_S
+            return self.due_now(message) if at_once else self.waiting(message, now, look_s)
+
+        return address
+
+    def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
+        """Address a delivery message to the rung that its wait begins with; *look_s* as in :meth:`stored`."""
+        return self._on_rung(message, first_hop_s(min(rest_s(message, now), look_s), self._context.ladder))
+
+    def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
+        """Address a delivery message that came back early to its next rung; None: hold it here.
+
+        *look_s* is as in :meth:`stored`.
+        """
+        ladder = self._context.ladder
+        rung_s = next_hop_s(rest_s(message, now), message.wait_s, ladder, exact=message.exact)
+        if rung_s is None:
+            return None
+        return self._on_rung(message, first_hop_s(look_s, ladder) if rung_s > look_s else rung_s)
+
+    def _on_rung(self, message: DeliveryMessage, rung_s: float) -> Publication:
+        key = self._names.wait_key(rung_s, self._due_queue(message))
+        return self._ours(served(message, rung_s), self._names.wait, key)
+
+    def due_now(self, message: DeliveryMessage) -> Publication:
+        """Address a delivery message straight to a due queue, without a rung."""
+        return self._ours(message, self._names.due, self._names.direct_key(self._due_queue(message)))
+
+    async def park_delivery(
+        self,
+        message: DeliveryMessage,
+        reason: ParkReason,
+        detail: str,
+        *,
+        give_up: GiveUp | None = None,
+        failure: Attempt | None = None,
+    ) -> None:
+        """Park one delivery, confirmed; a full parked queue sends it to overflow.
+
+        Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so.
+        """
+        note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
+        event = message.event
+        headers = delivery_entry_headers(message, note)
+        await self._to_parked(self._entry(event, headers, note), note, give_up)
+        entry = _recorded(headers, note, message)
+        self._context.record.parked(entry)
+        self._context.observe.parked(
+            reason,
+            note.detail,
+            last=entry.last,
+            event_id=event.id,
+            tenant=event.tenant,
+            subscription_id=" ".join(message.targets),
+            attempts=message.attempts_made,
+        )
+
+    async def park_raw(
+        self, raw: RawMessage, reason: ParkReason, detail: str, *, give_up: GiveUp | None = None
+    ) -> None:
+        """Park a producer's message with its raw bytes, confirmed.
+
+        Raises:
+            BrokerUnavailable: *give_up* said so.
+        """
+        note = self._note(reason, detail)
+        headers = raw_entry_headers(raw, note)
+        await self._to_parked(self._entry(raw, headers, note), note, give_up)
+        self._context.record.parked(_recorded(headers, note, raw))
+        self._context.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
+
+    def _entry(self, of: Event | RawMessage, headers: dict[str, object], note: ParkNote) -> Publication:
+        return Publication(
+            exchange=self._names.dlx,
+            routing_key=self._names.parked_key(note.reason.value),
+            body=of.body,
+            headers=headers,
+            content_type=short_text(of.content_type or "application/octet-stream"),
+        )
+
+    async def _to_parked(self, entry: Publication, note: ParkNote, give_up: GiveUp | None) -> None:
+        refused = None if self._patient else self._names.refused_key(note.reason.value)
+        await self.confirmed(entry, when_refused=refused, give_up=give_up)
+
+    def _ours(self, message: DeliveryMessage, exchange: str, routing_key: str) -> Publication:
+        self._context.weight.add(len(message.event.body))
+        return Publication(
+            exchange=exchange,
+            routing_key=routing_key,
+            body=message.event.body,
+            headers=headers_of(message),
+            content_type=short_text(message.event.content_type),
+        )
+
+    def _due_queue(self, message: DeliveryMessage) -> str:
+        return self._names.due_queue(hash(message.event.id) % self._context.due_queues)
+
+    def _note(self, reason: ParkReason, detail: str) -> ParkNote:
+        return ParkNote(
+            reason=reason,
+            detail=detail,
+            at=self._context.clock.now(),
+            ttl_s=self._context.bounds.parked_ttl_s,
+        )
+
+
+def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage | RawMessage) -> ParkedEntry:
+    """Return the entry as its reader will see it."""
+    return ParkedEntry(
+        id=str(headers["leveret-entry"]),
+        reason=note.reason,
+        detail=note.detail,
+        parked_at=note.at,
+        ttl_s=note.ttl_s,
+        body=b"",
+        delivery=of if isinstance(of, DeliveryMessage) else None,
+        raw=of if isinstance(of, RawMessage) else None,
+        failure=note.failure,
+    )
+
+
+async def together(steps: Sequence[Awaitable[None]]) -> None:
+    """Return once each of *steps* has ended: none goes on when its message is given up.
+
+    Raises:
+        Exception: the first that one of them raised.
+    """
+    if len(steps) == 1:
+        await steps[0]
+    elif steps:
+        for error in await asyncio.gather(*steps, return_exceptions=True):
+            if error is not None:
+                raise error
+
+
+def age_text(message: DeliveryMessage, now: float) -> str:
+    """Say how old a delivery became, for the reason of an expired entry."""
+    age_s = now - message.event.arrived_at
+    return f"not delivered within its time: {age_s:.0f} s old after {message.attempts_made} attempts"

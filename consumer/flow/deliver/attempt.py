@@ -1,0 +1,214 @@
+"""Make one request for one target: wait for its slots, sign, send, learn, decide.
+
+A slot of the endpoint is taken first, then a global one, so nothing waits for an endpoint while it holds a
+global slot. What the endpoint does is an outcome; nothing is raised for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from consumer.core.endpoint.breaker import CLOCK_SLACK_S
+from consumer.core.endpoint.health import gone_note
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Event,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+    SignedRequest,
+    Verdict,
+)
+from consumer.core.retry.outcomes import is_success
+from consumer.core.retry.policy import Situation, deadline, decide, describe
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.webhook.signing import sign
+from consumer.flow.base.context import Context
+from consumer.flow.base.loop import running_loop
+from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.observe.observer import Attempted
+from consumer.flow.take.slots import Slots
+
+DELIVERED = Delivered()
+
+
+class Target(NamedTuple):
+    """One admitted target of a message."""
+
+    endpoint: Endpoint
+    epoch: int  #: of the endpoint's breaker
+    waits: bool  #: its endpoint slot is still to be waited for
+
+
+class Result(NamedTuple):
+    """What one target came to."""
+
+    subscription: Subscription
+    attempt: Attempt | None  #: None when none is spent: cut off, called off before, or our proxy failed
+    verdict: Verdict
+    at: float  #: Unix seconds of the verdict; waits count from here
+    stepped_s: float = 0.0  #: the wall clock was set forward by so much during the request
+
+
+class Attempts:
+    """Every request of this worker."""
+
+    _loop = cached_property(running_loop)
+
+    def __init__(self, context: Context, endpoints: Endpoints, slots: Slots) -> None:
+        self._context = context
+        self._endpoints = endpoints
+        self._slots = slots
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._cutting = False
+
+    def in_flight(self) -> int:
+        """Requests in flight."""
+        return len(self._requests)
+
+    def cut(self) -> int:
+        """Cut off every request in flight: they become delivery messages. Returns how many."""
+        self._cutting = True
+        for task in self._requests:
+            task.cancel()
+        return len(self._requests)
+
+    async def make(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
+        """Make one request, endpoint slot first; never raises for what the endpoint does."""
+        endpoint, slots = target.endpoint, self._slots
+        if target.waits and not await endpoint.slot():
+            now = self._context.clock.now()
+            return Result(endpoint.subscription, None, Defer(now), now)
+        try:
+            waited = target.waits or slots.free <= 0
+            await slots.acquire()
+            try:
+                called_off = self._called_off(message, target) if waited else None
+                return called_off or await self._request(message, target, body)
+            finally:
+                slots.release()
+        finally:
+            endpoint.release()
+
+    def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
+        """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""
+        event, endpoint, now = message.event, target.endpoint, self._context.clock.now()
+        self._endpoints.steady(now)
+        hold = endpoint.recall(target.epoch, now)
+        if hold is None:
+            return None
+        subscription = endpoint.subscription
+        self._context.observe.deferred(event, subscription, hold.defer, hold.reason)
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
+        return Result(subscription, None, Defer(min(hold.defer.until, last)), now)
+
+    async def _request(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
+        context, event, endpoint = self._context, message.event, target.endpoint
+        subscription = endpoint.subscription
+        began = context.clock.now()
+        try:
+            outcome = await self._send(event, endpoint, body, int(began))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._cutting or task is None:
+                raise
+            task.uncancel()
+            return Result(subscription, None, Defer(began), began)
+        now = context.clock.now()
+        attempt = Attempt(
+            number=message.attempts_made + 1,
+            at=began,
+            kind=outcome.kind,
+            status=outcome.status,
+            duration_s=outcome.duration_s,
+        )
+        self._endpoints.learn(endpoint, outcome, target.epoch, now)
+        if outcome.kind is Kind.LOCAL:
+            context.local_faults.met(outcome.detail, context.clock.monotonic())
+        stepped_s = now - began - outcome.duration_s
+        stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
+        verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
+        previous = message.attempts[-1] if message.attempts else None
+        context.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
+        spent = None if isinstance(verdict, Defer) else attempt
+        return Result(subscription, spent, verdict, now, stepped_s)
+
+    async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
+        context, subscription = self._context, endpoint.subscription
+        signature = sign(subscription.keys, event.id, timestamp, body)
+        request = SignedRequest(
+            url=subscription.url,
+            headers=(
+                *endpoint.headers,
+                ("webhook-id", event.id),
+                ("webhook-timestamp", str(timestamp)),
+                ("webhook-signature", signature),
+                *event.trace.items(),
+            ),
+            body=body,
+            timeout_s=subscription.timeout_s,
+            access=subscription.access,
+        )
+        task = asyncio.current_task(self._loop)
+        if self._cutting or task is None:
+            raise asyncio.CancelledError
+        self._requests.add(task)
+        try:
+            if context.reach is None:
+                return await context.sender.send(request)
+            sending = asyncio.ensure_future(context.sender.send(request))
+            await context.reach("during-request")
+            return await sending
+        finally:
+            self._requests.discard(task)
+
+    def _decide(
+        self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, at: tuple[float, float]
+    ) -> Verdict:
+        """Choose the verdict; *at* is Unix seconds, and by how much the clock jumped during the request."""
+        if outcome.control is None and is_success(outcome):
+            return DELIVERED
+        subscription, event, (now, stepped_s) = endpoint.subscription, message.event, at
+        arrived_at = event.arrived_at + stepped_s
+        verdict = decide(
+            outcome,
+            Situation(
+                attempt=message.attempts_made + 1,
+                policy=subscription.retry,
+                arrived_at=arrived_at,
+                now=now,
+                sample=self._context.sample(),
+                rules=subscription.on_status,
+                expires_at=event.expires_at,
+                previous_s=_waited_s(message, now - outcome.duration_s),
+                success_ratio=endpoint.success_ratio,
+                late_s=message.late_s,
+            ),
+        )
+        match verdict:
+            case Retry() | Park() if endpoint.is_gone(now):
+                endpoint.forgive()
+                note = gone_note(subscription.retry.disable_after_s)
+                return Park(ParkReason.DISABLED, f"{note}: {describe(outcome)}", disables=True)
+            case Park(disables=True):
+                endpoint.forgive()
+            case Retry(wait_s=wait_s, exact=exact):
+                last_s = deadline(subscription.retry, arrived_at, event.expires_at) - now
+                later_s = wait_s + self._endpoints.postpone_s(endpoint, now)
+                return Retry(max(wait_s, min(later_s, last_s)), exact)
+        return verdict
+
+
+def _waited_s(message: DeliveryMessage, began: float) -> float:
+    """Return how long the delivery waited before the attempt that began then."""
+    if not message.attempts:
+        return 0.0
+    last = message.attempts[-1]
+    return max(0.0, began - last.at - last.duration_s)

@@ -1,0 +1,196 @@
+"""Turn raw dead letters into parked entries, and archive entries whose time is over.
+
+Data flow: leveret.overflow -> parked entry -> leveret.parked; leveret.expired -> archive file.
+One message at a time: while the parked queue is full this waits, and nothing else does. A message is given
+back before the broker's consumer timeout would take it away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+
+from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.message.delivery import (
+    UnknownVersion,
+    demand_readable,
+    is_ours,
+    is_wrapped,
+    read_delivery,
+    unwrap_raw,
+)
+from consumer.core.message.parked import entry_as_dict, parked_for_s, read_entry
+from consumer.core.model import ParkReason, RawMessage
+from consumer.flow.base.context import Context
+from consumer.flow.base.outbox import LONGEST_PAUSE_S, GiveUp, Outbox
+from consumer.flow.deliver.deaths import last_death, was_moved
+from consumer.ports import Archive, Incoming, Publication
+
+PATIENCE_S = 600.0
+"""How long one message waits unacked for room in the parked queue; the broker gives it out again then.
+
+Source: RabbitMQ "Consumers", delivery acknowledgement timeout (30 min by default, then the channel closes).
+"""
+
+GARBLED = (UnknownVersion, ValueError, OverflowError, TypeError)
+"""What reading or rewriting a message of ours raises when a newer worker or a stranger wrote it."""
+
+REASONS: Mapping[str, tuple[ParkReason, str]] = {
+    "delivery_limit": (ParkReason.POISON, "it came back to workers too often without being settled"),
+    "expired": (ParkReason.EXPIRED, "its own expiration passed while it stood in a queue"),
+    "rejected": (ParkReason.UNDELIVERABLE, "a consumer rejected it"),
+    "maxlen": (ParkReason.UNDELIVERABLE, "its queue was over a length limit"),
+}
+"""What the broker's dead-letter reasons mean here. Source: RabbitMQ "Dead Letter Exchanges"."""
+
+UNTOLD = "the broker gave up on it, and no queue of Leveret's can have written its x-death"
+
+
+class DeadLetters:
+    """Works off the overflow and expired queues."""
+
+    def __init__(self, context: Context, archive: Archive) -> None:
+        self._context = context
+        self._archive = archive
+        self._outbox = Outbox(context, patient=True)
+        self._queue: asyncio.Queue[tuple[Incoming, bool]] = asyncio.Queue()
+        self._desk = asyncio.Lock()  #: held while a message is worked off, and for ever once we have left
+        self._leaving = False
+        self._given_back = 0  #: messages, since the start
+
+    def offer(self, incoming: Incoming, *, expired: bool) -> None:
+        """Take one message of the overflow queue, or of the expired queue."""
+        self._queue.put_nowait((incoming, expired))
+
+    async def run(self) -> None:
+        """Work for ever, one message after the other."""
+        while True:
+            incoming, expired = await self._queue.get()
+            async with self._desk:
+                if incoming.ticket.alive():
+                    await self._work_off(incoming, expired=expired)
+
+    async def leave(self, limit_s: float) -> int:
+        """Begin nothing more; return once what was begun is settled, or after *limit_s*.
+
+        What was not begun is given back, and so is what waits for room in the parked queue. What is being
+        published is waited for: without its ack the broker would give out again what is parked already.
+
+        Returns:
+            How many messages were given back.
+        """
+        self._leaving, before = True, self._given_back
+        while not self._queue.empty():
+            await self._give_back(self._queue.get_nowait()[0])
+        try:
+            await asyncio.wait_for(self._desk.acquire(), limit_s)
+        except TimeoutError:
+            self._context.observe.warned("drain.abandoned", unsettled=1)
+        return self._given_back - before
+
+    async def _work_off(self, incoming: Incoming, *, expired: bool) -> None:
+        try:
+            if expired:
+                await self._archive_entry(incoming.message)
+            else:
+                await self._park(incoming.message, self._impatience(incoming))
+            await incoming.ticket.ack()
+        except BrokerUnavailable:  # given up; every try was counted and said
+            await self._give_back(incoming)
+        except Exception as error:  # a full disk, a newer format or a bug: the others go on
+            self._context.observe.task_failed("overflow", error)
+            await asyncio.sleep(LONGEST_PAUSE_S)
+            await self._give_back(incoming)
+
+    async def _give_back(self, incoming: Incoming) -> None:
+        self._given_back += 1
+        await incoming.ticket.requeue()
+
+    def _impatience(self, incoming: Incoming) -> GiveUp:
+        clock, ticket = self._context.clock, incoming.ticket
+        until = clock.monotonic() + PATIENCE_S
+        return lambda: self._leaving or not ticket.alive() or clock.monotonic() > until
+
+    async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
+        """Park what can be read as what it is, and anything else with its raw bytes: nothing may stay."""
+        try:
+            demand_readable(raw)
+            if raw.routing_key.startswith("refused."):
+                await self._park_refused(raw, give_up)
+            else:
+                await self._park_dead(raw, give_up)
+        except BadEvent as bad:
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=give_up)
+        except GARBLED as error:
+            detail = _unreadable(error)
+            await self._outbox.park_raw(raw, ParkReason.MALFORMED, detail, give_up=give_up)
+
+    async def _park_dead(self, raw: RawMessage, give_up: GiveUp) -> None:
+        outbox, names = self._outbox, self._context.names
+        death = last_death(raw, names)
+        if death is None:
+            await outbox.park_raw(raw, ParkReason.UNDELIVERABLE, UNTOLD, give_up=give_up)
+            return
+        reason, detail = REASONS.get(death.reason, (ParkReason.UNDELIVERABLE, "the broker gave up on it"))
+        detail = f"{detail} (queue {death.queue})"
+        own = names.is_internal(death.queue)
+        if is_wrapped(raw) and (own or was_moved(death, names)):
+            await outbox.park_raw(unwrap_raw(raw), reason, detail, give_up=give_up)
+        elif own and is_ours(raw):
+            message = read_delivery(raw)
+            for target in message.targets:
+                single = replace(message, targets=(target,))
+                await outbox.park_delivery(single, reason, detail, give_up=give_up)
+        else:
+            published = replace(
+                raw, exchange=death.exchange, routing_key=death.routing_key, queue=death.queue
+            )
+            await outbox.park_raw(published, reason, detail, give_up=give_up)
+
+    async def _park_refused(self, raw: RawMessage, give_up: GiveUp) -> None:
+        """An entry that a full parked queue refused: try until there is room."""
+        headers = {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
+        reason = raw.routing_key.partition(".")[2]
+        await self._outbox.confirmed(
+            Publication(
+                exchange=self._context.names.dlx,
+                routing_key=self._context.names.parked_key(reason),
+                body=raw.body,
+                headers=headers,
+                content_type=raw.content_type or "application/octet-stream",
+            ),
+            give_up=give_up,
+        )
+
+    async def _archive_entry(self, raw: RawMessage) -> None:
+        entry_id = None
+        try:
+            entry = read_entry(raw)
+            entry_id, shown = entry.id, entry_as_dict(entry)
+        except BadEvent as bad:
+            shown = _shown_raw(raw, bad.detail)
+        except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot write
+            shown = _shown_raw(raw, _unreadable(error))
+        shown["body_base64"] = base64.b64encode(raw.body).decode()
+        await self._archive.append(shown)
+        if entry_id is not None:
+            self._context.record.unparked(entry_id)
+        self._context.observe.entry_expired(shown, parked_for_s(raw, self._context.clock.now()))
+
+
+def _unreadable(error: Exception) -> str:
+    return f"cannot be read by this worker: {error!r}"
+
+
+def _shown_raw(raw: RawMessage, detail: str) -> dict[str, object]:
+    """Show all that an entry came with: another worker, or a person, may still read it."""
+    return {
+        "reason": ParkReason.MALFORMED.value,
+        "detail": detail,
+        "routing_key": raw.routing_key,
+        "content_type": raw.content_type,
+        "message_id": raw.message_id,
+        "headers": dict(raw.headers),
+    }

@@ -1,0 +1,102 @@
+"""Take an event to its fan-out: decode, address anew, match, split.
+
+Data flow: RawMessage -> Event -> matched subscriptions -> FanOut; or the inbox hop, or parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from consumer.core.event.decode import NeedsInbox, decode_event
+from consumer.core.message.delivery import DeliveryMessage, short_text
+from consumer.core.model import Event, ParkReason, RawMessage
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.ids import uuid7
+from consumer.flow.base.context import Context
+from consumer.flow.base.outbox import Outbox, age_text, together
+from consumer.flow.deliver.fan_out import FanOut
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.take.intake import Job
+from consumer.ports import Publication
+
+
+class Events:
+    """Works off what producers published."""
+
+    def __init__(self, context: Context, subscriptions: Subscriptions, fan_out: FanOut) -> None:
+        self._context = context
+        self._subscriptions = subscriptions
+        self._fan_out = fan_out
+        self._outbox = Outbox(context)
+
+    async def handle(self, job: Job, raw: RawMessage) -> None:
+        """Take one event to its end.
+
+        Raises:
+            BadEvent: it is to be parked as it came.
+        """
+        context, now = self._context, self._context.clock.now()
+        decoded = decode_event(raw, context.decode, now)
+        if isinstance(decoded, NeedsInbox):
+            await self._readdress(job, decoded, now)
+            return
+        event = decoded
+        targets = self._subscriptions.match(event.tenant, event.type)
+        if not targets:
+            context.observe.event_unrouted(event)
+            await job.incoming.ticket.ack()
+            return
+        context.observe.event_matched(event)
+        if event.expires_at is not None and now >= event.expires_at:
+            await self._expire(job, event, targets, now)
+            return
+        if len(targets) > context.bounds.max_targets_per_message:
+            await self._split(job, event, targets)
+            return
+        await self._fan_out.run(job, DeliveryMessage(event=event, targets=()), targets)
+
+    async def _expire(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
+        """Its producer's expiration passed before it came to us: nothing is sent."""
+        single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
+        park = self._outbox.park_delivery
+        await together([park(m, ParkReason.EXPIRED, age_text(m, now), give_up=job.lost) for m in single])
+        await job.incoming.ticket.ack()
+
+    async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
+        """The inbox hop: publish once more with an id and a tenant, confirm, then ack."""
+        event_id = needs.message_id or uuid7(int(now * 1000), self._context.random_bytes(10))
+        await self._outbox.confirmed(
+            Publication(
+                exchange=self._context.names.events,
+                routing_key=short_text(needs.routing_key),
+                body=needs.body,
+                headers=needs.headers,
+                content_type=short_text(needs.content_type or "application/json"),
+                message_id=event_id,
+                type=_short(needs.type),
+                timestamp_s=needs.timestamp_s,
+                app_id=_short(needs.app_id),
+                correlation_id=_short(needs.correlation_id),
+            ),
+            give_up=job.lost,
+        )
+        self._context.observe.event_readdressed(event_id, job.incoming.message.queue)
+        await job.incoming.ticket.ack()
+
+    async def _split(self, job: Job, event: Event, targets: Sequence[Subscription]) -> None:
+        """Turn an event with very many targets into delivery messages of at most 100 each."""
+        size = self._context.bounds.max_targets_per_message
+        ids = [s.id for s in targets]
+        await self._outbox.all_confirmed(
+            [
+                self._outbox.due_now(DeliveryMessage(event=event, targets=tuple(ids[i : i + size])))
+                for i in range(0, len(ids), size)
+            ],
+            give_up=job.lost,
+        )
+        await job.incoming.ticket.ack()
+
+
+def _short(text: str | None) -> str | None:
+    """Cut what escaping made longer than AMQP's short strings may be."""
+    return None if text is None else short_text(text)

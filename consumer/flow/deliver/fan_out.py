@@ -1,0 +1,223 @@
+"""Fan one message out to its targets, store what is owed, and ack: the settle rule.
+
+Quick targets are sent straight from the message; every other target becomes a delivery message at once,
+beside the requests and not before them: no sibling waits for its confirm. The failures of the quick ones
+are published together after the last of them has ended, and the ack follows once all of it is confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.due import rest_s
+from consumer.core.model import Defer, Delivered, Drop, Park, Retry
+from consumer.core.retry.policy import deadline
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.webhook.body import build_body
+from consumer.flow.base.context import Context
+from consumer.flow.base.outbox import Addressed, Outbox, together
+from consumer.flow.deliver.attempt import Attempts, Result, Target
+from consumer.flow.endpoints.endpoints import Endpoint, Endpoints, Hold, Wait
+from consumer.flow.endpoints.reservations import LOOK_S
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.take.intake import Intake, Job, Source
+
+AT_ONCE = ("slow", "locked")  #: what is put off for these reasons takes no rung
+HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker
+
+
+class FanOut:
+    """Takes a message and the subscriptions that it is for to their verdicts."""
+
+    def __init__(
+        self, context: Context, subscriptions: Subscriptions, endpoints: Endpoints, intake: Intake
+    ) -> None:
+        self._context = context
+        self._subscriptions = subscriptions
+        self._endpoints = endpoints
+        self._intake = intake
+        self._outbox = Outbox(context)
+        endpoints.steps.monotonic = context.clock.monotonic
+        self.attempts = Attempts(context, endpoints, intake.slots)
+
+    async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
+        """Send the quick ones and store the others at once, then store what failed; ack last."""
+        context, now = self._context, self._context.clock.now()
+        fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
+        message = replace(message, reserved=True) if job.reserved else message
+        if len(to) != job.cost:
+            self._intake.recost(job, len(to))
+        sends, holds = self._admit(message, to, fresh=fresh, now=now)
+        if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
+            return
+        try:
+            stored = [self._put_off(message, s, hold, now) for s, hold in holds]
+            if not sends:
+                await self._outbox.all_confirmed(stored, give_up=job.lost)
+            body = build_body(message.event) if sends else b""
+        except BaseException:
+            for target in sends:
+                if not target.waits:
+                    target.endpoint.release()
+            raise
+        self._intake.under_way(job)
+        if all(target.waits for target in sends):  # they take no global slot yet: others may
+            self._intake.pump()
+        if stored and sends:
+            storing = self._outbox.all_confirmed(stored, give_up=job.lost)
+            results = await _beside(self._send(message, sends, body), storing)
+        else:
+            results = await self._send(message, sends, body)
+        await self._settle(job, message, results)
+        if context.reach is not None:
+            await context.reach(
+                "after-confirm-before-ack" if stored or _failed(results) else "after-2xx-before-ack"
+            )
+        await job.incoming.ticket.ack()
+
+    def is_freed(self, message: DeliveryMessage, now: float) -> bool:
+        """Say whether a delivery message that comes back early is to be admitted anew.
+
+        It was held until a moment that is worth nothing any more: its endpoint recovered, was reset or
+        resumed, or got other settings. The moment was given out before its whole wait, and before what was
+        served of it: the earlier of both counts, since the clock may have been set.
+        """
+        endpoint = self._held_by(message)
+        if endpoint is None:
+            return False
+        self._endpoints.steady(now)
+        return endpoint.reservations.is_void(min(message.not_before - message.wait_s, now - message.served_s))
+
+    def look_s(self, message: DeliveryMessage, now: float) -> float:
+        """Return after how many seconds, at most, a delivery message is to be looked at; infinity: never."""
+        endpoint = self._held_by(message)
+        if endpoint is None or rest_s(message, now) <= LOOK_S:
+            return inf
+        return endpoint.reservations.look_s(now)
+
+    def _held_by(self, message: DeliveryMessage) -> Endpoint | None:
+        subscription = (
+            self._subscriptions.get(message.targets[0]) if message.held and message.targets else None
+        )
+        return None if subscription is None else self._endpoints.of(subscription)
+
+    async def _send(self, message: DeliveryMessage, sends: Sequence[Target], body: bytes) -> Sequence[Result]:
+        """Make every request at the same time; return once the last one has ended."""
+        if len(sends) == 1:
+            return [await self.attempts.make(message, sends[0], body)]
+        return await asyncio.gather(*(self.attempts.make(message, t, body) for t in sends))
+
+    def _admit(
+        self, message: DeliveryMessage, to: Sequence[Subscription], *, fresh: bool, now: float
+    ) -> tuple[list[Target], list[tuple[Subscription, Hold]]]:
+        sends: list[Target] = []
+        holds: list[tuple[Subscription, Hold]] = []
+        reserved, siblings = message.reserved, len(to) > 1
+        for subscription in to:
+            endpoint = self._endpoints.of(subscription)
+            admission = self._endpoints.admit(
+                endpoint, now, fresh=fresh, reserved=reserved, siblings=siblings
+            )
+            if isinstance(admission, Hold):
+                holds.append((subscription, admission))
+                self._context.observe.deferred(message.event, subscription, admission.defer, admission.reason)
+            else:
+                sends.append(Target(endpoint, admission.epoch, isinstance(admission, Wait)))
+        return sends, holds
+
+    def _hold_here(self, job: Job, hold: Hold, now: float, *, fresh: bool) -> bool:
+        """A delivery message that may be sent within a second is held, not published once more."""
+        rest_s = hold.defer.until - now
+        if fresh or rest_s > HELD_S:
+            return False
+        job.reserved = hold.reserved
+        return self._intake.hold(job, max(rest_s, 0.001))
+
+    def _put_off(
+        self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
+    ) -> Addressed:
+        """Address a deferred target: no attempt is spent, and age still ends it."""
+        event = message.event
+        last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
+        until = min(hold.defer.until, last)
+        deferred = replace(
+            message,
+            targets=(subscription.id,),
+            not_before=until,
+            wait_s=max(until - now, 0.0),
+            served_s=0.0,
+            exact=False,
+            reserved=hold.reserved,
+            held=True,
+        )
+        look_s = self.look_s(deferred, now)
+        return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
+
+    async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
+        """Store everything that is still owed; returns once the broker has confirmed all of it.
+
+        Raises:
+            BrokerUnavailable: the broker gives the message out again: whoever takes it then stores it.
+        """
+        if all(isinstance(r.verdict, Delivered) and not r.verdict.disables for r in results):
+            return
+        if job.lost():
+            raise BrokerUnavailable("its channel closed during the requests")
+        owed = (self._owed(job, message, result) for result in results)
+        await together([step for step in owed if step is not None])
+
+    def _owed(self, job: Job, message: DeliveryMessage, result: Result) -> Coroutine[Any, Any, None] | None:
+        target = (result.subscription.id,)
+        after = replace(message, targets=target, exact=False, reserved=False, held=False, served_s=0.0)
+        if result.attempt is not None:
+            attempts, made = (*message.attempts, result.attempt), message.attempts_made + 1
+            after = replace(after, attempts=attempts, attempts_made=made, late_s=result.stepped_s)
+        match result.verdict:
+            case Delivered(disables=disables):
+                if disables:
+                    self._subscriptions.disable(result.subscription, "webhook-delivery: disable")
+                return None
+            case Retry(wait_s=wait_s, exact=exact):
+                after = replace(after, not_before=result.at + wait_s, wait_s=wait_s, exact=exact)
+                return self._outbox.confirmed(self._outbox.stored(after, direct=False), give_up=job.lost)
+            case Defer(until=until):
+                wait_s = max(until - result.at, 0.0)
+                after = replace(after, not_before=until, wait_s=wait_s, held=True)
+                stored = self._outbox.stored(after, direct=True, look_s=self.look_s(after, result.at))
+                return self._outbox.confirmed(stored, give_up=job.lost)
+            case Park() as park:
+                return self._park(job, after, result.subscription, park)
+            case Drop(reason=reason):
+                self._context.observe.cancelled(message.event, result.subscription.id, reason)
+                return None
+
+    async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
+        """Park a delivery; what an URL said that the subscription has no more sends it to the new one."""
+        if park.disables:
+            if await self._subscriptions.has_moved(subscription):
+                now = self._context.clock.now()
+                again = replace(message, not_before=now, wait_s=0.0)
+                await self._outbox.confirmed(self._outbox.stored(again, direct=True), give_up=job.lost)
+                return
+            self._subscriptions.disable(subscription, park.detail)
+        await self._outbox.park_delivery(message, park.reason, park.detail, give_up=job.lost)
+
+
+async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]) -> Sequence[Result]:
+    """Return what was sent once both have ended; raise what one of them raised, not before that."""
+    sent, stored = await asyncio.gather(sending, storing, return_exceptions=True)
+    if isinstance(sent, BaseException):
+        raise sent
+    if isinstance(stored, BaseException):
+        raise stored
+    return sent
+
+
+def _failed(results: Sequence[Result]) -> bool:
+    return any(not isinstance(r.verdict, Delivered) for r in results)

@@ -1,0 +1,217 @@
+"""Take one message to its end: choose its way by where it came from; every path settles exactly once.
+
+Data flow: Job -> Events (a producer's words) or a delivery message of ours -> FanOut -> acked;
+what cannot be read is parked, what kills workers goes to suspect, what comes early takes a further rung.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from consumer.core.endpoint.breaker import Closed, Open
+from consumer.core.errors import BadEvent, BrokerUnavailable
+from consumer.core.message.delivery import (
+    DeliveryMessage,
+    UnknownVersion,
+    demand_readable,
+    is_moved,
+    is_wrapped,
+    own_headers,
+    read_delivery,
+    short_text,
+    unwrap_raw,
+    wrap_raw,
+)
+from consumer.core.message.due import late_s, rest_s, served
+from consumer.core.message.parked import parked_for_s, rfc3339
+from consumer.core.model import ParkReason, RawMessage
+from consumer.core.retry.policy import deadline
+from consumer.flow.base.context import Context
+from consumer.flow.base.outbox import Outbox, age_text, together
+from consumer.flow.deliver.events import Events
+from consumer.flow.deliver.fan_out import FanOut
+from consumer.flow.deliver.leftovers import Leftovers
+from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.take.intake import OURS, Intake, Job, Source
+from consumer.ports import Publication
+from topology.names import SUSPECT_KEY
+
+UNKNOWN_VERSION_WAIT_S = 30.0  #: how long a newer worker's message waits for a newer worker
+
+
+class Router:
+    """Works off one job at a time; many run side by side."""
+
+    def __init__(self, context: Context, subscriptions: Subscriptions, endpoints: Endpoints) -> None:
+        self._context = context
+        self._subscriptions = subscriptions
+        self._endpoints = endpoints
+        self._outbox = Outbox(context)
+        self.intake = Intake(context, self.handle)
+        self._fan_out = FanOut(context, subscriptions, endpoints, self.intake)
+        self._events = Events(context, subscriptions, self._fan_out)
+        self._leftovers = Leftovers(context, subscriptions)
+
+    async def handle(self, job: Job) -> None:
+        """Take *job* to its end: every path acks or gives back exactly once."""
+        context, raw = self._context, job.incoming.message
+        unread = raw.delivery_count >= context.bounds.suspect_after and job.source is not Source.SUSPECT
+        unread = unread and raw.fault is None
+        if context.reach is not None and not unread:
+            await context.reach("after-take")
+        try:
+            await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
+        except BrokerUnavailable:  # given up: the broker gives the message out again
+            await job.incoming.ticket.requeue()
+        except Exception as error:  # a bug: the message comes again, and to suspect when it goes on so
+            context.observe.task_failed("job", error)
+            await job.incoming.ticket.requeue()
+
+    async def _dispatch(self, job: Job, raw: RawMessage) -> None:
+        """Take the way that its source asks for; park what cannot be read, as its producer sent it."""
+        suspect = job.source is Source.SUSPECT
+        wrapped = is_wrapped(raw) and (suspect or self._came_from_us(job))
+        try:
+            raw = unwrap_raw(raw) if wrapped else raw
+            demand_readable(raw)
+            if not wrapped and (suspect or job.source in OURS):
+                await self._handle_delivery(job)
+            else:
+                await self._events.handle(job, raw)
+        except BadEvent as bad:
+            await self._outbox.park_raw(raw, ParkReason(bad.reason), bad.detail, give_up=job.lost)
+            await job.incoming.ticket.ack()
+
+    def requests(self) -> int:
+        """HTTP requests in flight."""
+        return self._fan_out.attempts.in_flight()
+
+    def cut(self) -> int:
+        """Cut off every request in flight: they become delivery messages. Returns how many."""
+        return self._fan_out.attempts.cut()
+
+    def _came_from_us(self, job: Job) -> bool:
+        """Whether we published the message. One that missed its spill queue comes by stray or a due queue."""
+        due = self._context.names.due
+        return job.source in OURS or (job.source is Source.SPILL and is_moved(job.incoming.message, due))
+
+    async def _move_to_suspect(self, job: Job) -> None:
+        raw = job.incoming.message
+        ours = self._came_from_us(job)
+        await self._outbox.confirmed(
+            Publication(
+                exchange=self._context.names.dlx,
+                routing_key=SUSPECT_KEY,
+                body=raw.body,
+                headers=own_headers(raw) if ours else wrap_raw(raw),
+                content_type=short_text(raw.content_type or "application/octet-stream"),
+            ),
+            give_up=job.lost,
+        )
+        self._context.observe.message_suspected(raw.queue, raw.delivery_count)
+        await job.incoming.ticket.ack()
+
+    async def _handle_delivery(self, job: Job) -> None:
+        raw, now = job.incoming.message, self._context.clock.now()
+        try:
+            message = read_delivery(raw)
+        except UnknownVersion:
+            await self._leave_to_newer(job, raw)
+            return
+        message = served(message, job.held_s) if job.held_s else message
+        if rest_s(message, now) > 0 and not self._fan_out.is_freed(message, now):
+            await self._wait_on(job, message, now)
+            return
+        message = self._grace(message, now)
+        subscriptions, ends = [], []
+        for target in message.targets:
+            subscription = self._subscriptions.get(target)
+            end = self._ended_without_request(job, message, target, now)
+            if end is not None:
+                ends.append(end)
+            elif subscription is not None:
+                subscriptions.append(subscription)
+        if not subscriptions:
+            self.intake.under_way(job)  # it makes no request
+        await together(ends)
+        if job.source is Source.REPLAY:
+            self._context.observe.replayed(message.event.tenant, parked_for_s(raw, now))
+        if subscriptions:
+            self._context.observe.tenant_job(message.event.tenant)
+            await self._fan_out.run(job, message, subscriptions)
+        else:
+            await job.incoming.ticket.ack()
+
+    def _ended_without_request(
+        self, job: Job, message: DeliveryMessage, target: str, now: float
+    ) -> Coroutine[Any, Any, None] | None:
+        """Return what ends a target that must not be sent any more, or None when it may be sent."""
+        event, subscription = message.event, self._subscriptions.get(target)
+        if subscription is None:
+            return self._leftovers.end(job, message, target, now)
+        if not subscription.enabled:
+            reason, detail = ParkReason.DISABLED, "the subscription is disabled"
+        elif subscription.locked is not None:
+            reason, detail = ParkReason.LOCKED, subscription.locked
+        elif now >= deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s):
+            reason, detail = ParkReason.EXPIRED, age_text(message, now)
+        else:
+            return None
+        single, failure = replace(message, targets=(target,)), None
+        endpoint = self._endpoints.met(subscription)
+        if endpoint is not None:
+            detail, failure = detail + outage_text(endpoint), endpoint.last_failure
+        return self._outbox.park_delivery(single, reason, detail, give_up=job.lost, failure=failure)
+
+    def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
+        """Let one that comes late for its deadline, as after a jump of the clock, live for one more try."""
+        event, known = message.event, (self._subscriptions.get(target) for target in message.targets)
+        ends = (deadline(s.retry, event.arrived_at, None, message.late_s) for s in known if s is not None)
+        late = late_s(message, ends, now)
+        return message if late == message.late_s else replace(message, late_s=late)
+
+    async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
+        """It came back early: take the next rung, or hold the rest of the wait here."""
+        onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
+        if onward is None:
+            if self.intake.hold(job, rest_s(message, now)):
+                return
+            onward = self._outbox.waiting(message, now)
+        await self._outbox.confirmed(onward, give_up=job.lost)
+        await job.incoming.ticket.ack()
+
+    async def _leave_to_newer(self, job: Job, raw: RawMessage) -> None:
+        names, context = self._context.names, self._context
+        rung_s = max(
+            r for r in context.ladder.rungs_s if r <= UNKNOWN_VERSION_WAIT_S or r == context.ladder.rungs_s[0]
+        )
+        await self._outbox.confirmed(
+            Publication(
+                exchange=names.wait,
+                routing_key=names.wait_key(rung_s, names.due_queue(0)),
+                body=raw.body,
+                headers=own_headers(raw),
+                content_type=raw.content_type or "application/json",
+            ),
+            give_up=job.lost,
+        )
+        await job.incoming.ticket.ack()
+
+
+def outage_text(endpoint: Endpoint) -> str:
+    """Say what held a delivery back, to follow a reason; empty where the breaker is closed."""
+    state, last = endpoint.breaker, endpoint.last_failure
+    if isinstance(state, Closed):
+        return ""
+    words = "the breaker is open"
+    if isinstance(state, Open) and state.forced:
+        words += " by hand"
+    elif isinstance(state, Open) and state.since < inf:
+        words += f" since {rfc3339(state.since)}"
+    if last is not None:
+        words += f"; last failure: {last.kind.value if last.status is None else last.status}"
+    return f"; {words}"

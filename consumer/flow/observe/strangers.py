@@ -1,0 +1,44 @@
+"""Say what becomes of deliveries whose subscription is not known: a part of flow.observe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consumer.core.model import Event
+from metrics.series import Series
+
+WARN_EVERY_S = 60.0  #: a subscription that is unknown is warned of so seldom
+TOLD_APART = 1_000  #: subscriptions
+
+
+class UnknownReports:
+    """Counts them, and warns of each subscription once in a while."""
+
+    def __init__(self, series: Series, log: Any) -> None:
+        self._deferrals = series.deferrals
+        self._log = log
+        self._warned: dict[str, float] = {}  #: subscription id -> when, monotonic seconds
+
+    def waits(self, event: Event, target: str, now: float) -> None:
+        """A delivery waits on whose subscription the store does not know.
+
+        Args:
+            event: Of the delivery.
+            target: Id of the subscription.
+            now: Monotonic seconds.
+        """
+        self._deferrals.labels("unknown").inc()
+        if now - self._warned.get(target, -WARN_EVERY_S) < WARN_EVERY_S:
+            return
+        if len(self._warned) >= TOLD_APART:
+            self._warned.clear()
+        self._warned[target] = now
+        self._log.warning(
+            "subscription.unknown", event_id=event.id, tenant=event.tenant, subscription_id=target
+        )
+
+    def unarchived(self, event: Event, target: str, error: OSError) -> None:
+        """The archive did not take a cancelled delivery, which waits on."""
+        self._deferrals.labels("unknown").inc()
+        detail = error.strerror or str(error)
+        self._log.error("delivery.unarchived", event_id=event.id, subscription_id=target, detail=detail)

@@ -1,0 +1,143 @@
+"""What is counted per tenant. Belongs to the Observer, which alone calls it.
+
+Jobs are counted on the path of every message, and cost one addition. All the rest is looked at once a second,
+and once a minute which tenants are the busiest: they have series of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import Gauge
+
+from consumer.core.fairness.queue import Standing, priority_after
+from consumer.core.fairness.top_tenants import exchanges
+from metrics.series import MAX_OTHERS, OTHER, Series, Tally, own_label, tenant_of
+
+EXCHANGE_S = 60.0
+KEPT_S = (
+    86_400.0  #: who has parked something that was not replayed keeps its series: the alert looks so far back
+)
+REST = "\0rest"  #: no tenant is named so
+IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The series of one label value, looked up once."""
+
+    jobs: Tally
+    last_job: Gauge
+    waiting: Gauge
+    rounds: Gauge
+    priority: Gauge
+    consecutive: Gauge
+    seen: int = 0  #: jobs at the last look
+    before: int = 0  #: jobs a minute ago
+
+
+class Tenants:
+    """The tenants' series. Only a tenant with a subscription gets a label; a producer's word makes none."""
+
+    def __init__(self, series: Series) -> None:
+        self._series = series
+        self._meters: dict[str, _Meter] = {}  #: by label
+        self.jobs: dict[
+            str, Tally
+        ] = {}  #: by tenant, of those with a label of their own; of the others under REST
+        self._others: dict[str, int] = {}  #: jobs since the last exchange, of tenants without a label
+        self._exchanged = 0.0  #: Unix seconds
+        self._now = 0.0  #: Unix seconds at the last look
+        #: By label: how many were parked and not replayed, and when the last one was, in Unix seconds.
+        self._parked: dict[str, tuple[int, float]] = {}
+
+    def know(self, tenants: Iterable[str]) -> None:
+        """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
+        for tenant in tenants:
+            self._meter(self._series.tenant_label(tenant))
+
+    def job(self, tenant: str) -> None:
+        """Count one started job of a tenant whose label is not in :attr:`jobs` yet."""
+        label = self._series.tenant_label(tenant)
+        self._meter(label).jobs.inc()
+        if label == OTHER and (tenant in self._others or len(self._others) < MAX_OTHERS):
+            self._others[tenant] = self._others.get(tenant, 0) + 1
+
+    def parked(self, tenant: str) -> None:
+        """Count a delivery that was parked."""
+        label = self._label(tenant)
+        self._series.tenant_parked.labels(label).inc()
+        self._parked[label] = (self._parked.get(label, (0, 0.0))[0] + 1, self._now)
+
+    def replayed(self, tenant: str) -> None:
+        """Count a parked delivery that came back."""
+        label = self._label(tenant)
+        self._series.tenant_replayed.labels(label).inc()
+        if label in self._parked:
+            count, at = self._parked.pop(label)
+            if count > 1:
+                self._parked[label] = (count - 1, at)
+
+    def look(self, standings: Mapping[str, Standing], now: float) -> None:
+        """Bring the gauges up to date.
+
+        Args:
+            standings: Of the tenants that wait, by what their messages say.
+            now: Unix seconds.
+        """
+        self._now = now
+        by_label: dict[str, Standing] = {}
+        for tenant, standing in standings.items():
+            label = self._label(tenant)
+            by_label[label] = standing.beside(by_label.get(label, IDLE))
+        for label in by_label.keys() - self._meters.keys():
+            self._meter(label)
+        for label, meter in self._meters.items():
+            if meter.jobs.count != meter.seen:
+                meter.seen = meter.jobs.count
+                meter.last_job.set(int(now))
+            standing = by_label.get(label, IDLE)
+            meter.waiting.set(standing.waiting)
+            meter.rounds.set(standing.rounds)
+            meter.priority.set(priority_after(standing.rounds))
+            meter.consecutive.set(standing.consecutive)
+        if not 0 <= now - self._exchanged < EXCHANGE_S:
+            self._exchanged = now
+            self._exchange()
+
+    def _exchange(self) -> None:
+        """Give the labels to the tenants that were busiest in the last minute."""
+        meters = self._meters
+        self._parked = {label: seen for label, seen in self._parked.items() if self._now - seen[1] < KEPT_S}
+        staying = {OTHER, *self._parked}
+        own = {tenant_of(of): m.jobs.count - m.before for of, m in meters.items() if of not in staying}
+        for leaves, comes in exchanges(own, self._others):
+            self._series.exchange_tenants(leaves, comes, meters.pop(own_label(leaves)).jobs)
+            del self.jobs[leaves]
+            self._meter(own_label(comes))
+        for meter in meters.values():
+            meter.before = meter.jobs.count
+        self._others.clear()
+
+    def _label(self, tenant: str) -> str:
+        label = own_label(tenant)
+        return label if label in self._meters else OTHER
+
+    def _meter(self, label: str) -> _Meter:
+        known = self._meters.get(label)
+        if known is not None:
+            return known
+        s = self._series
+        s.tenant_parked.labels(label)
+        s.tenant_replayed.labels(label)
+        meter = self._meters[label] = _Meter(
+            jobs=s.tally(s.tenant_jobs.labels(label)),
+            last_job=s.tenant_last_job.labels(label),
+            waiting=s.tenant_waiting.labels(label),
+            rounds=s.tenant_rounds.labels(label),
+            priority=s.tenant_priority.labels(label),
+            consecutive=s.tenant_consecutive.labels(label),
+        )
+        self.jobs[REST if label == OTHER else tenant_of(label)] = meter.jobs
+        return meter

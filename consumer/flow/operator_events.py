@@ -1,0 +1,96 @@
+"""Tell operators what happened: on ``leveret.ops``, and to the subscriptions of the tenant ``leveret``.
+
+To these go delivery messages, past the lanes: what comes by a lane may be any publisher's word.
+
+Data flow: Observer -> :meth:`OperatorEvents.note` -> Digest -> publishes, confirmed; never in the way of
+a delivery. While the broker is away the newest events are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from consumer.core.errors import BrokerUnavailable
+from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.operator_events import Digest, Note, OperatorEvent
+from consumer.core.model import OPERATORS
+from consumer.flow.base.context import Context
+from consumer.flow.base.outbox import Outbox
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.ports import Publication
+
+LOOK_S = 1.0  #: how often sums are looked for
+KEPT = 1_000  #: events that wait for the broker
+SOURCE = "/leveret"
+
+
+class OperatorEvents:
+    """The teller of one worker."""
+
+    def __init__(self, context: Context, subscriptions: Subscriptions) -> None:
+        """Bind to the flow and be told by its observer."""
+        self._context = context
+        self._subscriptions = subscriptions
+        self._outbox = Outbox(context)
+        self._digest = Digest()
+        self._owed: deque[Publication] = deque(maxlen=KEPT)
+        self._flushing = asyncio.Lock()
+        context.observe.on_note = self.note
+
+    def note(self, note: Note) -> None:
+        """Take a note; returns at once."""
+        for event in self._digest.note(note, self._context.clock.now()):
+            self._owe(event)
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for event in self._digest.due(self._context.clock.now()):
+                self._owe(event)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Publish what is owed, as far as the broker takes it; one at a time, so that each is told once."""
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        while self._owed:
+            oldest = self._owed[0]
+            try:
+                await self._context.publisher.publish(oldest)
+            except BrokerUnavailable:
+                return
+            if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or told, meanwhile
+                self._owed.popleft()
+            self._context.observe.series.ops_events.inc()
+
+    async def finish(self) -> None:
+        """Tell all there is, also what is summed up still; as far as the broker takes it."""
+        for event in self._digest.left(self._context.clock.now()):
+            self._owe(event)
+        await self.flush()
+
+    def _owe(self, event: OperatorEvent) -> None:
+        names, kind = self._context.names, event.note.type.value
+        self._owed.append(
+            Publication(
+                exchange=names.ops,
+                routing_key=kind,
+                body=event.cloud_event(SOURCE),
+                content_type="application/cloudevents+json",
+                message_id=event.id,
+                mandatory=False,
+            )
+        )
+        # What befalls the administrator's own endpoint would go round for ever.
+        if event.note.tenant == OPERATORS:
+            return
+        told = event.event(self._context.clock.now())
+        targets = [subscription.id for subscription in self._subscriptions.match(OPERATORS, kind)]
+        size = self._context.bounds.max_targets_per_message
+        for first in range(0, len(targets), size):
+            some = tuple(targets[first : first + size])
+            self._owed.append(self._outbox.due_now(DeliveryMessage(event=told, targets=some)))

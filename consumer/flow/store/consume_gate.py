@@ -1,0 +1,79 @@
+"""Decide which queues are consumed: none before the store is known, fresh ones not while too much waits.
+
+Data flow: Trust, Backlog -> :meth:`ConsumeGate.changed` -> the edge leaves sources alone; what is in hand and
+must not be judged by what is in memory goes back unstarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from consumer.flow.observe.observer import Observer
+from consumer.flow.store.trust import ALL, FRESH, NOTHING, Trust
+from consumer.flow.take.backlog import Backlog
+from consumer.flow.take.intake import Intake, Source
+
+
+class ConsumeGate:
+    """One worker's gate; closed until :meth:`open`.
+
+    Attributes:
+        is_open: What is known of endpoints was recalled: messages may come, as far as the store allows.
+    """
+
+    def __init__(
+        self,
+        trust: Trust,
+        backlog: Backlog,
+        intake: Intake,
+        leave: Callable[[frozenset[Source]], Awaitable[None]],
+        observe: Observer,
+    ) -> None:
+        """Bind to the flow and be told of changes; *leave* lets the edge consume all but some sources."""
+        self._trust = trust
+        self._backlog = backlog
+        self._intake = intake
+        self._leave = leave
+        self._observe = observe
+        self._changed = asyncio.Event()
+        self._locked = False
+        self.is_open = False
+        trust.on_change = backlog.on_change = self.changed
+
+    def changed(self) -> None:
+        """Something may be consumed, or may no longer: then nothing in hand starts from now on."""
+        if self._trust.held:
+            self._intake.pause()
+        self._changed.set()
+
+    def open(self) -> None:
+        """Let messages come, as far as the store allows."""
+        self.is_open = True
+        self.changed()
+
+    def lock(self) -> None:
+        """Change nothing any more: the worker stops."""
+        self._locked = True
+
+    async def run(self) -> None:
+        """Follow what changes, for ever."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self.is_open and not self._locked:
+                await self._follow()
+
+    async def _follow(self) -> None:
+        """Hold the intake while consumers are cancelled, so that nothing in hand starts in between."""
+        held = self._trust.held
+        if held:
+            self._intake.pause()
+        await self._leave(held | (FRESH if self._backlog.full else NOTHING))
+        if self._locked:
+            return
+        if held:
+            given = await self._intake.give_back()
+            self._observe.warned("window.given_back", messages=given)
+        if held != ALL and held == self._trust.held and not self._locked:
+            self._intake.resume()

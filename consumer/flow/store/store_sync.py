@@ -1,0 +1,76 @@
+"""Keep what is in memory as the store has it, and the store as memory has it.
+
+Data flow: store -> :meth:`StoreSync.reload` -> Registry, Endpoints; what was disabled here -> store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from consumer.flow.endpoints.endpoints import Endpoints
+from consumer.flow.observe.observer import Observer
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.ports import Recorder, Store
+
+POLL_S = 0.5  #: a change takes effect within a second
+LAST_S = 3.0  #: at the end: what is owed to the store is written within this time, or not
+
+
+class StoreSync:
+    """The daemon's hold on the store.
+
+    Attributes:
+        loaded: Set once the subscriptions are known; before that no event may be taken.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        endpoints: Endpoints,
+        record: Recorder,
+        observe: Observer,
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._endpoints = endpoints
+        self._record = record
+        self._observe = observe
+        self.loaded = asyncio.Event()
+        subscriptions.on_switched = endpoints.forgive
+
+    async def run(self) -> None:
+        """Follow for ever; a store that is away, or a bug here, stops no delivery."""
+        while True:
+            try:
+                await self._look()
+            except Exception as error:
+                self._observe.task_failed("store", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._subscriptions.owing.wait(), POLL_S)
+            self._subscriptions.owing.clear()  # what the store does not take is owed until the next look
+
+    async def _look(self) -> None:
+        if not self.loaded.is_set() or await self._subscriptions.stale():
+            await self.reload()
+        elif self._subscriptions.trust.due():
+            if not self._subscriptions.trust.is_taken(self._store.lineage):
+                await self.reload()
+            else:
+                await self._subscriptions.compare()
+        await self._subscriptions.settle()
+
+    async def reload(self) -> None:
+        """Take over what the store holds, if it can be read."""
+        if await self._subscriptions.reload():
+            self._endpoints.keep(self._subscriptions.ids())
+            self.loaded.set()
+
+    async def finish(self) -> None:
+        """Write what is owed, unless the store is away, and close it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_S):
+                await self._subscriptions.settle()
+                await self._record.finish()
+                await self._store.close()

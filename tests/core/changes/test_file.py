@@ -1,0 +1,550 @@
+"""The subscriptions file: what it becomes, and how every fault in it is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from consumer.core.changes.file import TEXT_MAX, Parsed, parse_subscriptions
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.endpoint.breaker import BreakerPolicy
+from consumer.core.endpoint.egress import parse_rule
+from consumer.core.errors import ConfigError
+from consumer.core.retry.outcomes import StatusRule
+from consumer.core.retry.policy import POLICIES, planned_delays_s
+from consumer.core.subscription.entry import HEADER_VALUE_MAX, SubscriptionRules
+from consumer.core.subscription.policy import relieved_tables
+from consumer.core.subscription.subscription import Subscription
+from consumer.core.webhook.signing import HmacKey
+
+RULES = SubscriptionRules()
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+CONTRACT = f"""subscriptions:
+  - tenant: acme
+    name: shop
+    url: https://hooks.acme.example/orders
+    events: ["order.*", "invoice.paid"]   # AMQP topic rules on the event type
+    secrets: ["{SECRET}"]                # absent: generated; shown once
+    retry: {{policy: default}}              # or its fields
+    on_status: {{"404": park, "410": disable}}
+    breaker: {{failures: 5, cooldown_s: 30}}
+    concurrency: 16
+    timeout_s: 15
+    headers: {{x-api-version: "2"}}
+    enabled: true
+"""
+
+
+def parse(text: str, rules: SubscriptionRules = RULES) -> Parsed:
+    """Read *text* as the file ``f``."""
+    return parse_subscriptions(text, "f", rules)
+
+
+def faults(text: str, rules: SubscriptionRules = RULES) -> list[str]:
+    """Return the lines of the error that *text* causes."""
+    with pytest.raises(ConfigError) as raised:
+        parse(text, rules)
+    return str(raised.value).splitlines()
+
+
+def entry(**fields: object) -> str:
+    """Return a file with one entry; a field of None is left out."""
+    values = {"url": "https://a.example/", "events": ["#"], **fields}
+    return json.dumps({"subscriptions": [{k: v for k, v in values.items() if v is not None}]})
+
+
+def build(rules: SubscriptionRules = RULES, **fields: object) -> Subscription:
+    """Return the subscription of a one-entry file."""
+    (only,) = parse(entry(**fields), rules).entries
+    return only.build(rules)
+
+
+def test_the_contract_file_becomes_what_it_says() -> None:
+    """Outside contract, subscriptions file: each field of the example has its place."""
+    (only,) = parse(CONTRACT).entries
+
+    assert only.build(RULES) == Subscription(
+        id="sub_015283ee3ad87156",
+        tenant="acme",
+        name="shop",
+        url="https://hooks.acme.example/orders",
+        events=("order.*", "invoice.paid"),
+        keys=(HmacKey(base64.b64decode(SECRET.removeprefix("whsec_"))),),
+        retry=POLICIES["default"],
+        breaker=BreakerPolicy(failures=5, cooldown_s=30.0),
+        on_status={"404": StatusRule.PARK, "410": StatusRule.DISABLE},
+        concurrency=16,
+        timeout_s=15.0,
+        headers=(("x-api-version", "2"),),
+        enabled=True,
+    )
+
+
+def test_what_is_left_out_is_the_settings_word() -> None:
+    """Outside contract, subscriptions file: only url and events are required."""
+    rules = SubscriptionRules(
+        retry=POLICIES["linear"], breaker=BreakerPolicy(failures=9), concurrency=3, timeout_s=7.0
+    )
+
+    built = build(rules)
+
+    assert (built.tenant, built.retry, built.breaker.failures) == ("default", POLICIES["linear"], 9)
+    assert (built.concurrency, built.timeout_s, built.keys, built.headers) == (3, 7.0, (), ())
+    assert built.name.startswith("a.example-")
+    assert build(rules, retry=None, breaker={"cooldown_s": 900}).breaker == BreakerPolicy(
+        failures=9, cooldown_s=900.0, cooldown_max_s=900.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("retry", "delays", "attempts", "jitter"),
+    [
+        ({"policy": "aggressive"}, (0.5, 1.0, 2.0), 4, 0.1),
+        ({"policy": "aggressive", "max_attempts": 2}, (0.5,), 2, 0.1),
+        ({"base_s": 1, "multiplier": 3, "max_s": 8, "max_attempts": 4}, (1.0, 3.0, 8.0), 4, 0.1),
+        ({"schedule_s": [5, 60], "jitter": 0}, (5.0, 60.0), 3, 0.0),
+        ({"schedule_s": [5], "max_attempts": 4}, (5.0, 5.0, 5.0), 4, 0.1),
+        ({}, (1.0, 2.0, 4.0, 8.0), 5, 0.1),
+    ],
+)
+def test_retry_is_a_policy_changed_by_fields(
+    retry: dict[str, object], delays: tuple[float, ...], attempts: int, jitter: float
+) -> None:
+    """S0-4, S4-2: each subscription has its own retry configuration; N attempts have N-1 delays."""
+    policy = build(retry=retry).retry
+
+    assert planned_delays_s(policy) == delays
+    assert (policy.max_attempts, policy.jitter_ratio) == (attempts, jitter)
+
+
+@pytest.mark.parametrize(
+    ("retry", "delays", "jitter"),
+    [
+        ({"base_s": 2}, (2.0, 4.0, 8.0, 16.0), 0.1),
+        ({"max_s": 3, "max_attempts": 3, "jitter": 0}, (1.0, 2.0), 0.0),
+        ({"max_attempts": 3}, (5.0, 300.0), 0.2),
+    ],
+)
+def test_a_formula_needs_no_policy_of_the_settings(
+    retry: dict[str, object], delays: tuple[float, ...], jitter: float
+) -> None:
+    """S0-4: settings that turn to a fixed schedule leave an entry with its own formula as good as before."""
+    policy = build(SubscriptionRules(retry=POLICIES["standard-webhooks"]), retry=retry).retry
+
+    assert planned_delays_s(policy) == delays
+    assert policy.jitter_ratio == jitter
+
+
+def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
+    """S4-2: what is not said for a status is as in the policy; a bare YAML number and 5XX are taken."""
+    retry = {"policy": "default", "by_status": {429: {"base_s": 30}, "5XX": {"growth": "linear"}}}
+
+    policy = build(retry=retry).retry
+
+    own = dict(policy.by_status)
+    assert planned_delays_s(own["429"]) == (30.0, 60.0, 60.0, 60.0)
+    assert planned_delays_s(own["5xx"]) == (1.0, 2.0, 3.0, 4.0)
+    assert planned_delays_s(policy) == (1.0, 2.0, 4.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"retry": {"by_status": {"200": {"base_s": 1}}}}, "retry.by_status: '200' is not a status from 300"),
+        ({"on_status": {"200": "park"}}, "on_status: '200' is not a status from 300 to 599"),
+        ({"retry": {"policy": "nope"}}, "retry.policy: 'nope' is none of adr, "),
+        ({"retry": {"policy": "standard-webhooks", "base_s": 2}}, "retry: base_s, multiplier and max_s do"),
+        (
+            {"retry": {"schedule_s": [1], "growth": "linear"}},
+            "retry: growth does nothing beside schedule_s; remove one of them",
+        ),
+        (
+            {"retry": {"schedule_s": [1], "adaptive": True}},
+            "retry: adaptive does nothing beside schedule_s; remove one of them",
+        ),
+        (
+            {"retry": {"policy": "standard-webhooks", "growth": "exponential"}},
+            "retry.growth: does nothing to 'standard-webhooks', a fixed schedule; remove it, or name",
+        ),
+        (
+            {"retry": {"policy": "standard-webhooks", "adaptive": True}},
+            "retry.adaptive: does nothing to 'standard-webhooks', a fixed schedule",
+        ),
+        (
+            {"retry": {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2], "growth": "linear"}}}},
+            "retry.by_status.429: growth does nothing beside schedule_s",
+        ),
+        (
+            {"retry": {"schedule_s": [1], "jitter_kind": "decorrelated"}},
+            "retry.jitter_kind: decorrelated waits follow no schedule",
+        ),
+    ],
+)
+def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], told: str) -> None:
+    """S4-2, S0-4, rules, errors: the key where it stands, not the table and then the key again."""
+    (line,) = faults(entry(**fields))
+
+    assert line.startswith(f"f:1: subscriptions[0].{told}")
+
+
+def test_a_growth_for_one_status_begins_from_the_formula() -> None:
+    """Issue 10, item 7: beside a schedule, by_status takes a formula of its own, by growth as by base_s."""
+    retry = {"policy": "standard-webhooks", "adaptive": False, "by_status": {"5xx": {"growth": "linear"}}}
+
+    own = dict(build(retry=retry).retry.by_status)
+
+    assert planned_delays_s(own["5xx"])[:3] == (1.0, 2.0, 3.0)
+
+
+def test_what_was_kept_before_it_was_refused_goes_on() -> None:
+    """Issue 10, item 7: an upgrade neither locks nor damages a subscription that says growth too much."""
+    named = {"policy": "standard-webhooks", "growth": "linear", "adaptive": True}
+    values = {"url": "https://a.example/", "events": ["#"], "secrets": [SECRET], "retry": named}
+    kept = StoredEntry.model_validate(values)
+    table = {
+        "schedule_s": [1],
+        "growth": "linear",
+        "by_status": {"429": {"schedule_s": [2], "adaptive": True}},
+    }
+
+    assert kept.build(RULES).retry == POLICIES["standard-webhooks"]
+    assert relieved_tables(table) == {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2]}}}
+    assert relieved_tables({"growth": "linear", "base_s": 2}) == {"growth": "linear", "base_s": 2}
+
+
+def test_rate_and_ratio_are_taken_over() -> None:
+    """Issue 5, items 2 and 3: what the entry says reaches the subscription."""
+    built = build(rate_per_s=50, burst=5, breaker={"failure_ratio": 0.5, "window_s": 30, "min_requests": 10})
+
+    assert build(timeout_s=30, breaker={"probe_timeout_s": 5}).breaker.probe_timeout_s == 35.0
+    assert (built.rate_per_s, built.burst) == (50, 5)
+    breaker = built.breaker
+    assert (breaker.failure_ratio, breaker.window_s, breaker.min_requests) == (0.5, 30, 10)
+
+
+def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
+    """S0-4: a field that would do nothing is an error that says what to write instead."""
+    (line,) = faults(entry(retry={"policy": "standard-webhooks", "base_s": 2}))
+
+    assert "do nothing to 'standard-webhooks'" in line
+    assert line.endswith("name another policy or give schedule_s")
+
+
+def test_bare_status_numbers_are_statuses() -> None:
+    """Outside contract, subscriptions file: YAML reads a bare 404 as a number; it means the same."""
+    (only,) = parse(CONTRACT.replace('{"404": park, "410": disable}', "{404: park, 5xx: drop}")).entries
+
+    assert only.on_status == {"404": StatusRule.PARK, "5xx": StatusRule.DROP}
+
+
+def test_all_faults_are_told_at_once_with_line_and_field() -> None:
+    """Issue 2, item 7: errors name line and field, all at once, by line; none repeats a secret."""
+    text = """subscriptions:
+  - tenant: "a b"
+    url: ftp://user:hush@x/
+    events: order.*
+    secret: hush
+    secrets: [hush, 5]
+    retry: {base: 1}
+  - url: https://10.0.0.1/
+    events: ["a..b"]
+    timeout_s: 31
+    headers:
+      authorization: 5
+    on_status: {200: park}
+    concurrency: 0
+    enabled: perhaps
+  - url: http://example.com/
+    events: ["#"]
+    retry: {policy: nope}
+  - 5
+  - url: https://example.com/
+    url: https://example.com/2
+    events: []
+"""
+    lines = faults(text)
+
+    assert [" ".join(line.split(" ")[:2]) for line in lines] == [
+        "f:2: subscriptions[0].tenant:",
+        "f:3: subscriptions[0].url:",
+        "f:4: subscriptions[0].events:",
+        "f:5: subscriptions[0].secret:",
+        "f:6: subscriptions[0].secrets[1]:",
+        "f:7: subscriptions[0].retry.base:",
+        "f:8: subscriptions[1].url:",
+        "f:9: subscriptions[1].events:",
+        "f:10: subscriptions[1].timeout_s:",
+        "f:12: subscriptions[1].headers.authorization:",
+        "f:13: subscriptions[1].on_status:",
+        "f:14: subscriptions[1].concurrency:",
+        "f:15: subscriptions[1].enabled:",
+        "f:16: subscriptions[2].url:",
+        "f:18: subscriptions[2].retry.policy:",
+        "f:19: subscriptions[3]:",
+        "f:21: subscriptions[4].url:",
+        "f:22: subscriptions[4].events:",
+    ]
+    assert "hush" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "f:1: must begin with `subscriptions:` and a list"),
+        ("- url: x", "f:1: must begin with `subscriptions:` and a list"),
+        ("subscriptions: 5", "f:1: subscriptions: must be a list; begin each entry with `- `"),
+        (
+            "subscriptions: []\nsubscription: []",
+            "f:2: subscription: no such key; only `subscriptions` stands at the top",
+        ),
+        ("subscriptions:\n  - a: [", "f:3: is not YAML: "),
+        ("subscriptions:\n - &a [*a]", "f:1: is nested too deeply; a subscription needs three levels"),
+        ("a: \x01", "f:1: is not YAML: it holds characters that YAML does not allow"),
+        ("[" * 5000, "f:1: "),
+        ("a: 1\n---\nb: 2", "f:2: is not YAML: "),
+        ("subscriptions: !!python/name:os.system []", "f:1: is not YAML: a tag "),
+        ("subscriptions: [!!python/object/apply:os.system x]", "f:1: is not YAML: "),
+    ],
+)
+def test_what_is_no_subscriptions_file_is_told_with_its_line(text: str, line: str) -> None:
+    """Issue 2, item 7: broken YAML, too, names the line, and nothing in it is ever run."""
+    assert faults(text)[0].startswith(line)
+
+
+def test_nested_aliases_do_not_fill_the_memory() -> None:
+    """Issue 2, item 7; FAULTS 86: a few lines of aliases of aliases are refused before they are expanded."""
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    bomb = "a0: &a0 x\n" + "\n".join(levels)
+
+    tracemalloc.start()
+    assert "its aliases repeat more than 10000 values" in faults(bomb)[0]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20 * 1024 * 1024  # 770 MB, once
+
+
+def test_an_alias_is_as_good_as_what_it_repeats() -> None:
+    """Issue 2, item 7: what stands there once for all entries is what aliases are for."""
+    text = "subscriptions:\n- {url: 'https://a.example/1', events: &e ['order.*']}\n"
+    text += "".join(f"- {{url: 'https://a.example/{n}', events: *e}}\n" for n in range(2, 500))
+
+    assert {entry.events for entry in parse_subscriptions(text, "f", RULES).entries} == {("order.*",)}
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("!!binary aGVsbG8=", "a tag that no subscription needs"),
+        ("!!set {a}", "a tag that no subscription needs"),
+        ("!!omap [a: 1]", "a tag that no subscription needs"),
+        ("!!pairs [a: 1]", "a tag that no subscription needs"),
+        ("!own x", "a tag that no subscription needs"),
+        ("!!timestamp 2024-01-01x" + "0" * 99, "is not"),
+        ("1" + ":00" * 100_000, "a number of more than 64 characters"),
+        ("0x" + "f" * 100, "a number of more than 64 characters"),
+        ("1." + "0" * 100, "a number of more than 64 characters"),
+        ("[" * 40 + "]" * 40, "is nested too deeply"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_no_subscription_needs_is_refused(value: str, fault: str) -> None:
+    """FAULTS 86: other tags, such as binary data; numbers that YAML 1.1 needs quadratic time for; depth."""
+    assert fault in faults(f"subscriptions:\n- note: {value}\n")[0]
+
+
+def test_a_file_beyond_any_use_is_refused() -> None:
+    """FAULTS 86: by its size, before it is looked at."""
+    assert faults("#" * (TEXT_MAX + 1))[0].startswith(f"f:1: has more than {TEXT_MAX} characters")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Webhook-Id": "x"},
+        {"Host": "x"},
+        {"content-length": "1"},
+        {"Transfer-Encoding": "chunked"},
+        {"Connection": "close"},
+        {"Content-Type": "text/plain"},
+        {"User-Agent": "x"},
+        {"a b": "x"},
+        {"a:": "x"},
+        {"ä": "x"},
+        {"": "x"},
+        {"a": "x\r\nb: y"},
+        {"a": "x" * (HEADER_VALUE_MAX + 1)},
+        {"a": ""},
+        {"a": " x"},
+        {"a": "é"},
+        {"a": "x", "A": "y"},
+        {f"h{n}": "x" for n in range(33)},
+    ],
+    ids=lambda headers: repr(headers)[:30],
+)
+def test_headers_that_would_break_the_request_are_refused(headers: dict[str, str]) -> None:
+    """FAULTS 28: headers of ours or of HTTP, odd names, line breaks and huge values are refused."""
+    (line,) = faults(entry(headers=headers))
+
+    assert line.startswith("f:1: subscriptions[0].headers: ")
+
+
+def test_other_headers_are_kept_as_they_are() -> None:
+    """FAULTS 28: the bound itself is allowed, and credentials for the endpoint are."""
+    value = "x" * HEADER_VALUE_MAX
+
+    assert build(headers={"Authorization": "Bearer a b", "x-long": value}).headers == (
+        ("Authorization", "Bearer a b"),
+        ("x-long", value),
+    )
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "whsec_" + base64.b64encode(b"x" * 23).decode(),
+        "whsec_" + base64.b64encode(b"x" * 65).decode(),
+        "whsec_%hush",
+        "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=",
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvw==",
+        "hush hush hush",
+    ],
+)
+def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
+    """FAULTS 29, SW-09, SW-10: wrong length, wrong base64, a public key, a wrong public half."""
+    (line,) = faults(entry(secrets=[secret]))
+
+    assert line.startswith("f:1: subscriptions[0].secrets: ")
+    assert secret.removeprefix("whsec_") not in line
+
+
+@pytest.mark.parametrize("field", ["secrets", "headers", "url", "retry"])
+def test_a_value_of_the_wrong_kind_is_not_repeated_where_it_may_be_secret(field: str) -> None:
+    """FAULTS 29: a secret written as text instead of a list does not show up in the error."""
+    (line,) = faults(entry(**{field: "hush"}))
+
+    assert line.startswith(f"f:1: subscriptions[0].{field}: must be ")
+    assert "hush" not in line
+
+
+def two(first: dict[str, object], second: dict[str, object]) -> str:
+    """Return a file with two entries, each on its own line."""
+    entries = [
+        json.dumps({"url": f"https://{name}.example/", "events": ["#"], **fields})
+        for name, fields in (("a", first), ("b", second))
+    ]
+    return "subscriptions: [\n" + ",\n".join(entries) + "]"
+
+
+def test_a_secret_belongs_to_one_tenant() -> None:
+    """FAULTS 29, SW-30: a secret of another tenant is refused; of its own, warned about."""
+    foreign = two({"tenant": "a", "name": "x", "secrets": [SECRET]}, {"tenant": "b", "secrets": [SECRET]})
+    own = two({"name": "x", "secrets": [SECRET]}, {"secrets": [SECRET]})
+
+    assert faults(foreign) == [
+        "f:3: subscriptions[1].secrets: a/x has the same secret; give each endpoint its own"
+    ]
+    assert parse(own).warnings == (
+        "f:3: subscriptions[1].secrets: default/x has the same secret; give each endpoint its own",
+    )
+    assert "stands there twice" in faults(entry(secrets=[SECRET, SECRET]))[0]
+
+
+def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
+    """Words, subscription: a second one for the URL is refused, however it is spelt."""
+    same_url = two({"url": "https://h.example", "name": "x"}, {"url": "https://H.Example:443/", "name": "y"})
+    same_name = two({"name": "x"}, {"name": "x"})
+    others = two({"url": "https://h.example/", "tenant": "a"}, {"url": "https://h.example/", "tenant": "b"})
+
+    assert faults(same_url) == [
+        "f:3: subscriptions[1].url: tenant default has this URL already, as 'x'; merge the two"
+    ]
+    assert faults(same_name) == [
+        "f:3: subscriptions[1].name: tenant default has 'x' already; choose another name"
+    ]
+    assert len(parse(others).entries) == 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/",
+        "http://[fd00:ec2::254]/",
+        "http://168.63.129.16/",
+        "https://100.100.100.200/",
+        "http://127.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "https://0177.0.0.1/",
+        "https://0/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[64:ff9b::7f00:1]/",
+        "http://hooks.example/",
+    ],
+)
+def test_literal_addresses_that_are_not_public_are_refused(url: str) -> None:
+    """FAULTS 20-22: a literal address inside is refused at registration, and http:// without permission."""
+    (line,) = faults(entry(url=url))
+
+    assert line.startswith("f:1: subscriptions[0].url: ")
+    assert "egress.allow" in line
+
+
+def test_http_is_taken_for_allowed_networks_and_judged_again_for_names() -> None:
+    """Outside contract, environment: http:// for LEVERET_EGRESS__ALLOW, or everywhere with ALLOW_HTTP."""
+    local = SubscriptionRules(egress=parse_rule(["127.0.0.0/8"]))
+    anywhere = SubscriptionRules(egress=parse_rule(allow_http=True))
+
+    assert build(local, url="http://127.0.0.1:9000/x").url == "http://127.0.0.1:9000/x"
+    assert build(local, url="http://receiver:9000/x").url == "http://receiver:9000/x"
+    assert "egress.allow" in faults(entry(url="http://8.8.8.8/"), local)[0]
+    assert build(anywhere, url="http://8.8.8.8/").url == "http://8.8.8.8/"
+    assert "egress.allow" in faults(entry(url="http://10.0.0.1/"), anywhere)[0]
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+)
+FIELDS = st.sampled_from(
+    [
+        *("tenant", "name", "url", "events", "secrets", "retry", "on_status", "breaker", "concurrency"),
+        *("timeout_s", "headers", "enabled", "auth", "tls"),
+    ]
+)
+
+
+@example({"retry": {"a\n\x1b[31m": False}})
+@given(st.dictionaries(FIELDS, VALUES, max_size=4))
+def test_any_values_are_taken_or_refused_by_line(fields: dict[str, object]) -> None:
+    """Issue 2, item 7: no file makes the check fail in any other way, and each fault is one line."""
+    try:
+        text = entry(**fields)
+        parsed = parse(text)
+    except ConfigError as refused:
+        told = str(refused).split("\n")
+    else:
+        assert parsed.entries[0].build(RULES).url.startswith("https://")
+        return
+    assert all(line.startswith("f:1: ") for line in told)
+
+
+def test_a_thousand_subscriptions_are_read_in_a_moment() -> None:
+    """Issue 2, item 7: reading and checking 1,000 subscriptions is a small part of `apply`'s second."""
+    text = "subscriptions:\n" + "".join(
+        f'  - tenant: t{n % 10}\n    name: n{n}\n    url: https://h{n}.example/x\n    events: ["order.*"]\n'
+        for n in range(1000)
+    )
+
+    began = time.process_time()
+    parsed = parse(text)
+
+    assert len(parsed.entries) == 1000
+    assert time.process_time() - began < 4.0  # with coverage, on a core that is shared

@@ -1,0 +1,115 @@
+"""A secret whose receivers may still need it never goes for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core.changes.merge import StoredEntry, dated, merge
+from consumer.core.changes.secret_overlap import GRACE_S
+from consumer.core.changes.steps import drop_old, rotate
+from consumer.core.errors import ConfigError
+from consumer.core.subscription.entry import SECRETS_MAX
+from tests.core.subscriptions import counting, entry, kept, parsed, secret_of
+
+T0 = 1_790_000_000.0
+"""2026-09-21T14:13:20Z."""
+ENDS = "2026-09-22T14:13:21Z"
+"""One second and a day later: the oldest of :func:`full` was replaced a second after T0."""
+
+
+def full() -> Sequence[StoredEntry]:
+    """Return a subscription with ten secrets, rotated once a second."""
+    entries = kept(entry("shop", secrets=[secret_of("0")]))
+    for number in range(1, SECRETS_MAX):
+        entries = rotate(entries, entries[0].id, secret_of(str(number)), now=T0 + number).entries
+    return entries
+
+
+def secrets(entries: Sequence[StoredEntry]) -> list[str]:
+    """Return the secrets of the one subscription, newest first."""
+    return list(entries[0].secret_texts())
+
+
+def listed(*names: str) -> list[dict[str, object]]:
+    """Return an entry of a file with these secrets."""
+    return [entry("shop", secrets=[secret_of(name) for name in names])]
+
+
+NINE = [str(number) for number in range(SECRETS_MAX - 1, 0, -1)]
+"""All but the oldest, newest first."""
+
+
+def test_an_eleventh_secret_is_refused_until_the_oldest_has_had_its_grace() -> None:
+    """Issue 10, item 5: the error says when the oldest ends; then it goes for the new one."""
+    entries = full()
+    before = secrets(entries)
+
+    with pytest.raises(ConfigError, match=r"acme/shop: secrets: 10 sign already.*grace") as raised:
+        rotate(entries, entries[0].id, secret_of("new"), now=T0 + GRACE_S)
+    after = rotate(entries, entries[0].id, secret_of("new"), now=T0 + 1 + GRACE_S).entries
+
+    assert f"ends at {ENDS}" in str(raised.value)
+    assert secret_of("new") not in str(raised.value)
+    assert secrets(after) == [secret_of("new"), *before[:-1]]
+
+
+def test_a_file_is_held_to_the_same() -> None:
+    """Issue 10, item 5: an apply that puts a new secret in the place of the oldest, within its grace."""
+    entries = full()
+    file = parsed(*listed("new", *NINE))
+
+    with pytest.raises(ConfigError, match=ENDS):
+        dated(merge(entries, file, counting()), T0 + 100)
+
+    assert secrets(dated(merge(entries, file, counting()), T0 + 1 + GRACE_S).entries)[0] == secret_of("new")
+
+
+def test_what_somebody_ends_is_ended() -> None:
+    """Secrets that a file leaves out, or --drop-old, go at once; a file may replace its one secret."""
+    entries, now = full(), T0 + 100
+
+    assert len(dated(merge(entries, parsed(*listed(*NINE)), counting()), now).entries[0].secrets) == 9
+    assert drop_old(entries, entries[0].id).entries[0].replaced_at == ()
+    one = kept(entry("shop", secrets=[secret_of("a")]))
+    assert secrets(dated(merge(one, parsed(*listed("b")), counting()), now).entries) == [secret_of("b")]
+
+
+def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
+    """Outside contract: applying twice changes nothing, a clock that went on neither."""
+    entries = full()
+
+    again = dated(merge(entries, parsed(entry("shop")), counting()), T0 + 5_000)
+    listed_again = dated(merge(entries, parsed(*listed(*NINE, "0")), counting()), T0 + 5_000)
+
+    assert (again.changed, listed_again.changed) == ([], [])
+    moments = [at - int(T0) if at else 0 for at in again.entries[0].replaced_at]
+    assert moments == [0, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+
+
+def test_a_secret_of_unknown_age_is_not_given_up() -> None:
+    """A store of an earlier release does not say when a secret was replaced."""
+    entries = kept(*listed(*NINE, "0"))
+
+    with pytest.raises(ConfigError, match=r"at a time that is unknown.*--drop-old"):
+        rotate(entries, entries[0].id, secret_of("new"), now=T0)
+
+
+@given(st.lists(st.floats(min_value=0, max_value=2 * GRACE_S), min_size=1, max_size=30))
+def test_no_rotation_ends_a_secret_early(pauses: list[float]) -> None:
+    """SW-32: whatever the pauses between rotations, what goes was replaced a grace before."""
+    entries, now, replaced = kept(entry("shop", secrets=[secret_of("first")])), T0, dict[str, float]()
+    for number, pause in enumerate(pauses):
+        now += pause
+        before = secrets(entries)
+        try:
+            entries = rotate(entries, entries[0].id, secret_of(f"n{number}"), now=now).entries
+        except ConfigError:
+            assert now < replaced[before[-1]] + GRACE_S
+            continue
+        replaced[before[0]] = now
+        for gone in set(before) - set(secrets(entries)):
+            assert now >= int(replaced[gone]) + GRACE_S

@@ -1,0 +1,155 @@
+"""The one table that says what an answer means."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.core.errors import ConfigError
+from consumer.core.model import Kind, Outcome
+from consumer.core.retry.outcomes import (
+    Signal,
+    StatusRule,
+    breaker_counts,
+    breaker_signal,
+    classification_table,
+    kind_table,
+    parse_status_rules,
+    rule_for,
+)
+from consumer.core.retry.policy import breaker_counts as counts_by_retry
+
+
+def answered(status: int) -> Outcome:
+    """Return the outcome of an answer with this status."""
+    return Outcome(kind=Kind.HTTP_4XX, status=status, duration_s=0.1)
+
+
+@pytest.mark.parametrize("status", [0, 99, 101, *range(300, 600), 600, 999])
+def test_every_status_has_a_meaning(status: int) -> None:
+    """S1-7: no number that a stranger's server sends is without a rule."""
+    assert rule_for(answered(status), {}) in StatusRule
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_without_a_status_is_retried(kind: Kind) -> None:
+    """S1-7: no answer is never taken for success or for a permanent error."""
+    assert rule_for(Outcome(kind=kind, duration_s=0.1), {}) is StatusRule.RETRY
+
+
+@pytest.mark.parametrize(
+    ("status", "counts"),
+    [
+        (200, False),
+        (204, False),
+        (302, False),
+        (400, False),
+        (401, False),
+        (404, False),
+        (408, True),
+        (410, False),
+        (422, False),
+        (425, True),
+        (429, False),
+        (500, True),
+        (501, False),
+        (502, True),
+        (503, True),
+        (504, True),
+        (599, True),
+        (101, True),
+    ],
+)
+def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
+    """S3-1, FAULTS 37-40: an ailing server counts; a refusal or a throttle is a sign of life."""
+    assert breaker_counts(answered(status)) is counts
+    assert counts_by_retry(answered(status)) is counts
+    assert breaker_signal(answered(status)) is (Signal.FAILING if counts else Signal.ALIVE)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL, Kind.DNS, Kind.REFUSED, Kind.RESET, Kind.TLS, Kind.PROTOCOL],
+)
+def test_an_unreachable_endpoint_counts(kind: Kind) -> None:
+    """S3-1, FAULTS 53: the breaker opens on time-outs and broken connections."""
+    assert breaker_counts(Outcome(kind=kind, duration_s=0.1))
+
+
+@pytest.mark.parametrize("kind", [Kind.BLOCKED, Kind.PROXY, Kind.LOCAL, Kind.CLIENT_ERROR])
+def test_what_is_not_the_endpoints_fault_says_nothing(kind: Kind) -> None:
+    """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
+    assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
+    assert not breaker_counts(Outcome(kind=kind, duration_s=0.1))
+
+
+def test_table_shows_every_row_once() -> None:
+    """S1-7: the printed table is complete: every status and kind stands in exactly one row, with a reason."""
+    rows = classification_table()
+    entries = [entry for what, *_ in rows for entry in what.split(", ")]
+
+    assert len(entries) == len(set(entries))
+    assert {kind.value for kind in Kind} <= set(entries)
+    assert {"400", "410", "429", "other 3xx", "other 4xx", "other 5xx", "other status"} <= set(entries)
+    assert all(why for *_, why in rows)
+    by_entry = {entry: rule for what, rule, *_ in rows for entry in what.split(", ")}
+    for entry, rule in by_entry.items():
+        if entry.isdigit():
+            assert rule_for(answered(int(entry)), {}) is rule
+
+
+def test_reads_status_rules() -> None:
+    """Outside contract: ``on_status`` takes statuses and classes."""
+    assert parse_status_rules({"404": "park", "410": "disable", "5XX": "retry", "418": "drop"}) == {
+        "404": StatusRule.PARK,
+        "410": StatusRule.DISABLE,
+        "5xx": StatusRule.RETRY,
+        "418": StatusRule.DROP,
+    }
+
+
+@pytest.mark.parametrize("key", ["200", "2xx", "299", "600", "abc", "", "4x", "40", "4044", "٤٠٤"])
+def test_refuses_statuses_that_are_no_failures(key: str) -> None:
+    """Outside contract: a rule on what cannot fail is an error that names it."""
+    with pytest.raises(ConfigError, match=f"^'{key}' is not a status"):
+        parse_status_rules({key: "park"})
+
+
+def test_refuses_unknown_rules() -> None:
+    """Outside contract: the error names the key and what is allowed."""
+    with pytest.raises(ConfigError, match=r"^404: 'ignore' is not one of retry, park, disable, drop"):
+        parse_status_rules({"404": "ignore"})
+
+
+def test_the_table_of_kinds_is_whole() -> None:
+    """Issue 4: every kind once, with what the breaker does; a fault of our own side is put off."""
+    rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
+
+    assert list(rows) == [kind.value for kind in Kind]
+    assert [kind for kind, (do, _) in rows.items() if do == "put off"] == ["proxy", "local"]
+    for kind in Kind:
+        outcome = Outcome(kind=kind, duration_s=0.1)
+        if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):
+            assert rows[kind.value][1] == ("yes" if breaker_counts(outcome) else "no")
+
+
+def test_the_table_of_kinds_is_right_for_every_status() -> None:
+    """Issue 4: what a row says of a status, or of all that it does not name, is what happens to it."""
+    rows = {kind: told for kind, _, *told in kind_table()}
+
+    for status in range(300, 600):
+        does, counts = (said(text, status) for text in rows[f"http_{status // 100}xx"])
+        outcome = answered(status)
+
+        assert (status, does) == (status, rule_for(outcome, {}).value)
+        assert (status, counts) == (status, "yes" if breaker_counts(outcome) else "no")
+
+
+def said(text: str, status: int) -> str:
+    """Return what a cell such as ``retry; park: 400, 413`` says of a status."""
+    usual, *others = text.split("; ")
+    named = {
+        number: what
+        for what, _, numbers in (o.partition(": ") for o in others)
+        for number in numbers.split(", ")
+    }
+    return named.get(str(status), usual)

@@ -1,0 +1,117 @@
+"""What registration says about a URL before anything is resolved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.core.text.urls import URL_MAX, parse_url, show_url
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "urls.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("row", VECTORS, ids=lambda row: repr(row["url"])[:48])
+def test_every_vector_is_judged_as_written(row: dict[str, Any]) -> None:
+    """FAULTS 26: each URL of the vectors is taken or refused as it says."""
+    if row["ok"]:
+        assert parse_url(row["url"]).text
+        return
+    with pytest.raises(ValueError, match=r"^(has|holds|is|must|names) ") as refused:
+        parse_url(row["url"])
+    assert row["url"] not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("https://HOOK.Example/Path", "https://hook.example/Path"),
+        ("HTTPS://hook.example:443", "https://hook.example/"),
+        ("https://hook.example:8443/a/b?c=d&e=%20f", "https://hook.example:8443/a/b?c=d&e=%20f"),
+        ("https://bücher.example/", "https://xn--bcher-kva.example/"),
+        ("https://[2606:4700:4700:0::1111]/x", "https://[2606:4700:4700::1111]/x"),
+        ("http://my_service:8080/x", "http://my_service:8080/x"),
+        ("https://hook.example./x", "https://hook.example./x"),
+        ("https://hook.example?x=1", "https://hook.example/?x=1"),
+        ("https://hook.example:/x:y@z", "https://hook.example/x:y@z"),
+    ],
+)
+def test_a_url_has_one_normal_form(text: str, normal: str) -> None:
+    """One endpoint is one subscription per tenant, however its URL is spelt (words: subscription)."""
+    assert parse_url(text).text == normal
+    assert parse_url(normal).text == normal
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://pаypal.example/",  # a Cyrillic letter among Latin ones
+        "https://рауре.example/",  # Cyrillic throughout
+        "https://hook.example/ü",
+        "https://hook.example/%zz",
+        "https://" + "a." * 127 + "example/",
+        "https://hook.example/" + "a" * (URL_MAX - len("https://hook.example/") + 1),
+        "https://hook.example\u00a0/",
+        "https://[::1]x/",
+        "https://[127.0.0.1]/",
+    ],
+)
+def test_more_that_no_webhook_may_go_to(url: str) -> None:
+    """FAULTS 26: look-alike hosts, raw non-ASCII, broken escapes and one character too many are refused."""
+    with pytest.raises(ValueError, match=r"^(has|holds|is|must|names) "):
+        parse_url(url)
+
+
+@pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
+def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
+    """FAULTS 26: the error says what to do with user name and password."""
+    with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
+        parse_url(url)
+
+
+def test_the_longest_url_is_taken() -> None:
+    """FAULTS 26: the bound itself is allowed."""
+    url = "https://hook.example/".ljust(URL_MAX, "a")
+
+    assert parse_url(url).text == url
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_judged_without_another_error(text: str) -> None:
+    """FAULTS 26: no text makes the check fail in any other way than by refusing."""
+    for url in (text, f"https://{text}/", f"https://hook.example/{text}"):
+        try:
+            parsed = parse_url(url)
+        except UnicodeError:
+            pytest.fail("an error of the codec came through")
+        except ValueError:
+            continue
+        assert parsed.text.isascii()
+        assert parse_url(parsed.text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hook.example/a?token=x#y", "https://hook.example/a"),
+        ("https://u:p@hook.example:1/a/@b", "https://hook.example:1/a/@b"),
+        ("https://hook.example?token=x", "https://hook.example"),
+        ("/login?token=x", "/login"),
+        ("/a@b/c#d", "/a@b/c"),
+        ("?token=x", ""),
+        ("//u:p@hook.example/a?b", "//hook.example/a"),
+        ("https:u:p@hook.example/a", "https:hook.example/a"),
+        (r"https:\\u:p@hook.example\a?b", r"https:\\hook.example\a"),
+        (" https://u:p@hook.example/a", " https://hook.example/a"),
+        ("", ""),
+    ],
+)
+def test_a_shown_url_has_no_secret_parts(url: str, shown: str) -> None:
+    """Words, endpoint: a URL is shown without query and userinfo; so is what a redirect names (FAULTS 36)."""
+    assert show_url(url) == shown

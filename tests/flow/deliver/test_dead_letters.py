@@ -1,0 +1,430 @@
+"""Raw dead letters become parked entries, refused ones wait for room, expired ones are archived."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from consumer.core.message.delivery import DeliveryMessage, wrap_raw
+from consumer.core.message.parked import ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.core.model import ParkReason, RawMessage
+from consumer.flow.deliver.dead_letters import DeadLetters
+from consumer.ports import Incoming
+from tests.fakes import START, FakeTicket, MemoryArchive, settled
+from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
+
+NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=START, ttl_s=60.0)
+
+
+@dataclass
+class Desk:
+    """The overflow routine, running."""
+
+    worker: Worker
+    archive: MemoryArchive
+    overflow: DeadLetters
+
+    async def take(self, raw: RawMessage, *, expired: bool = False) -> FakeTicket:
+        """Hand over one message and let it be worked off."""
+        ticket = FakeTicket(self.worker.journal, "overflow")
+        self.overflow.offer(Incoming(raw, ticket), expired=expired)
+        await settled()
+        return ticket
+
+
+@pytest_asyncio.fixture
+async def desk(worker: Worker) -> AsyncIterator[Desk]:
+    """Give the routine; end it after the test."""
+    archive = MemoryArchive()
+    overflow = DeadLetters(worker.context, archive)
+    task = asyncio.create_task(overflow.run())
+    yield Desk(worker, archive, overflow)
+    assert not task.done()
+    task.cancel()
+
+
+def dead(raw: RawMessage, reason: str, queue: str, **death: Any) -> RawMessage:
+    """What the broker makes of a message that died in *queue*; one of ours has died on rungs before."""
+    newest = {
+        "reason": reason,
+        "queue": queue,
+        "count": 1,
+        "exchange": raw.exchange,
+        "routing-keys": [raw.routing_key],
+    }
+    earlier = [{"reason": "expired", "queue": NAMES.rung(1.0)}] if NAMES.is_internal(queue) else []
+    raw.headers = {**raw.headers, "x-death": [newest | death, *earlier]}
+    raw.exchange, raw.routing_key, raw.queue = NAMES.dlx, "raw", NAMES.overflow
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("delivery_limit", ParkReason.POISON),
+        ("expired", ParkReason.EXPIRED),
+        ("rejected", ParkReason.UNDELIVERABLE),
+        ("maxlen", ParkReason.UNDELIVERABLE),
+        ("something new", ParkReason.UNDELIVERABLE),
+    ],
+)
+async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, reason: ParkReason) -> None:
+    """With its raw bytes and the exchange and key of its producer, confirmed, then acked (FAULTS 19, 70)."""
+    ticket = await desk.take(dead(event_message(b"{"), why, NAMES.lane(3)))
+
+    [entry] = desk.worker.parked()
+    assert entry.reason is reason
+    assert NAMES.lane(3) in entry.detail
+    assert entry.raw is not None
+    assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.events, "order.created")
+    assert entry.raw.queue == NAMES.lane(3)
+    assert entry.body == b"{"
+    assert ticket.settles == ["ack"]
+    assert desk.worker.journal.words() == ["publishing", "confirmed", "ack"]
+
+
+async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> None:
+    """One entry per delivery, attempts kept (FAULTS 70)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1", "sub_2"), not_before=START)
+
+    await desk.take(dead(delivery_message(owed), "delivery_limit", DUE))
+
+    entries = desk.worker.parked()
+    assert [entry.delivery.targets for entry in entries if entry.delivery] == [("sub_1",), ("sub_2",)]
+    assert {entry.reason for entry in entries} == {ParkReason.POISON}
+    assert len({entry.id for entry in entries}) == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "exchange"),
+    [
+        (NAMES.suspect, NAMES.dlx),
+        (NAMES.spill(2), NAMES.due),
+        (NAMES.stray, NAMES.due),
+        (DUE, NAMES.due),
+    ],
+)
+async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
+    desk: Desk, queue: str, exchange: str
+) -> None:
+    """Out of a queue of ours it comes wrapped; the entry is not (FAULTS 70).
+
+    FAULTS 16: otherwise a replay would lose its tenant.
+    """
+    raw = event_message(b"\x00poison")
+    wrapped = event_message(b"\x00poison", headers=wrap_raw(raw), exchange=exchange, routing_key="own")
+
+    await desk.take(dead(wrapped, "delivery_limit", queue))
+
+    [entry] = desk.worker.parked()
+    assert entry.reason is ParkReason.POISON
+    assert entry.raw is not None
+    assert (entry.raw.routing_key, entry.raw.headers) == ("order.created", {"tenant": "acme"})
+
+
+async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
+    """Forged headers on an event that died in a lane: parked as the raw message that it is (FAULTS 18)."""
+    owed = DeliveryMessage(event=event(tenant="victim"), targets=("sub_victim",))
+    forged = delivery_message(owed, exchange=NAMES.events, routing_key="order.created")
+
+    await desk.take(dead(forged, "expired", NAMES.lane(0)))
+
+    [entry] = desk.worker.parked()
+    assert entry.delivery is None
+    assert entry.raw is not None
+
+
+async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
+    """FAULTS 90, 12: the broker's record of it is bytes; the entry shows the key as a lane's reader would."""
+    await desk.take(dead(event_message(), "expired", NAMES.lane(0), **{"routing-keys": [b"order.\xff"]}))
+
+    [entry] = desk.worker.parked()
+    assert entry.raw is not None
+    assert (entry.reason, entry.raw.routing_key) == (ParkReason.EXPIRED, r"order.\xff")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"count": 2},
+        {"exchange": NAMES.dlx},
+        {"exchange": NAMES.due},
+        {"routing-keys": []},
+        {"routing-keys": "order.created"},
+        {"queue": NAMES.died},
+        {"queue": NAMES.inbox_died("crm")},
+        {"queue": "somewhere.else"},
+        {"queue": NAMES.parked},
+        {"reason": 5},
+        {"exchange": "x" * 256},
+        {"routing-keys": [b"\xff" * 64]},
+        {"routing-keys": [bytearray(b"order.created")]},
+    ],
+    ids=str,
+)
+async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, forged: dict[str, Any]) -> None:
+    """FAULTS 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
+    death = {"reason": "expired", "queue": NAMES.lane(0)} | forged
+    await desk.take(dead(event_message(), **death))
+
+    [entry] = desk.worker.parked()
+    assert (entry.reason, "x-death" in entry.detail) == (ParkReason.UNDELIVERABLE, True)
+    assert entry.raw is not None
+    assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.dlx, "raw")
+
+
+async def test_a_second_death_of_an_event_is_not_believed(desk: Desk) -> None:
+    """FAULTS 89: what carries a death on record enters no lane, so an event dies once."""
+    raw = dead(event_message(), "expired", NAMES.lane(0))
+    deaths: Any = raw.headers["x-death"]
+    raw.headers = {**raw.headers, "x-death": [*deaths, {"queue": NAMES.overflow, "reason": "expired"}]}
+
+    await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.UNDELIVERABLE]
+
+
+@pytest.mark.parametrize("deaths", [None, [], "none", [5], {}, [{}]])
+async def test_a_message_without_a_death_is_parked_all_the_same(desk: Desk, deaths: Any) -> None:
+    """Whatever somebody published to overflow: parked as undeliverable, nothing stalls."""
+    raw = event_message(headers={"x-death": deaths}, routing_key="raw")
+
+    ticket = await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.UNDELIVERABLE]
+    assert ticket.settles == ["ack"]
+
+
+@pytest.mark.parametrize("headers", [{"leveret-v": 1}, {"leveret-v": 1, "leveret-raw": "{"}])
+async def test_what_only_looks_like_ours_is_parked_raw(desk: Desk, headers: dict[str, Any]) -> None:
+    """A broken message of our own queues is malformed, with its bytes."""
+    raw = dead(event_message(headers=headers), "rejected", NAMES.suspect)
+
+    ticket = await desk.take(raw)
+
+    assert [entry.reason for entry in desk.worker.parked()] == [ParkReason.MALFORMED]
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk) -> None:
+    """While parked is full nothing is acked and nothing returns to overflow (FAULTS 64, S1-4)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    headers = delivery_entry_headers(owed, NOTE)
+    raw = delivery_message(owed, headers=headers | {"x-death": []}, routing_key="refused.exhausted")
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(raw)
+    await desk.worker.clock.advance(590)
+    assert ticket.settles == []
+
+    desk.worker.publisher.full = set()
+    await desk.worker.clock.advance(10)
+
+    [published] = desk.worker.publisher.confirmed
+    assert (published.key, published.headers) == ("parked.exhausted", headers)
+    assert ticket.settles == ["ack"]
+
+
+@pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
+async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str) -> None:
+    """After ten minutes, before the consumer timeout takes it away; that is no bug (FAULTS 64, 67)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    raw = {
+        "refused": delivery_message(
+            owed, headers=delivery_entry_headers(owed, NOTE), routing_key="refused.exhausted"
+        ),
+        "delivery": dead(delivery_message(owed), "delivery_limit", DUE),
+        "raw": dead(event_message(), "expired", NAMES.lane(0)),
+    }[kind]
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(raw)
+
+    await desk.worker.clock.advance(620)
+
+    assert ticket.settles == ["requeue"]
+    assert desk.worker.bugs() == []
+    desk.worker.publisher.full = set()
+    again = await desk.take(raw)
+    assert again.settles == ["ack"]
+    assert len(desk.worker.parked()) == 1
+
+
+async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> None:
+    """Its channel closed: it is given out again, so this copy is no longer published (FAULTS 67)."""
+    desk.worker.publisher.full = {"parked."}
+    lost = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(60)
+
+    lost.dead = True
+    desk.worker.publisher.full = set()
+    again = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(10)
+
+    assert len(desk.worker.parked()) == 1
+    assert "ack" not in lost.settles
+    assert again.settles == ["ack"]
+
+
+@pytest.mark.parametrize("expired", [False, True])
+async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) -> None:
+    """FAULTS 58: parked or archived once: it is acked before the end; what was not begun is given back."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
+    raw = raw if expired else dead(event_message(), "expired", NAMES.lane(0))
+    desk.worker.publisher.hang()
+    desk.archive.hang()
+    begun = await desk.take(raw, expired=expired)
+    behind = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    leaving = asyncio.create_task(desk.overflow.leave(limit_s=30))
+    await desk.worker.clock.advance(20)
+    assert not leaving.done()
+
+    desk.worker.publisher.go_on()
+    desk.archive.go_on()
+
+    assert await leaving == 1
+    assert (begun.settles, behind.settles) == (["ack"], ["requeue"])
+    late = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(20)
+    assert late.settles == []
+    assert len(desk.worker.parked()) + len(desk.archive.entries) == 1
+
+
+async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
+    """FAULTS 58, 64: while the parked queue is full nothing is under way: given back at the next look."""
+    desk.worker.publisher.full = {"parked."}
+    ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+    await desk.worker.clock.advance(60)
+
+    assert await desk.overflow.leave(limit_s=30) == 1
+
+    assert ticket.settles == ["requeue"]
+    assert desk.worker.clock.monotonic() < 70
+    assert desk.worker.bugs() == []
+
+
+async def test_leaving_ends_without_an_answer(desk: Desk) -> None:
+    """A broker that confirms nothing does not hold up the end for ever (FAULTS 58, 65)."""
+    desk.worker.publisher.hang()
+    ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
+
+    assert await desk.overflow.leave(limit_s=30) == 0
+
+    assert desk.worker.clock.monotonic() == 30
+    assert ticket.settles == []
+    assert desk.worker.log.events("drain.abandoned") == [{"unsettled": 1}]
+
+
+async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
+    """Nothing is ever removed silently: on disk, counted, logged, with its bytes (S1-4)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=0)
+    raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
+
+    ticket = await desk.take(raw, expired=True)
+
+    [entry] = desk.archive.entries
+    assert entry["reason"] == "exhausted"
+    assert entry["event_id"] == "ord-1"
+    assert base64.b64decode(str(entry["body_base64"])) == b'{"n":1}'
+    assert desk.worker.count("deliveries_total", verdict="archived") == 1
+    assert len(desk.worker.log.events("parked.expired")) == 1
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: Desk) -> None:
+    """Bytes and reason, so that nothing is lost."""
+    ticket = await desk.take(event_message(b"?"), expired=True)
+
+    assert desk.archive.entries[0]["reason"] == "malformed"
+    assert ticket.settles == ["ack"]
+
+
+async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: Desk) -> None:
+    """Exchange, key, tenant."""
+    raw = event_message(b"{")
+
+    await desk.take(event_message(b"{", headers=raw_entry_headers(raw, NOTE)), expired=True)
+
+    assert desk.archive.entries[0]["routing_key"] == "order.created"
+
+
+async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: Desk) -> None:
+    """Not archived: said, given back after a pause, and the next one is worked off (FAULTS 68)."""
+    desk.archive.failures = [OSError(28, "No space left on device")]
+    first = await desk.take(event_message(b"1"), expired=True)
+    assert first.settles == []
+    second = await desk.take(event_message(b"2"), expired=True)
+
+    await desk.worker.clock.advance(6)
+
+    assert first.settles == ["requeue"]
+    assert second.settles == ["ack"]
+    assert len(desk.worker.bugs()) == 1
+
+
+GARBLED_HEADERS = {
+    "newer": {"leveret-v": 2},
+    "far": {"leveret-parked-at": 10**18},
+    "endless": {"leveret-parked-at": float("inf")},
+    "none": {"leveret-parked-at": float("nan")},
+    "decimal": {"leveret-parked-at": Decimal("1.5")},
+}
+
+
+@pytest.mark.parametrize("garbled", GARBLED_HEADERS.values(), ids=GARBLED_HEADERS)
+async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
+    desk: Desk, garbled: dict[str, object]
+) -> None:
+    """A newer worker's or an absurd one: with headers and bytes, and it stops nothing (S1-4, FAULTS 68)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    headers = delivery_entry_headers(owed, NOTE) | garbled
+
+    ticket = await desk.take(delivery_message(owed, headers=headers), expired=True)
+
+    [entry] = desk.archive.entries
+    assert ticket.settles == ["ack"]
+    assert entry["headers"] == headers
+    assert "cannot be read" in str(entry["detail"])
+    assert base64.b64decode(str(entry["body_base64"])) == b'{"n":1}'
+    assert desk.worker.bugs() == []
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [{"leveret-v": 2}, {"leveret-not-before": float("inf")}, {"leveret-wait": float("nan")}],
+    ids=["newer", "endless", "none"],
+)
+async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
+    desk: Desk, garbled: dict[str, object]
+) -> None:
+    """Whoever wrote it: parked with its bytes and headers, and it stops nothing (FAULTS 19, 70)."""
+    owed = DeliveryMessage(event=event(), targets=("sub_1",))
+    raw = delivery_message(owed)
+    raw.headers = {**raw.headers, **garbled}
+
+    ticket = await desk.take(dead(raw, "delivery_limit", DUE))
+
+    [entry] = desk.worker.parked()
+    assert ticket.settles == ["ack"]
+    assert entry.raw is not None
+    assert entry.raw.headers["leveret-event"] == "ord-1"
+    assert (entry.reason, entry.body) == (ParkReason.MALFORMED, b'{"n":1}')
+    assert desk.worker.bugs() == []
+
+
+async def test_a_dead_ticket_is_skipped(desk: Desk) -> None:
+    """It comes again by itself: parked once, not twice (FAULTS 67)."""
+    ticket = FakeTicket()
+    ticket.dead = True
+    desk.overflow.offer(Incoming(dead(event_message(), "expired", NAMES.lane(0)), ticket), expired=False)
+
+    await desk.worker.clock.advance(10)
+
+    assert desk.worker.publisher.confirmed == []
+    assert ticket.settles == []

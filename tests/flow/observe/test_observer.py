@@ -1,0 +1,467 @@
+"""What is said and counted: one wide line per attempt, labels from closed sets, no bodies, no secrets."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.core.fairness.queue import Standing
+from consumer.core.message.parked import delivery_id
+from consumer.core.model import (
+    Attempt,
+    Delivered,
+    Drop,
+    Kind,
+    Outcome,
+    Park,
+    ParkReason,
+    Retry,
+)
+from consumer.flow.observe.observer import Attempted, Observer
+from metrics.series import OTHER, Series, own_label, tenant_of
+from tests.fakes import START, RecordingLog
+from tests.flow.endpoints.test_endpoints import subscription
+from tests.flow.worker import event
+
+SECRET_BODY = b'{"card":"4111-1111"}'
+VERDICTS = {
+    "delivered": Delivered(),
+    "retry": Retry(1.5),
+    "park": Park(ParkReason.EXHAUSTED, "HTTP 503"),
+    "drop": Drop("HTTP 404"),
+}
+
+
+class Desk:
+    """An observer, what it wrote and what it counted."""
+
+    def __init__(self, tenants: int = 100) -> None:
+        self.log = RecordingLog()
+        self.series = Series(CollectorRegistry(), tenants)
+        self.observe = Observer(self.series, self.log)
+
+    def count(self, name: str, **labels: str) -> float | None:
+        """Read a metric."""
+        return self.series.registry.get_sample_value(f"leveret_{name}", labels)
+
+    def attempted(self, verdict: Any, number: int = 1, kind: Kind = Kind.HTTP_5XX) -> dict[str, Any]:
+        """Observe one attempt; return the line."""
+        status = {Kind.OK: 200, Kind.HTTP_5XX: 503}.get(kind)
+        outcome = Outcome(kind=kind, status=status, duration_s=0.25, detail="it said no", body=SECRET_BODY)
+        attempt = Attempt(number=number, at=START, kind=kind, status=status, duration_s=0.25)
+        self.observe.attempted(Attempted(event(body=SECRET_BODY), subscription(), attempt, outcome, verdict))
+        return self.log.events("delivery.attempted")[-1]
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_an_attempt_is_one_wide_line(name: str) -> None:
+    """Ids, attempt of how many, kind, status, duration and verdict; a failure its reason and wait (S1-17)."""
+    desk = Desk()
+
+    line = desk.attempted(VERDICTS[name], number=2, kind=Kind.OK if name == "delivered" else Kind.HTTP_5XX)
+
+    assert len(desk.log.lines) == 1
+    expected: dict[str, object] = {
+        "event_id": "ord-1",
+        "subscription_id": "sub_1",
+        "tenant": "acme",
+        "type": "order.created",
+        "attempt": 2,
+        "max_attempts": 5,
+        "kind": "ok" if name == "delivered" else "http_5xx",
+        "status": 200 if name == "delivered" else 503,
+        "duration_s": 0.25,
+        "verdict": name,
+    }
+    if name != "delivered":
+        expected |= {
+            "delivery_id": delivery_id("ord-1", "sub_1"),
+            "retryable": name == "retry",
+            "wait_s": 1.5 if name == "retry" else 0.0,
+            "error": "it said no",
+        }
+    assert line == expected
+    assert desk.log.lines[0][0] == ("info" if name == "delivered" else "warning")
+
+
+@pytest.mark.parametrize(("name", "number"), list(product(VERDICTS, (1, 2, 9, 10, 500))))
+def test_an_attempt_is_counted_by_number_and_result(name: str, number: int) -> None:
+    """Attempts, durations, retries and waits; numbers from 10 on share a label (S1-10)."""
+    desk = Desk()
+    label = str(number) if number < 10 else "10+"
+    result = "delivered" if name == "delivered" else "failed"
+
+    desk.attempted(VERDICTS[name], number=number)
+
+    assert desk.count("attempts_total", kind="http_5xx") == 1
+    assert desk.count("attempts_by_number_total", attempt=label, result=result) == 1
+    assert desk.count("attempt_duration_seconds_count", verdict=name) == 1
+    assert (desk.count("deliveries_total", verdict="delivered") or 0) == (name == "delivered")
+    assert (desk.count("retries_total", attempt=label) or 0) == (name == "retry")
+    assert desk.count("retry_wait_seconds_count") == (name == "retry")
+
+
+def test_every_kind_has_its_series_from_the_start() -> None:
+    """A rate over a series that is not there yet misses its first failure."""
+    desk = Desk()
+
+    assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in Kind)
+    assert all(desk.count("parked_total", reason=reason.value) == 0 for reason in ParkReason)
+    for number in (*map(str, range(1, 10)), "10+"):
+        assert desk.count("attempts_by_number_total", attempt=number, result="delivered") == 0
+        assert desk.count("retries_total", attempt=number) == 0
+
+
+def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
+    """Each closed set that metrics/series.py names is there from the start, and no value beside it."""
+    desk = Desk()
+    noted = re.findall(
+        r"# (\w+): ([\w |]+\|[\w |]+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\._(\w+)\(\s*\"(\w+)\"",
+        inspect.getsource(Series),
+    )
+    counters = [(label, values, name) for label, values, kind, name in noted if kind == "counter"]
+    assert len(counters) >= 7
+    for label, values, name in counters:
+        for value in values.split(" | "):
+            labels = {label: value}
+            if name != "attempts_by_number":
+                assert desk.count(f"{name}_total", **labels) == 0, (name, value)
+
+
+@pytest.mark.parametrize(
+    ("error", "label"),
+    [
+        (Unroutable("gone"), "unroutable"),
+        (Refused("full"), "refused"),
+        (BrokerUnavailable("lost"), "unavailable"),
+    ],
+)
+def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -> None:
+    """Said with its reason and the wait until the next try (FAULTS 64, 65)."""
+    desk = Desk()
+
+    desk.observe.publish_failed(error, "1000.leveret.due.00", 0.2)
+
+    assert desk.count("publish_failures_total", error=label) == 1
+    [line] = desk.log.events("publish.failed")
+    assert line == {
+        "error": label,
+        "detail": str(error),
+        "routing_key": "1000.leveret.due.00",
+        "wait_s": 0.2,
+    }
+
+
+def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
+    """A delivery that ends counts as such; a raw message counts as a bad event."""
+    desk = Desk()
+
+    last = Attempt(number=5, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.25)
+    desk.observe.tenants_known(["acme"])
+    ids: dict[str, Any] = {"subscription_id": "sub_1", "tenant": "acme"}
+    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", last=last, **ids)
+    desk.observe.parked(ParkReason.EXPIRED, "too old", **ids)
+    desk.observe.parked(ParkReason.MALFORMED, "no JSON", queue="leveret.lane.00", size_bytes=3)
+
+    assert desk.count("deliveries_total", verdict="parked") == 2
+    assert desk.count("events_total", outcome="bad") == 1
+    assert desk.count("parked_total", reason="exhausted") == 1
+    assert desk.count("parked_total", reason="malformed") == 1
+    assert desk.count("parked_by_code_total", code="503") == 1
+    assert desk.count("parked_by_code_total", code="none") == 1
+    assert desk.count("tenant_parked_total", tenant="acme") == 2
+    assert [f.get("last_failure_code") for f in desk.log.events("delivery.parked")] == ["503", "none", None]
+
+
+def test_what_leaves_parked_is_counted_with_its_age() -> None:
+    """S1-10: replayed or archived, by how long it stood there; an unknown tenant is other."""
+    desk = Desk()
+    desk.observe.tenants_known(["acme"])
+
+    desk.observe.replayed("acme", 700.0)
+    desk.observe.replayed("nobody", None)
+    desk.observe.entry_expired({"id": "prk_1"}, 604_800.0)
+
+    assert desk.count("tenant_replayed_total", tenant="acme") == 1
+    assert desk.count("tenant_replayed_total", tenant="other") == 1
+    assert desk.count("parked_age_seconds_bucket", way="replayed", le="600.0") == 0
+    assert desk.count("parked_age_seconds_bucket", way="replayed", le="3600.0") == 1
+    assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
+
+
+def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
+    """S1-6: a counter that appears with 60 hides its first sixty from increase()."""
+    desk = Desk()
+
+    desk.observe.tenants_known(["acme", "beta"])
+
+    for name in ("tenant_jobs_total", "tenant_parked_total", "tenant_replayed_total"):
+        assert desk.count(name, tenant="beta") == 0
+    assert desk.count("tenants", series="own") == 2
+
+
+def test_what_is_seen_of_each_tenant() -> None:
+    """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
+    desk = Desk()
+    desk.observe.tenants_known(["acme", "beta"])
+    desk.observe.event_matched(event())
+
+    desk.observe.looked(
+        {
+            "acme": Standing(waiting=7, rounds=0, consecutive=2),
+            "x": Standing(waiting=1, rounds=3, consecutive=0),
+            "y": Standing(waiting=2, rounds=1, consecutive=0),
+        },
+        START + 0.9,
+        ready=True,
+    )
+
+    def shown(tenant: str) -> list[float | None]:
+        names = ("waiting_messages", "rounds_waited", "priority", "consecutive_jobs", "jobs_total")
+        return [desk.count(f"tenant_{name}", tenant=tenant) for name in names]
+
+    assert shown("acme") == [7, 0, 5, 2, 1]
+    assert shown("beta") == [0, 0, 5, 0, 0]
+    assert shown("other") == [3, 3, 2, 0, 0]
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="beta") == 0
+    assert desk.count("ready") == 1
+
+
+def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
+    """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
+    desk = Desk()
+    desk.observe.event_matched(event())
+    desk.observe.looked({"acme": Standing(1, 2, 0)}, START, ready=True)
+
+    desk.observe.looked({}, START + 60, ready=False)
+
+    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
+    assert desk.count("tenant_waiting_messages", tenant="acme") == 0
+    assert desk.count("tenant_priority", tenant="acme") == 5
+    assert desk.count("ready") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (Kind.HTTP_5XX, 503, "503"),
+        (Kind.HTTP_4XX, 499, "4xx"),
+        (Kind.HTTP_3XX, 399, "3xx"),
+        (Kind.TIMEOUT_TOTAL, None, "timeout_total"),
+        (Kind.PROTOCOL, 200, "protocol"),
+    ],
+)
+def test_failures_are_counted_by_code(kind: Kind, status: int | None, code: str) -> None:
+    """S2-3, S2-7: the distribution of error codes; only known statuses are label values."""
+    desk = Desk()
+    outcome = Outcome(kind=kind, status=status, duration_s=0.25)
+    attempt = Attempt(number=1, at=START, kind=kind, status=status, duration_s=0.25)
+
+    desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, Retry(1.0)))
+
+    assert desk.count("failures_total", code=code) == 1
+
+
+def test_the_time_between_attempts_is_measured() -> None:
+    """S2-3: from the end of the one to the start of the next; a first attempt has none before it."""
+    desk = Desk()
+    outcome = Outcome(kind=Kind.OK, status=200, duration_s=0.25)
+    first = Attempt(number=1, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.5)
+    second = Attempt(number=2, at=START + 2.5, kind=Kind.OK, status=200, duration_s=0.25)
+    desk.observe.attempted(Attempted(event(), subscription(), first, outcome, Retry(2.0)))
+
+    desk.observe.attempted(Attempted(event(), subscription(), second, outcome, Delivered(), first))
+
+    assert desk.count("attempt_gap_seconds_count") == 1
+    assert desk.count("attempt_gap_seconds_sum") == 2.0
+
+
+def test_a_delivery_is_timed_from_the_events_arrival() -> None:
+    """S2-4: processing time is that of the delivery, waits and all; what failed is not in it."""
+    desk = Desk()
+    outcome = Outcome(kind=Kind.OK, status=200, duration_s=1.0)
+    for at, verdict in ((START, Retry(1.0)), (START + 400, Delivered())):
+        attempt = Attempt(number=1, at=at, kind=Kind.OK, status=200, duration_s=1.0)
+        desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, verdict))
+
+    assert desk.count("delivery_seconds_count") == 1
+    assert desk.count("delivery_seconds_sum") == 401
+    assert desk.count("delivery_seconds_bucket", le="300.0") == 0
+
+
+def test_sizes_that_cannot_be_read_are_not_shown() -> None:
+    """No figure is better than an old one."""
+    desk = Desk()
+    desk.observe.queues_sized({"parked": 3, "wait": 0}, START)
+    assert desk.count("queue_messages", queue="parked") == 3
+
+    desk.observe.queues_sized({}, START + 10)
+
+    assert desk.count("queue_messages", queue="parked") is None
+
+
+def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
+    """S1-10: the age of what is parked now has a bound; a look that failed says nothing of it."""
+    desk = Desk()
+    seen = []
+    for at, totals in enumerate(({"parked": 0}, {"parked": 0}, {"parked": 3}, {})):
+        desk.observe.queues_sized(totals, START + at)
+        seen.append(desk.count("parked_empty_timestamp_seconds"))
+
+    assert seen == [START, START + 1, START + 1, START + 1]
+
+
+def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
+    """100 tenants have a series, the rest share one and are counted; no job is lost (FAULTS 78)."""
+    desk = Desk()
+
+    for number in range(1000):
+        desk.observe.event_matched(event(tenant=f"tenant-{number}"))
+    desk.observe.event_matched(event(tenant="tenant-0"))
+    desk.observe.event_matched(event(tenant="tenant-999"))
+
+    [family] = [f for f in desk.series.subscriptions.collect() if f.name == "leveret_tenant_jobs"]
+    values = {sample.labels["tenant"]: sample.value for sample in family.samples}
+    assert len(values) == 101
+    assert values["tenant-0"] == 2
+    assert values["other"] == 901
+    assert sum(values.values()) == 1002
+    assert len(desk.observe._tenant_jobs) == 101  # and the rest
+    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (100, 900)
+
+
+def test_pressure_is_a_gauge_and_a_line() -> None:
+    """When it began, why, and when it ended (FAULTS 63); a daemon begins pressed, not being connected."""
+    desk = Desk()
+    assert desk.count("pressed") == 1
+
+    desk.observe.pressed(None)
+    between = desk.count("pressed")
+    desk.observe.pressed("blocked")
+
+    assert (between, desk.count("pressed")) == (0, 1)
+    assert [event for _, event, _ in desk.log.lines] == ["pressure.ended", "pressure.began"]
+
+
+def test_event_names_are_static_and_no_line_holds_a_body() -> None:
+    """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said (STYLE 9)."""
+    desk = Desk()
+    shop, order = subscription(), event(body=SECRET_BODY)
+    for verdict in VERDICTS.values():
+        desk.attempted(verdict)
+    desk.observe.event_unrouted(order)
+    desk.observe.event_readdressed("ord-1", "leveret.inbox.erp")
+    desk.observe.message_suspected("leveret.lane.00", 5)
+    desk.observe.cancelled(order, "sub_1", "subscription deleted")
+    desk.observe.breaker_changed(shop, "closed", "open")
+    desk.observe.endpoint_disabled(shop, "HTTP 410")
+    desk.observe.entry_expired({"id": "prk_1", "reason": "exhausted", "body_base64": "eA=="}, 9.0)
+    desk.observe.broker_unreachable("publish", "refused", 0.5, is_new=True)
+    desk.observe.reloaded(1, 0, 0)
+    desk.observe.reload_failed(OSError("no"))
+    desk.observe.task_failed("job", RuntimeError("a bug"))
+
+    for _, name, fields in desk.log.lines:
+        noun, _, verbed = name.partition(".")
+        assert noun.isalpha()
+        assert verbed.replace("_", "").isalpha()
+        assert "4111" not in repr(fields)
+        assert "body" not in repr(sorted(fields))
+        assert repr(shop.keys[0]) not in repr(fields)
+
+
+def test_the_busiest_tenants_have_series_of_their_own() -> None:
+    """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
+    desk = Desk(tenants=2)
+    desk.observe.tenants_known(["acme", "beta", "flood"])
+    desk.observe.looked({}, START, ready=True)
+    families = {family.name for family in desk.series.subscriptions.collect()}
+
+    def jobs(**counts: int) -> None:
+        for tenant, count in counts.items():
+            for _ in range(count):
+                desk.observe.tenant_job(tenant)
+
+    jobs(acme=100, flood=500)
+    desk.observe.looked({}, START + 59, ready=True)
+    assert desk.count("tenant_jobs_total", tenant="flood") is None
+    desk.observe.looked({"flood": Standing(7, 1, 0)}, START + 60, ready=True)
+    jobs(acme=1, beta=2, flood=3)
+    desk.observe.looked({"flood": Standing(5, 1, 0)}, START + 61, ready=True)
+
+    assert desk.count("tenant_jobs_total", tenant="flood") == 3
+    assert desk.count("tenant_jobs_total", tenant="acme") == 101
+    assert desk.count("tenant_jobs_total", tenant="other") == 502
+    assert desk.count("tenant_waiting_messages", tenant="flood") == 5
+    samples = [sample for family in desk.series.subscriptions.collect() for sample in family.samples]
+    assert [sample for sample in samples if sample.labels.get("tenant") == "beta"] == []
+    assert {family.name for family in desk.series.subscriptions.collect()} == families
+    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
+
+
+def test_who_has_parked_something_keeps_its_series() -> None:
+    """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
+    desk = Desk(tenants=1)
+    desk.observe.tenants_known(["down", "busy"])
+    desk.observe.looked({}, START, ready=True)
+
+    def minute(now: float) -> bool:
+        for _ in range(100):
+            desk.observe.tenant_job("busy")
+        desk.observe.looked({}, now, ready=True)
+        return desk.count("tenant_jobs_total", tenant="down") is not None
+
+    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="down")
+    assert minute(START + 60)
+    assert minute(START - 3600)  # the clock was set back: no reason to wait for an hour
+    assert minute(START - 3540)
+    desk.observe.replayed("down", None)
+    assert not minute(START - 3480)
+    assert desk.count("tenant_parked_total", tenant="busy") == 0
+
+
+def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
+    """Issue 10, item 7: its series are its own, with or without a place, and so are those of `=other`."""
+    desk = Desk(tenants=2)
+    desk.observe.tenants_known(["other", "=other", "third"])
+    desk.observe.looked({}, START - 1, ready=True)
+    for tenant, count in {"other": 3, "=other": 5, "third": 200}.items():
+        for _ in range(count):
+            desk.observe.tenant_job(tenant)
+    desk.observe.parked(ParkReason.EXHAUSTED, "x", subscription_id="sub_1", tenant="other")
+    desk.observe.looked({"other": Standing(4, 1, 0), "third": Standing(9, 1, 0)}, START, ready=True)
+
+    def jobs(label: str) -> float | None:
+        return desk.count("tenant_jobs_total", tenant=label)
+
+    assert [jobs(label) for label in ("=other", "==other", "other")] == [3, 5, 200]
+    assert desk.count("tenant_parked_total", tenant="=other") == 1
+    assert desk.count("tenant_parked_total", tenant="other") == 0
+    assert desk.count("tenant_waiting_messages", tenant="=other") == 4
+    assert desk.count("tenant_waiting_messages", tenant="other") == 9
+
+    for _ in range(300):
+        desk.observe.tenant_job("third")
+    desk.observe.looked({}, START + 61, ready=True)  # the busiest gets a place, from who parked nothing
+    for tenant in ("third", "=other", "other"):
+        desk.observe.tenant_job(tenant)
+
+    assert [jobs(label) for label in ("third", "=other", "other")] == [1, 4, 501]
+
+
+@given(
+    st.sampled_from(["other", "=other", "==other", "another", "acme", "=", "other="]) | st.text(max_size=8)
+)
+def test_no_tenant_has_the_label_of_the_rest_or_of_another(tenant: str) -> None:
+    """Issue 10, item 7: a label says whose it is."""
+    assert own_label(tenant) != OTHER
+    assert tenant_of(own_label(tenant)) == tenant

@@ -1,0 +1,84 @@
+"""The daemon's hold on its store: followed for ever, whatever happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from consumer.core.endpoint.health import Failing, Health
+from consumer.core.errors import StoreUnavailable
+from consumer.flow.endpoints.endpoints import Known
+from consumer.flow.store.store_sync import StoreSync
+from tests.fakes import START
+from tests.flow.worker import Worker
+
+
+@pytest_asyncio.fixture
+async def store_sync(worker: Worker) -> AsyncIterator[StoreSync]:
+    """Give the routine, running; end it after the test."""
+    following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
+    task = asyncio.create_task(following.run())
+    yield following
+    assert not task.done()
+    task.cancel()
+
+
+async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worker: Worker) -> None:
+    """FAULTS 68: nothing counts as loaded meanwhile: an event would pass as wanted by nobody."""
+    following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
+    worker.store.failure = StoreUnavailable("a.db: is locked")
+    task = asyncio.create_task(following.run())
+    await worker.clock.advance(5)
+    assert not following.loaded.is_set()
+
+    worker.store.failure = None
+    await worker.clock.advance(1)
+    assert following.loaded.is_set()
+    assert worker.count("store_up") == 1
+    task.cancel()
+
+
+async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: StoreSync) -> None:
+    """FAULTS 68: an error that nobody expected is said, and it is asked again."""
+    await worker.subscribe("shop")
+    await worker.clock.advance(1)
+    worker.store.failure = RuntimeError("a driver's bug")
+    await worker.clock.advance(2)
+    worker.store.failure = None
+
+    assert len(worker.bugs()) >= 2
+    await worker.store.disable((await worker.store.entries())[0].id, "by hand")
+    await worker.clock.advance(1)
+    assert list(worker.subscriptions.match("acme", "x")) == []
+
+
+async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
+    """FAULTS 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
+    shop = await worker.subscribe("shop")
+    following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
+    worker.subscriptions.disable(shop, "HTTP 410")
+
+    await following.finish()
+
+    assert [entry.enabled for entry in await worker.store.entries()] == [False]
+
+
+async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
+    worker: Worker, store_sync: StoreSync
+) -> None:
+    """Issue 5, item 4, ADR 35: no worker holds failures against it that lie before, met or not."""
+    await store_sync.loaded.wait()
+    met, unmet = await worker.subscribe_all("met", "unmet")
+    worker.endpoint(met).failing = Failing(START - 1e6, counts=True)
+    worker.endpoints.begin = lambda _subscription: Known(health=Health(Failing(START - 1e6, counts=True)))
+    for each in (met, unmet):
+        await worker.store.disable(each.id, "by hand")
+    await worker.clock.advance(1)
+    assert worker.endpoint(met).failing is None
+
+    await worker.store.apply(worker._entries, enable=True)
+    await worker.clock.advance(1)
+
+    assert [worker.endpoint(each).failing for each in (met, unmet)] == [None, None]

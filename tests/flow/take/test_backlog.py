@@ -1,0 +1,58 @@
+"""What waits is bounded, with an alert before and relief after."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.flow.base.context import FIRST_WEIGHT_BYTES, HEADERS_BYTES, Weight
+from consumer.flow.take.backlog import Backlog
+from tests.fakes import START
+from tests.fakes_sender import Reply
+from tests.flow.worker import Worker, event_message
+
+LIMIT = 1_000_000
+
+
+def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
+    """A limit of 1 MB over messages of 1 kB, and what it says."""
+    made = Backlog(LIMIT, Weight(mean_bytes=1_000.0), worker.observe)
+    said: list[bool] = []
+    made.on_change = lambda: said.append(made.full)
+    return made, said
+
+
+@pytest.mark.parametrize(
+    ("waits", "full", "warnings"),
+    [
+        ([799], [], 0),
+        ([800, 900], [], 1),
+        ([1_000], [True], 1),
+        ([1_000, 960, 1_100], [True], 1),
+        ([1_000, 949, 999], [True, False], 1),
+        ([1_000, 100, 1_000], [True, False, True], 2),
+    ],
+)
+async def test_the_limit_holds_fresh_events_and_warns_before(
+    worker: Worker, waits: list[int], full: list[bool], warnings: int
+) -> None:
+    """Issue 5, item 6: alert at 80 %, lanes left alone at 100 %, and taken up again under 95 %."""
+    _, said = backlog(worker)
+
+    for count in waits:
+        worker.observe.queues_sized({"wait": count - 10, "due": 10, "lane": 5_000, "parked": 9_000}, START)
+
+    assert said == full
+    assert len(worker.log.events("waiting.high")) == warnings
+    assert worker.count("waiting_bytes") == waits[-1] * 1_000
+    assert worker.count("waiting_limit_bytes") == LIMIT
+
+
+async def test_the_mean_follows_what_is_put_off(worker: Worker) -> None:
+    """A worker weighs what it publishes to the ladder, headers included."""
+    assert worker.context.weight.mean_bytes == FIRST_WEIGHT_BYTES
+    await worker.subscribe("shop")
+    worker.sender.on("https://shop.example/", Reply(status=503))
+
+    await worker.handle(event_message(body=b'"' + b"x" * 9_998 + b'"'))
+
+    assert worker.context.weight.mean_bytes == 10_000 + HEADERS_BYTES
