@@ -23,7 +23,7 @@ from consumer.core.retry.policy import POLICIES
 from consumer.core.subscription.match import Matcher
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import HmacKey
-from consumer.flow.store.store_sync import POLL_S
+from consumer.flow.store_sync import POLL_S
 
 TENANT: Final = "acme"
 SUBSCRIPTIONS: Final = 10_000

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
+from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
 from consumer.edges.operate.paced import Pace, publish_paced
 from consumer.ports import Publication
 from demo.cast import TENANTS, TYPES

@@ -29,7 +29,7 @@ from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkNote, delivery_entry_headers
 from consumer.core.model import Event, ParkReason
-from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 from topology.declare import declare

@@ -17,8 +17,8 @@ from bench.daemon import NO_BREAKER, Daemon, retry, subscription
 from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from consumer.edges.store.rows.tables import REVISION
 from consumer.edges.store.sqlite import FILE_NAME
+from consumer.edges.store.tables import REVISION
 
 COUNT = 1_000
 FILES = 10

@@ -23,7 +23,7 @@ from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
-from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import tell_workers
 from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock

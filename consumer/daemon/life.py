@@ -21,12 +21,12 @@ from consumer.core.errors import LeveretError
 from consumer.core.retry.policy_text import sender_stats
 from consumer.daemon.build import bounds_of
 from consumer.daemon.loop_lag import LoopLag
-from consumer.edges.broker.connect import amqp_options
+from consumer.edges.broker.connection.connect import amqp_options
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.prefetch import budget, windows
 from consumer.edges.http import WebhookSender, open_sender
-from consumer.edges.http.dry_sender import DrySender
-from consumer.edges.management.inspect import Inspection
+from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis, reach_broker
 from consumer.edges.private_broker import ports_in
 from consumer.edges.process import logs
@@ -47,9 +47,9 @@ from consumer.flow.endpoints.slow_probe import SlowProbe
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.store.consume_gate import ConsumeGate
-from consumer.flow.store.store_sync import StoreSync
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.store.trust import ALL, Trust
+from consumer.flow.store_sync import StoreSync
 from consumer.flow.take.backlog import Backlog
 from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute

@@ -22,7 +22,7 @@ from consumer.core.message.records import EndpointState
 from consumer.core.model import Event, ParkReason
 from consumer.core.store.lineage import Generation
 from consumer.core.subscription.subscription import endpoint_id, subscription_id
-from consumer.edges.broker.connect import AmqpOptions, open_channel
+from consumer.edges.broker.connection.connect import AmqpOptions, open_channel
 from consumer.edges.broker.store_record import recording
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.store import opened_store

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker import budget as budget_module
 from consumer.edges.broker.budget import Budget
-from consumer.edges.broker.connect import underlay
+from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer

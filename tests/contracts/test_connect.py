@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError, TopologyMismatch
-from consumer.edges.broker.connect import (
+from consumer.edges.broker.connection.connect import (
     SILENT,
     AmqpOptions,
     KeepAlive,
@@ -25,7 +25,7 @@ from consumer.edges.broker.connect import (
     connect,
     open_channel,
 )
-from consumer.edges.broker.refusals import AGAIN_S, Refusals
+from consumer.edges.broker.connection.refusals import AGAIN_S, Refusals
 from consumer.flow.observe.observer import Observer
 from consumer.settings.root import split_amqp_urls
 from metrics.series import Series

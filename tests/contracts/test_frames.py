@@ -17,7 +17,7 @@ from pamqp import decode, encode
 from pamqp.body import ContentBody
 from pamqp.frame import marshal
 
-from consumer.edges.broker import connect
+from consumer.edges.broker.connection import connect
 from consumer.edges.broker.wire import frames
 
 FRAME_BYTES = 120_000  #: a content header is one frame, of 131,072 bytes at most

@@ -17,7 +17,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers
 from consumer.core.model import Event, ParkReason
 from consumer.edges.broker import look
-from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.look import FIRST_WINDOW, Held, QueueInUse, look_into
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.parked import Skipped, browse, replay

@@ -16,7 +16,7 @@ from yarl import URL
 
 from bench.processes import free_port
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
-from consumer.edges.broker.connect import AmqpOptions, KeepAlive
+from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication, Publisher

@@ -10,8 +10,8 @@ import pytest
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind
-from consumer.edges.http.connect.handles import EXHAUSTED, Handles, reserved_of
 from consumer.edges.http.connect.tls import TlsContexts
+from consumer.edges.http.handles import EXHAUSTED, Handles, reserved_of
 from consumer.edges.http.outcomes import classify
 from tests.certificates import Authority
 from tests.contracts.loopback import OPTIONS, BuildSender, to

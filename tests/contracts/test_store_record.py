@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.lineage import Generation
-from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.store_record import LOOKS_MAX, BrokerStoreRecord
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication

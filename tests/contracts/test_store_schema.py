@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from consumer.core.errors import StoreUnavailable
 from consumer.edges.store import migrate
-from consumer.edges.store.rows.tables import METADATA, SCHEMA, VERSION_TABLE
+from consumer.edges.store.tables import METADATA, SCHEMA, VERSION_TABLE
 from tests.contracts.stores import Place, apply, shop
 
 NEWER = "UPDATE leveret_schema SET version_num = '0999'"

@@ -18,7 +18,7 @@ from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import delivery_id
 from consumer.core.message.waiting import Wanted, split
 from consumer.core.model import Event
-from consumer.edges.broker.connect import open_channel
+from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import AmqpOptions
+from consumer.edges.broker.connection.connect import AmqpOptions
 from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.prefetch import windows
 from consumer.edges.broker.windows import Window, WindowReader

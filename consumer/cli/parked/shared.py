@@ -19,7 +19,7 @@ from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
 from consumer.core.text.durations import parse_moment
-from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.parked import Unreadable, browse
 from consumer.edges.store import opened_store
 from consumer.settings import Settings

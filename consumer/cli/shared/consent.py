@@ -18,7 +18,7 @@ from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.owed import Owed, lines, total
 from consumer.core.errors import BrokerUnavailable, LeveretError
 from consumer.core.store.lineage import Generation
-from consumer.edges.broker.connect import AmqpOptions, close_quietly, connect
+from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
 from consumer.edges.broker.store_record import recording
 from consumer.edges.operate.owed import count_owed
 from consumer.edges.private_broker import ports_in

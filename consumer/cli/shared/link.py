@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consumer.core.errors import ConfigError
-from consumer.edges.broker.connect import AmqpOptions, amqp_options
+from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.management.reach import ManagementLogin, diagnosis, management_login
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.settings import Settings

@@ -9,7 +9,7 @@ from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.waiting import Wanted
-from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.waiting import Passed, Ways, kick
 from consumer.settings import Settings
 

@@ -29,7 +29,7 @@ from consumer.core.event.compose import Composed, Draft, Form, check_id
 from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.core.text.rfc3339 import from_ms
-from consumer.edges.broker.connect import close_quietly, connect
+from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.paced import Pace, publish_paced
 from consumer.ports import Publication
 from consumer.settings import Settings, load_settings

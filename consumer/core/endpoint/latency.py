@@ -1,6 +1,6 @@
 """How fast one endpoint answers: what it did lately, and what it does when it is well.
 
-Data flow: Endpoint.learn -> :meth:`Latency.learn` after each attempt -> the distance of reservations, slow or not.
+Data flow: Endpoint.learn -> :meth:`Latency.learn` after each attempt -> the distance of reservations.
 """
 
 from __future__ import annotations

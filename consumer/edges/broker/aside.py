@@ -19,7 +19,7 @@ from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import DeliveryError
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, close_reason, open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication

@@ -15,7 +15,7 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.budget import Budget
-from consumer.edges.broker.connect import (
+from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
     KeepAlive,
@@ -23,13 +23,13 @@ from consumer.edges.broker.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.connection.refusals import Refusals
+from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.queue_depths import follow_sizes
-from consumer.edges.broker.refusals import Refusals
 from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
-from consumer.edges.management.inspect import Inspection
 from consumer.flow.observe.observer import Observer
 from consumer.flow.take.intake import Source
 from consumer.ports import Incoming

@@ -29,7 +29,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import ChannelNotFoundEntity
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
 
 _T = TypeVar("_T")
 

@@ -17,7 +17,7 @@ from aiormq.connection import Connection
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.aside import Aside
-from consumer.edges.broker.connect import (
+from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
     KeepAlive,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from aio_pika.abc import AbstractConnection
 
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.flow.observe.observer import Observer
 
 SIZES_EVERY_S = 10.0

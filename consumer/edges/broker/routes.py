@@ -13,7 +13,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from topology.matching import tenant_arguments
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, Chann
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.lineage import Decide, Generation, decode, encode
-from consumer.edges.broker.connect import (
+from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     NOT_THERE,
     AmqpOptions,

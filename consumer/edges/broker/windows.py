@@ -19,9 +19,15 @@ from pamqp.commands import Basic
 
 from consumer.core.fairness.prefetch import Prefetch
 from consumer.core.model import RawMessage
+from consumer.edges.broker.acks import Acks
 from consumer.edges.broker.budget import Budget, Gate
-from consumer.edges.broker.connect import CONNECTION_ERRORS, close_reason, closed, open_channel, underlay
-from consumer.edges.broker.wire.acks import Acks
+from consumer.edges.broker.connection.connect import (
+    CONNECTION_ERRORS,
+    close_reason,
+    closed,
+    open_channel,
+    underlay,
+)
 from consumer.edges.broker.wire.frames import UNREADABLE
 from consumer.flow.observe.observer import Observer
 from consumer.flow.take.intake import Source

@@ -9,11 +9,11 @@ from pydantic import SecretStr
 
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.connect.resolver import Resolve
-from consumer.edges.http.httpx_sender import HttpxSender
 from consumer.edges.http.options import Proxy, SenderOptions
 from consumer.edges.http.parts import Parts
-from consumer.edges.http.sender import AiohttpSender
-from consumer.edges.http.tokens import AuthorizingSender, Tokens
+from consumer.edges.http.senders.aiohttp_sender import AiohttpSender
+from consumer.edges.http.senders.httpx_sender import HttpxSender
+from consumer.edges.http.senders.tokens import AuthorizingSender, Tokens
 from consumer.settings import Settings
 
 

@@ -14,7 +14,7 @@ import httpcore2
 
 from consumer.core.model import Control, Kind, Outcome
 from consumer.core.text.urls import show_url
-from consumer.edges.http.connect.handles import EXHAUSTED
+from consumer.edges.http.handles import EXHAUSTED
 
 _TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
 _BY_CLASS = {3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from consumer.edges.http.connect.dial import Dialer
 from consumer.edges.http.connect.guard import Guard
-from consumer.edges.http.connect.handles import Handles
 from consumer.edges.http.connect.resolver import Lookup, Resolve
 from consumer.edges.http.connect.tls import TlsContexts
+from consumer.edges.http.handles import Handles
 from consumer.edges.http.options import SenderOptions
 
 

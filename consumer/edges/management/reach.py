@@ -11,7 +11,7 @@ from importlib import import_module
 
 from yarl import URL
 
-from consumer.edges.broker.connect import Diagnose
+from consumer.edges.broker.connection.connect import Diagnose
 from consumer.edges.private_broker import PrivateBroker, find_server
 from consumer.settings import Settings
 

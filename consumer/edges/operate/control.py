@@ -11,7 +11,7 @@ import orjson
 from aiormq.exceptions import PublishError
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import (
+from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
     close_quietly,

@@ -15,7 +15,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 from consumer.core.changes.owed import Owed
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.operate import parked, waiting
 from topology.plan import TopologySpec, sized_queues
 

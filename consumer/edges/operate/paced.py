@@ -16,7 +16,7 @@ from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 

@@ -22,7 +22,7 @@ from consumer.core.message.delivery import UnknownVersion, headers_of
 from consumer.core.message.parked import ParkedEntry, entry_as_record, parked_mark, read_entry
 from consumer.core.message.replay import replayed_delivery, replayed_headers
 from consumer.core.model import RawMessage
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import Held, Look, completed, look_into
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms

@@ -23,7 +23,7 @@ from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage, UnknownVersion, headers_of, read_delivery
 from consumer.core.message.due import off_rung, rest_s, served
 from consumer.core.message.waiting import Wanted, as_record, kicked, split
-from consumer.edges.broker.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import WHOLE, Held, completed, look_into
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms

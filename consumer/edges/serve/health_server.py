@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
-from consumer.edges.http.connect.handles import handle_limit, reserved_of
+from consumer.edges.http.handles import handle_limit, reserved_of
 from consumer.edges.serve.front import Front
 from metrics.server import exposition
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from consumer.core.errors import StoreGone, StoreUnavailable
-from consumer.edges.store.rows.tables import SCHEMA, VERSION_TABLE
+from consumer.edges.store.tables import SCHEMA, VERSION_TABLE
 
 _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 (a constant of ours)
 

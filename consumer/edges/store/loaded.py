@@ -17,7 +17,7 @@ from consumer.core.errors import ConfigError
 from consumer.core.subscription.pauses import paused
 from consumer.core.subscription.subscription import Subscription
 from consumer.edges.store.rows.entries import Kept
-from consumer.edges.store.rows.tables import SUBSCRIPTIONS
+from consumer.edges.store.tables import SUBSCRIPTIONS
 
 PART: Final = 500
 """Rows between which the event loop runs: 500 take about 1 ms."""

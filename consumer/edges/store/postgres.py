@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from consumer.edges.store.database import Database
-from consumer.edges.store.rows.tables import REVISION
+from consumer.edges.store.tables import REVISION
 
 STATEMENT_S = 10.0
 """Longest time for one statement; a server that is silent for longer counts as away."""

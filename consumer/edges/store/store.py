@@ -31,10 +31,10 @@ from consumer.core.store.tombstone import Tombstone, keep_until
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.pauses import Pause
 from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.loaded import Loaded, read_other
-from consumer.edges.store.rows.batches import delete_ids
 from consumer.edges.store.rows.entries import Kept, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.rows.lineage import (
     advance,
@@ -46,7 +46,7 @@ from consumer.edges.store.rows.lineage import (
 )
 from consumer.edges.store.rows.pauses import lift_pause, read_pauses, write_pause
 from consumer.edges.store.rows.records import Records
-from consumer.edges.store.rows.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
 """A pure step from the entries that are kept to those that are to be."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from consumer.core.retry.policy import RetryPolicy
-from consumer.edges.broker.execute import Executed, Pacing, execute_with_retry
+from consumer.edges.broker.connection.execute import Executed, Pacing, execute_with_retry
 
 POLICY = RetryPolicy(max_attempts=4, base_s=1.0, jitter_ratio=0.1)
 

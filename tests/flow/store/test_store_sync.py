@@ -10,7 +10,7 @@ import pytest_asyncio
 from consumer.core.endpoint.health import Failing, Health
 from consumer.core.errors import StoreUnavailable
 from consumer.flow.endpoints.endpoints import Known
-from consumer.flow.store.store_sync import StoreSync
+from consumer.flow.store_sync import StoreSync
 from tests.fakes import START
 from tests.flow.worker import Worker
 

@@ -17,9 +17,9 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from consumer.core.endpoint.egress import is_address
 from consumer.core.model import Kind
 from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
-from consumer.edges.http.connect.handles import EXHAUSTED, Handles
 from consumer.edges.http.connect.proxy import tunnel
 from consumer.edges.http.connect.resolver import NameServersAway
+from consumer.edges.http.handles import EXHAUSTED, Handles
 from consumer.edges.http.options import Proxy, SenderOptions
 from consumer.edges.http.outcomes import AT_PROXY, AttemptFailed, late_in
 

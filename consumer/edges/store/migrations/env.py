@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from consumer.edges.store.rows.tables import METADATA, VERSION_TABLE
+from consumer.edges.store.tables import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

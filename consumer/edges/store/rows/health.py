@@ -12,8 +12,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.endpoint.health import Failing, Health, merged
-from consumer.edges.store.rows.batches import delete_ids
-from consumer.edges.store.rows.tables import HEALTH
+from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.tables import HEALTH
 
 
 async def read_healths(connection: AsyncConnection | None) -> Mapping[str, Health]:

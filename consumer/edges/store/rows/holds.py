@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import Connection, delete, insert, inspect, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumer.edges.store.rows.batches import delete_ids
-from consumer.edges.store.rows.tables import HOLDS
+from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.tables import HOLDS
 
 
 async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:

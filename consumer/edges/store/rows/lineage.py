@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
-from consumer.edges.store.rows.batches import delete_ids
-from consumer.edges.store.rows.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
+from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
 
 KEPT = 1_000
 """Generations that are remembered. The broker's record is older only if no daemon ran during as many changes;

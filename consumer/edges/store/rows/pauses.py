@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.subscription.pauses import Pause, Scope
-from consumer.edges.store.rows.tables import PAUSES
+from consumer.edges.store.tables import PAUSES
 
 
 async def read_pauses(connection: AsyncConnection | None) -> Sequence[Pause]:

@@ -17,11 +17,11 @@ from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
 from consumer.core.endpoint.health import Health
 from consumer.core.message.records import EndpointState, ParkedRow
 from consumer.core.subscription.subscription import endpoint_id
+from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
-from consumer.edges.store.rows.batches import chunks, delete_ids
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
-from consumer.edges.store.rows.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
+from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
 

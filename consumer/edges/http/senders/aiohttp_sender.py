@@ -33,12 +33,12 @@ from aiohttp.connector import Connection
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.connector import Connector, Handler, Target
 from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
 from consumer.edges.http.parts import Parts
-from consumer.edges.http.request import first_lines, read_url, write_head
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S, Wire
+from consumer.edges.http.senders.connector import Connector, Handler, Target
+from consumer.edges.http.senders.request import first_lines, read_url, write_head
 from consumer.flow.base.loop import running_loop
 
 _TARGETS = 8_192  #: URLs kept parsed; the oldest goes first

@@ -28,10 +28,10 @@ import orjson
 from consumer.core.access import OAuth2Client, TlsPolicy
 from consumer.core.endpoint.egress import EgressRule
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.httpx_pool import GuardedTransport
 from consumer.edges.http.outcomes import AttemptFailed, classify, late_in, shown
 from consumer.edges.http.parts import Parts
-from consumer.edges.http.request import read_url
+from consumer.edges.http.senders.httpx_pool import GuardedTransport
+from consumer.edges.http.senders.request import read_url
 from consumer.ports import Sender
 
 _KEPT_TOKENS = 4_096  #: the oldest goes first

@@ -15,7 +15,7 @@ from aiormq.channel import Channel
 from pamqp import frame
 from pamqp.commands import Basic
 
-from consumer.edges.broker.connect import CONNECTION_ERRORS
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
 from consumer.flow.observe.observer import Observer
 
 FLUSH_S = 0.005  #: the longest that the ack of an unbroken run waits for company

@@ -24,9 +24,9 @@ from consumer.edges.http.connect.tls import ResumingContext
 from consumer.edges.http.options import SenderOptions
 from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.parts import Parts
-from consumer.edges.http.pipe import Pipe, PipeStream
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
+from consumer.edges.http.senders.pipe import Pipe, PipeStream
 
 ON_TURN = "leveret.on_turn"  #: extension of a request: called once it need not wait for others to end
 ON_OPEN = "leveret.on_open"  #: the same, called once there is a connection

@@ -14,7 +14,7 @@ from importlib import import_module
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.edges.broker.connect import CONNECTION_ERRORS
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
 from consumer.edges.management.reach import ManagementLogin
 from consumer.flow.observe.observer import Observer
 from topology.check import Finding, Severity, check_snapshot

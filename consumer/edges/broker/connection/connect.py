@@ -19,8 +19,8 @@ from yarl import URL
 
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.retry.policy import RetryPolicy, delay_s
-from consumer.edges.broker.execute import Pacing, execute_with_retry
-from consumer.edges.broker.refusals import Refusals
+from consumer.edges.broker.connection.execute import Pacing, execute_with_retry
+from consumer.edges.broker.connection.refusals import Refusals
 from consumer.edges.broker.wire import frames
 from consumer.flow.observe.observer import Observer
 from consumer.settings.sections import AmqpSettings

@@ -3,9 +3,9 @@
 Data flow: flow.deliver -> (HttpxSender.send) httpx2.Request -> GuardedTransport of the endpoint -> bounded
 body -> Outcome. It keeps the contract of :mod:`.sender`, at several times the CPU: ``bench/http_clients``.
 
-**What is sent twice.** Nothing. Before httpcore2 takes a connection from the pool it asks whether that is
-still open and silent (:meth:`consumer.edges.http.pipe.PipeStream.spent`); any other is replaced before a byte
-was written.
+**Nothing is sent twice.** Before httpcore2 takes a connection from the pool, it asks whether the connection
+is still open and silent (:meth:`consumer.edges.http.senders.pipe.PipeStream.spent`). It replaces any other
+connection before it writes a byte.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from yarl import URL
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
-from consumer.edges.http.connector import KEPT_MAX
-from consumer.edges.http.httpx_pool import ANSWER, ON_OPEN, ON_TURN, GuardedTransport
 from consumer.edges.http.outcomes import (
     IN_QUEUE,
     AttemptFailed,
@@ -30,8 +28,10 @@ from consumer.edges.http.outcomes import (
     late_in,
 )
 from consumer.edges.http.parts import Parts
-from consumer.edges.http.request import read_url, write_head
 from consumer.edges.http.response.answer import Answer
+from consumer.edges.http.senders.connector import KEPT_MAX
+from consumer.edges.http.senders.httpx_pool import ANSWER, ON_OPEN, ON_TURN, GuardedTransport
+from consumer.edges.http.senders.request import read_url, write_head
 
 
 @dataclass(slots=True)
