@@ -114,22 +114,18 @@ class Daemon:
         self._trust = Trust(self.observe, self._edge.store_record)
         self._subscriptions = Subscriptions(self._store, self.observe, self._record, self._trust)
         self.sender = make_sender(settings)
-        context = self._build_world()
+        context = self._build_context()
         self._publish_gate = context.gate
         self._endpoints = Endpoints(context.bounds, self.observe, context.sample, self._record, context.rate)
-        self._agreement = Agreement(context, self._subscriptions, self._endpoints, self._instance)
+        self._agreement = agreement = Agreement(context, self._subscriptions, self._endpoints, self._instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
-        self._slow_probe = SlowProbe(
-            context, self._subscriptions, self._store, probe_s, self._agreement.leads
-        )
+        self._slow_probe = SlowProbe(context, self._subscriptions, self._store, probe_s, agreement.leads)
         self._operator_events = OperatorEvents(context, self._subscriptions)
         self._backlog = Backlog(settings.limits.waiting_bytes, context.weight, self.observe)
         self._store_sync = StoreSync(
             self._store, self._subscriptions, self._endpoints, self._record, self.observe
         )
-        self._control = Control(
-            self._subscriptions, self._endpoints, self._agreement, self._clock, self._reload
-        )
+        self._control = Control(self._subscriptions, self._endpoints, agreement, self._clock, self._reload)
         self._router = Router(context, self._subscriptions, self._endpoints)
         self._consume_gate = ConsumeGate(
             self._trust, self._backlog, self._router.intake, self._edge.leave, self.observe
@@ -217,7 +213,7 @@ class Daemon:
             self.sender.guard.protect_url(url)
         return urls
 
-    def _build_world(self) -> Context:
+    def _build_context(self) -> Context:
         settings, spec, sending = self._settings, self._spec, self._settings.sending
         return Context(
             publisher=self._edge.publisher,

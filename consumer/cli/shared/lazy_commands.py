@@ -21,14 +21,16 @@ from typer.main import get_group
 class Word:
     """One first word."""
 
-    module: str  #: in this package; with ``register(app)`` for commands, or ``app`` for a group of them
+    module: str  #: in ``consumer.cli``; with ``register(app)`` for commands, or ``app`` for a group of them
     help: str  #: what ``leveret --help`` says of it: the first paragraph of its own help
 
 
 WORDS: Mapping[str, Word] = {
     "run": Word("run", "Deliver events until SIGTERM; then drain and exit 0."),
-    "publish": Word("publish", "Publish events, each confirmed by the broker, and print their ids."),
-    "listen": Word("listen", "Receive webhooks, verify them, and print one line for each; Ctrl-C ends it."),
+    "publish": Word("tools.publish", "Publish events, each confirmed by the broker, and print their ids."),
+    "listen": Word(
+        "tools.listen", "Receive webhooks, verify them, and print one line for each; Ctrl-C ends it."
+    ),
     "status": Word(
         "status",
         "Show what the daemon does now: rates, what waits, breakers, parked. Exit 1 unless it is ready.",
@@ -39,7 +41,7 @@ WORDS: Mapping[str, Word] = {
     ),
     "resume": Word("pause", "Lift the pause of this scope, and list what is paused still."),
     "verify": Word(
-        "verify",
+        "tools.verify",
         "Check a captured webhook: which signature fits, how old it is, or exactly what is wrong."
         " Exit 0 or 1.",
     ),

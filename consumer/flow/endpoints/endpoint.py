@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
 
 from consumer.core.endpoint import breaker
 from consumer.core.endpoint import pace as clock
@@ -30,6 +29,7 @@ from consumer.core.retry.outcomes import Signal, breaker_signal, is_success, thr
 from consumer.core.retry.policy import parse_retry_after
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.base.context import Bounds
+from consumer.flow.endpoints.admission import Admission, Hold, Send, Wait
 from consumer.flow.endpoints.reservations import Reservations, frees
 from consumer.flow.endpoints.slot_queue import SlotQueue
 
@@ -39,29 +39,6 @@ PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this, 
 HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is held by hand
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
-
-
-class Send(NamedTuple):
-    """Go: an endpoint slot is taken."""
-
-    epoch: int  #: of the breaker, for the answer
-
-
-class Wait(NamedTuple):
-    """A slot is expected soon: wait for :meth:`Endpoint.slot`."""
-
-    epoch: int
-
-
-class Hold(NamedTuple):
-    """Not now; no attempt is spent."""
-
-    defer: Defer
-    reason: str  #: breaker | paced | paused | slow | saturated | locked
-    reserved: bool = False  #: it is this delivery's turn then: nothing that is fresh goes before
-
-
-Admission: TypeAlias = Send | Wait | Hold
 
 
 class Endpoint(SlotQueue):

@@ -17,7 +17,8 @@ from consumer.core.model import Defer, Outcome
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.flow.base.context import Bounds, Unrecorded
 from consumer.flow.base.rate import Rate
-from consumer.flow.endpoints.endpoint import STATE_LABELS, Admission, Endpoint, Hold, Send, Wait
+from consumer.flow.endpoints.admission import Admission, Hold, Send, Wait
+from consumer.flow.endpoints.endpoint import STATE_LABELS, Endpoint
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Recorder
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from consumer.core.endpoint.egress import EgressRule, parse_rule, refuse_address, refuse_url
 from consumer.core.errors import ConfigError
+from tests.support.data import DATA
 
-CASES = json.loads((Path(__file__).parent.parent / "data" / "addresses.json").read_text())
+CASES = json.loads((DATA / "addresses.json").read_text())
 STRICT = EgressRule()
 
 

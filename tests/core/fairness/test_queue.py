@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from math import log2
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,8 +16,9 @@ from hypothesis import strategies as st
 from consumer.core.fairness.accounts import Accounts, Caps
 from consumer.core.fairness.queue import MAX_CONSECUTIVE, FairQueue, Standing, priority_after
 from consumer.core.fairness.scheduler import Scheduler
+from tests.support.data import DATA
 
-ROWS: list[dict[str, int]] = json.loads((Path(__file__).parents[1] / "data/priority.json").read_text())
+ROWS: list[dict[str, int]] = json.loads((DATA / "priority.json").read_text())
 #: A tenant to push for, or None to pop.
 steps = st.lists(st.one_of(st.sampled_from("aaabcd"), st.none()), max_size=200)
 WEIGHTS = {"a": 1.0, "b": 2.0, "c": 4.0}

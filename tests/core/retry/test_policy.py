@@ -7,7 +7,6 @@ import math
 import time
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +31,8 @@ from consumer.core.retry.policy import (
     total_delay_s,
     wait_bounds_s,
 )
+from tests.support.data import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 BACKOFF: list[dict[str, Any]] = json.loads((DATA / "backoff.json").read_text())
 RETRY_AFTER: list[dict[str, Any]] = json.loads((DATA / "retry_after.json").read_text())["rows"]
 #: Where the source's name for a row is not the name of our policy.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.text.urls import URL_MAX, parse_url, show_url
+from tests.support.data import DATA
 
-VECTORS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "urls.json").read_text(encoding="utf-8")
-)
+VECTORS: list[dict[str, Any]] = json.loads((DATA / "urls.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: repr(row["url"])[:48])

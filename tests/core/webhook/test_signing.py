@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,9 @@ from consumer.core.webhook.signing import (
     sign,
     verify,
 )
+from tests.support.data import DATA
 
-VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data/signatures.json").read_text())
+VECTORS: list[dict[str, Any]] = json.loads((DATA / "signatures.json").read_text())
 A = VECTORS[0]
 C = VECTORS[2]
 PUBLIC_C = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,14 @@ from consumer.core.webhook.capture import parse_headers, parse_request
 from consumer.core.webhook.signing import VerifyingKey, parse_secret, parse_verifying_key, sign, verify
 from consumer.core.webhook.verification import Finding, Match, examine
 from tests.core.subscriptions import secret_of
+from tests.support.data import DATA
 
 PRIVATE = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
 PUBLIC = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
 NEW, OLD = parse_secret(secret_of("new")), parse_secret(secret_of("old"))
 BODY = b'{"type":"a","data":{"n":1}}'
 AT = 1_700_000_000
-VECTORS = json.loads((Path(__file__).parents[1] / "data" / "signatures.json").read_text())
+VECTORS = json.loads((DATA / "signatures.json").read_text())
 
 
 def headers(*keys: str, body: bytes = BODY) -> dict[str, str]:

@@ -23,7 +23,8 @@ from consumer.core.retry.policy import POLICIES
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import HmacKey
 from consumer.flow.base.context import Bounds
-from consumer.flow.endpoints.endpoint import HELD_INTERVAL_S, PAUSED_LOOK_S, Endpoint, Hold, Send, Wait
+from consumer.flow.endpoints.admission import Hold, Send, Wait
+from consumer.flow.endpoints.endpoint import HELD_INTERVAL_S, PAUSED_LOOK_S, Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series

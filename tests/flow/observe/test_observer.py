@@ -329,7 +329,7 @@ def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
     desk.observe.event_matched(event(tenant="tenant-0"))
     desk.observe.event_matched(event(tenant="tenant-999"))
 
-    [family] = [f for f in desk.series.subscriptions.collect() if f.name == "leveret_tenant_jobs"]
+    [family] = [f for f in desk.series.registry.collect() if f.name == "leveret_tenant_jobs"]
     values = {sample.labels["tenant"]: sample.value for sample in family.samples}
     assert len(values) == 101
     assert values["tenant-0"] == 2
@@ -384,7 +384,7 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     desk = Desk(tenants=2)
     desk.observe.tenants_known(["acme", "beta", "flood"])
     desk.observe.looked({}, START, ready=True)
-    families = {family.name for family in desk.series.subscriptions.collect()}
+    families = {family.name for family in desk.series.registry.collect()}
 
     def jobs(**counts: int) -> None:
         for tenant, count in counts.items():
@@ -402,9 +402,9 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     assert desk.count("tenant_jobs_total", tenant="acme") == 101
     assert desk.count("tenant_jobs_total", tenant="other") == 502
     assert desk.count("tenant_waiting_messages", tenant="flood") == 5
-    samples = [sample for family in desk.series.subscriptions.collect() for sample in family.samples]
+    samples = [sample for family in desk.series.registry.collect() for sample in family.samples]
     assert [sample for sample in samples if sample.labels.get("tenant") == "beta"] == []
-    assert {family.name for family in desk.series.subscriptions.collect()} == families
+    assert {family.name for family in desk.series.registry.collect()} == families
     assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
 
 
