@@ -33,8 +33,8 @@ class MemoryStore:
     """Subscriptions in memory. Implements ``ports.Store``, and what the command line needs.
 
     Attributes:
-        failure: Raised by every call while it is set: a store that is away (FAULTS 68).
-        locked: Ids of subscriptions whose secrets cannot be decrypted (FAULTS 69).
+        failure: Raised by every call while it is set: a store that is away (fault 68).
+        locked: Ids of subscriptions whose secrets cannot be decrypted (fault 69).
         paused: Ids of subscriptions that an operator paused.
     """
 

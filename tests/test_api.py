@@ -53,7 +53,7 @@ async def test_healthz_says_that_the_process_lives(desk: Desk) -> None:
 
 
 async def test_readyz_follows_the_daemon(desk: Desk) -> None:
-    """503 with the reason until it is connected and consuming, then 200, then 503 again (FAULTS 62, 63)."""
+    """503 with the reason until it is connected and consuming, then 200, then 503 again (faults 62, 63)."""
     before = await desk.ask("/readyz")
     desk.reason = None
     ready = await desk.ask("/readyz")
@@ -87,7 +87,7 @@ async def test_metrics_speak_openmetrics(desk: Desk) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz/../admin", "/api", "//", "/readyz%00"])
 async def test_nothing_else_is_there(desk: Desk, path: str) -> None:
-    """404, no listing (FAULTS 76)."""
+    """404, no listing (fault 76)."""
     assert (await desk.ask(path)).status_code == 404
 
 
@@ -127,13 +127,13 @@ async def test_the_senders_numbers_can_be_asked_for(desk: Desk) -> None:
 async def test_a_page_for_this_machine_is_not_read_under_another_name(
     desk: Desk, host: str, status: int
 ) -> None:
-    """FAULTS 76: a foreign page whose name leads to this machine reads nothing; health stays open to all."""
+    """Fault 76: a foreign page whose name leads to this machine reads nothing; health stays open to all."""
     assert (await desk.ask(STATS, host=host)).status_code == status
     assert (await desk.ask("/healthz", host=host)).status_code == 200
 
 
 async def test_on_an_open_address_there_are_health_and_metrics_only() -> None:
-    """ARCHITECTURE, outside contract: without tokens nobody else learns more."""
+    """Without tokens nobody else learns more."""
     desk = Desk()
     desk.url = f"http://127.0.0.1:{await desk.server.start('0.0.0.0', 0)}"  # noqa: S104 - that is the point
     try:

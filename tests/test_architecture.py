@@ -74,7 +74,7 @@ def test_imports_point_down() -> None:
 
 
 def test_modules_stay_readable() -> None:
-    """No module of the product has more than 400 lines (STYLE 5)."""
+    """No module of the product has more than 400 lines."""
     sizes = {named(path): len(path.read_text().splitlines()) for path in modules(*PRODUCT)}
 
     assert sizes
@@ -82,7 +82,7 @@ def test_modules_stay_readable() -> None:
 
 
 def test_functions_stay_short() -> None:
-    """No function has more than 40 lines of code (STYLE 5)."""
+    """No function has more than 40 lines of code."""
     sizes = {place: code_lines(node) for place, node in functions(*PRODUCT)}
 
     assert sizes
@@ -90,14 +90,14 @@ def test_functions_stay_short() -> None:
 
 
 def test_functions_take_few_parameters() -> None:
-    """No function has more than 5 parameters (STYLE 5)."""
+    """No function has more than 5 parameters."""
     counts = {place: len(parameters(node)) for place, node in functions(*PRODUCT)}
 
     assert {place: count for place, count in counts.items() if count > PARAMETERS} == {}
 
 
 def test_no_bool_is_passed_by_position() -> None:
-    """A flag is named where it is passed (STYLE 5); command line options are named by their flags."""
+    """A flag is named where it is passed; command line options are named by their flags."""
     found = [
         f"{place}({each.arg})"
         for place, node in functions(*PRODUCT)
@@ -109,7 +109,7 @@ def test_no_bool_is_passed_by_position() -> None:
 
 
 def test_the_environment_is_read_in_one_place() -> None:
-    """Only the settings read variables (STYLE 8)."""
+    """Only the settings read variables."""
     readers = {
         named(path) for path in modules(*PRODUCT) if re.search(r"\bos\.(environ|getenv)\b", path.read_text())
     }
@@ -120,7 +120,7 @@ def test_the_environment_is_read_in_one_place() -> None:
 
 @pytest.mark.parametrize("package", ALL)
 def test_an_exception_to_a_rule_says_which_and_why(package: str) -> None:
-    """noqa and type: ignore carry a code and a reason, no cover a reason (STYLE 10)."""
+    """noqa and type: ignore carry a code and a reason, no cover a reason."""
     bare = re.compile(
         r"noqa(?!: [A-Z]+\d+(, ?[A-Z]+\d+)* +\S)|type: ignore(?!\[[\w-]+(, ?[\w-]+)*\] +\S)|no cover *$"
     )

@@ -41,7 +41,7 @@ def leveret(tmp_path: Path) -> Leveret:
 def test_a_home_that_is_a_file_is_one_line(
     leveret: Leveret, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """FAULTS 61: a fault of the disk names the path and a remedy; no command prints a traceback."""
+    """Fault 61: a fault of the disk names the path and a remedy; no command prints a traceback."""
     home = tmp_path / "home"
     home.write_text("")
 
@@ -54,7 +54,7 @@ def test_a_home_that_is_a_file_is_one_line(
 
 
 def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:
-    """FAULTS 51, 61: one line per problem, each with our name, and nothing that a terminal obeys."""
+    """Faults 51, 61: one line per problem, each with our name, and nothing that a terminal obeys."""
     failed = leveret("run", LISTEN="x", SENDING__CONCURRENCY="\x1b[31m")
 
     lines = failed.stderr.splitlines()
@@ -64,7 +64,7 @@ def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:
 
 
 def test_run_on_a_taken_port_names_the_remedy(leveret: Leveret) -> None:
-    """FAULTS 61: the daemon does not start, and says which setting to change."""
+    """Fault 61: the daemon does not start, and says which setting to change."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         failed = leveret("run", AMQP_URL=DEAD, LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
 
@@ -75,7 +75,7 @@ def test_run_on_a_taken_port_names_the_remedy(leveret: Leveret) -> None:
 
 @pytest.mark.parametrize("command", [("topology", "apply"), ("topology", "check"), ("parked", "list")])
 def test_a_dead_broker_is_one_line(leveret: Leveret, command: tuple[str, ...]) -> None:
-    """FAULTS 61: the AMQP library says nothing of its own; ours has the remedy and no password."""
+    """Fault 61: the AMQP library says nothing of its own; ours has the remedy and no password."""
     failed = leveret(*command, AMQP_URL=DEAD)
 
     [line] = failed.stderr.splitlines()
@@ -103,7 +103,7 @@ def test_output_without_room_is_one_line() -> None:
 
 
 def test_run_on_an_address_that_is_none_names_the_setting(leveret: Leveret) -> None:
-    """FAULTS 61: a host that does not resolve: which setting, which value, what to do."""
+    """Fault 61: a host that does not resolve: which setting, which value, what to do."""
     failed = leveret("run", AMQP_URL=DEAD, LISTEN="nowhere.invalid:80")
 
     line = failed.stderr.splitlines()[-1]

@@ -39,7 +39,7 @@ def rows(result: Result) -> list[tuple[bool, bool, int]]:
 
 
 def test_keys_are_rotated_by_command(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 1: what is sealed with which key, and sealing it anew; a lost key is exit 1."""
+    """What is sealed with which key, and sealing it anew; a lost key is exit 1."""
     assert rows(run("keys", "--json")) == [(True, True, 0)]
     home = {"LEVERET_HOME": str(tmp_path / "home"), "LEVERET_STORE__KEY": OLD}
     asyncio.run(apply(open_store(load_settings(home)), shop()))
@@ -56,7 +56,7 @@ def test_keys_are_rotated_by_command(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_key_is_named(run: Run) -> None:
-    """Issue 3, item 1: the listing for people shows ids, never a key."""
+    """The listing for people shows ids, never a key."""
     shown = run("keys")
 
     assert "at hand" in shown.stdout

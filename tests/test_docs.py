@@ -61,9 +61,9 @@ def known_tests() -> Mapping[str, str]:
 
 
 def named(docstring: str) -> set[str]:
-    """Return the ids that a docstring names; ``FAULTS 37-40, 55`` names five."""
+    """Return the ids that a docstring names; ``faults 37-40, 55`` names five."""
     ids = set(re.findall(r"\b(?:S\d-\d+|SW-\d\d)\b", docstring))
-    for row in re.findall(r"\bFAULTS ((?:\d+(?:-\d+)?(?:, | and )?)+)", docstring):
+    for row in re.findall(r"\b[Ff]aults? ((?:\d+(?:-\d+)?(?:, | and )?)+)", docstring):
         for first, last in re.findall(r"(\d+)(?:-(\d+))?", row):
             ids |= set(map(str, range(int(first), int(last or first) + 1)))
     return ids
@@ -71,14 +71,14 @@ def named(docstring: str) -> set[str]:
 
 @pytest.mark.parametrize("path", generate.FILES, ids=lambda path: path.name)
 def test_generated_parts_are_up_to_date(path: Path) -> None:
-    """STYLE, docs: tables of settings, metrics, commands, policies ... are what the code says now."""
+    """Tables of settings, metrics, commands, policies ... are what the code says now."""
     text = path.read_text()
 
     assert generate.generated(text) == text, "run `.venv/bin/python -m docs.generate`"
 
 
 def test_the_schema_for_editors_is_up_to_date() -> None:
-    """Issue 3, item 2: the checked-in JSON Schema is the one that the code makes."""
+    """The checked-in JSON Schema is the one that the code makes."""
     assert generate.SCHEMA.read_text() == generate.schema_text(), "run `.venv/bin/python -m docs.generate`"
 
 
@@ -107,7 +107,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_no_amqp_url_ends_with_a_slash() -> None:
-    """FAULTS 90: by RabbitMQ's URI rules that is the vhost "", and clients that keep to them are refused."""
+    """Fault 90: by RabbitMQ's URI rules that is the vhost "", and clients that keep to them are refused."""
     written = [
         *PAGES,
         *(ROOT / "docs").rglob("*.py"),
@@ -152,7 +152,7 @@ def test_every_named_place_and_test_exists() -> None:
 
 
 def test_every_setting_of_the_worker_is_read() -> None:
-    """Issue 2, item 3: no setting is accepted and then without effect."""
+    """No setting is accepted and then without effect."""
     code = "".join(
         path.read_text() for path in (ROOT / "consumer").rglob("*.py") if path.name != "sections.py"
     )
@@ -169,7 +169,7 @@ def test_every_park_reason_is_in_the_runbook() -> None:
 
 
 def test_the_reasons_of_readyz_are_in_the_code() -> None:
-    """FAULTS 63: an operator who looks for the words of /readyz finds the words that it says."""
+    """Fault 63: an operator who looks for the words of /readyz finds the words that it says."""
     page = (ROOT / "docs" / "runbook.md").read_text()
     tables = re.findall(r"^\| (?:it|the log) says \| do \|\n(.*?)\n\n", page, flags=re.DOTALL | re.MULTILINE)
     rows = "\n".join(tables)
@@ -240,7 +240,7 @@ def test_the_subscription_examples_are_valid() -> None:
 
 
 def test_the_settings_examples_are_valid(tmp_path: Path) -> None:
-    """Issue 2, item 3: every `leveret.toml` that a page shows loads."""
+    """Every `leveret.toml` that a page shows loads."""
     pattern = re.compile(r"^```toml\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
     blocks = [block for path in PAGES for block in pattern.findall(path.read_text())]
 

@@ -19,7 +19,7 @@ SHAPE = Shape(workers=2, slots=5, lanes=4)  # 100 a second; the load is 165
 
 
 def test_a_thousand_tenants_are_simulated() -> None:
-    """Issue, item 7: as many as it says, and the same events on every run."""
+    """As many as it says, and the same events on every run."""
     assert sum(kind.count for kind in CLASSES) == 1_000
     first = list(arrivals(SMALL, 3.0, 1))
 
@@ -57,7 +57,7 @@ def test_no_worker_starts_more_than_it_has_slots() -> None:
 
 
 def test_quiet_tenants_wait_for_a_flood_in_one_queue_and_not_here() -> None:
-    """Issue 6: a quiet tenant never notices a noisy one."""
+    """A quiet tenant never notices a noisy one."""
     found = simulate(SMALL, SHAPE, 40.0, 20.0)["quiet"]
 
     assert found["one shared queue"].quantiles_s[1] > 5
@@ -65,7 +65,7 @@ def test_quiet_tenants_wait_for_a_flood_in_one_queue_and_not_here() -> None:
 
 
 def test_the_picture_and_the_table_show_every_class() -> None:
-    """Issue, item 7: waits per class of tenants, in both ways."""
+    """Waits per class of tenants, in both ways."""
     waits = {"one shared queue": waits_of([1.0, 2.0]), "Leveret": waits_of([0.004])}
 
     drawn = svg({"quiet": waits}, "a <title>")

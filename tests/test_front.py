@@ -1,4 +1,4 @@
-"""Idle connections to a port without a login: bounded in number and time (FAULTS 87)."""
+"""Idle connections to a port without a login: bounded in number and time (fault 87)."""
 
 from __future__ import annotations
 

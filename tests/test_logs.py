@@ -94,7 +94,7 @@ def test_a_line_is_one_json_object() -> None:
 @settings(max_examples=60)
 @given(st.dictionaries(st.from_regex(r"[a-z_]{3,9}_x", fullmatch=True), ANY_TEXT, max_size=4))
 def test_any_text_stays_inside_its_line(fields: dict[str, str]) -> None:
-    """Line breaks, escapes, half surrogate pairs: always one line of valid JSON (FAULTS 51)."""
+    """Line breaks, escapes, half surrogate pairs: always one line of valid JSON (fault 51)."""
     stream, log = configured()
 
     log.warning("publish.failed", **fields)
@@ -158,7 +158,7 @@ def test_people_get_colours_and_machines_json(form: Form, tty: bool, pretty: boo
 
 
 def test_a_terminal_gets_no_escape_of_a_stranger() -> None:
-    """Control characters, title changes and line breaks are shown, not done (FAULTS 51)."""
+    """Control characters, title changes and line breaks are shown, not done (fault 51)."""
     stream, log = configured(form="console", tty=True)
 
     log.warning("delivery.attempted", error=HOSTILE, location=HOSTILE)
@@ -204,7 +204,7 @@ def test_the_daemon_hears_the_amqp_library_where_the_command_line_had_silenced_i
 
 
 def test_other_libraries_errors_are_seen() -> None:
-    """FAULTS 93: as JSON too, so that nothing in the log is anything else."""
+    """Fault 93: as JSON too, so that nothing in the log is anything else."""
     stream, _ = configured()
 
     logging.getLogger("asyncio").error("Task exception was never retrieved", exc_info=RuntimeError("a bug"))

@@ -39,7 +39,7 @@ def test_a_scrape_has_the_format_that_it_asks_for() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=5))
 def test_any_tenant_is_escaped_in_a_label(tenants: list[str]) -> None:
-    """Quotes, line breaks and backslashes come back as they were, in both formats (FAULTS 8, 78)."""
+    """Quotes, line breaks and backslashes come back as they were, in both formats (faults 8, 78)."""
     series = Series(CollectorRegistry())
     for tenant in tenants:
         series.tenant_jobs.labels(series.tenant_label(tenant)).inc()
@@ -53,7 +53,7 @@ def test_any_tenant_is_escaped_in_a_label(tenants: list[str]) -> None:
 
 
 def test_an_injected_line_stays_inside_its_label() -> None:
-    """A tenant cannot forge a series (FAULTS 78)."""
+    """A tenant cannot forge a series (fault 78)."""
     series = Series(CollectorRegistry())
     series.tenant_jobs.labels('a"} 1\nleveret_pressed 99\n#').inc()
 
@@ -75,7 +75,7 @@ def test_names_and_help_follow_the_rules_of_promtool() -> None:
 
 
 def test_the_number_of_series_is_bounded() -> None:
-    """Every label at every value it can have: some hundred series, with 50,000 tenants too (FAULTS 78)."""
+    """Every label at every value it can have: some hundred series, with 50,000 tenants too (fault 78)."""
     series = Series(CollectorRegistry())
     observe = Observer(series, RecordingLog())
     observe.tenants_known(f"t{number}" for number in range(50_000))
@@ -117,7 +117,7 @@ def test_the_first_hundred_tenants_keep_their_label() -> None:
 
 
 def test_the_settings_say_how_many_tenants_have_a_label() -> None:
-    """`[metrics] tenants`: 0 puts all in one; further ones are counted, to a bound (FAULTS 78)."""
+    """`[metrics] tenants`: 0 puts all in one; further ones are counted, to a bound (fault 78)."""
     none, two = Series(CollectorRegistry(), 0), Series(CollectorRegistry(), 2)
 
     assert none.tenant_label("a") == "other"

@@ -1,4 +1,4 @@
-"""The surroundings of a process: closed streams, other encodings, no core dump (FAULTS 93)."""
+"""The surroundings of a process: closed streams, other encodings, no core dump (fault 93)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED = [" ".join(some) for n in (1, 2, 3) for some in itertools.combinations(R
 @pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize("command", ["--version", "policy list", "nonsense"])
 def test_closed_streams_end_in_no_traceback(closed: str, command: str) -> None:
-    """FAULTS 93: each command exits as with open streams, and nothing of a traceback is printed."""
+    """Fault 93: each command exits as with open streams, and nothing of a traceback is printed."""
     line = f"exec {sys.executable} -m consumer {command} {closed}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, check=False)
 

@@ -11,7 +11,7 @@ from bench.hostile.clients import CLIENTS, differences, shown
 
 
 def test_every_client_of_the_issue_is_there() -> None:
-    """FAULTS 90: six, and those whose language has byte arrays publish them."""
+    """Fault 90: six, and those whose language has byte arrays publish them."""
     forms = {client.program.name: client.forms for client in CLIENTS}
 
     assert forms.keys() == {"go", "java", "spring", "celery", "node", "mqtt"}

@@ -22,12 +22,12 @@ ISSUE_TABLE = {
 
 
 def test_the_proofs_of_sending_have_the_promised_names_goals_and_counts() -> None:
-    """Issue 4: every figure of its table is measured, against its goal and over no fewer cases."""
+    """Every figure of its table is measured, against its goal and over no fewer cases."""
     assert {g.name: (g.text, g.n) for proof in PROOFS for g in proof.goals} == ISSUE_TABLE
 
 
 def test_the_corpus_is_wide() -> None:
-    """Issue 4: every refused range is asked for, in every spelling, well over 2,000 cases."""
+    """Every refused range is asked for, in every spelling, well over 2,000 cases."""
     every = list(corpus.cases())
     networks: list[IPv4Network | IPv6Network] = [
         *map(IPv4Network, corpus.REFUSED_V4),
@@ -61,19 +61,19 @@ def found(**changed: object) -> dict[str, object]:
 def test_a_way_in_which_nothing_could_arrive_makes_the_figure_invalid(
     changed: dict[str, object], missing: list[str]
 ) -> None:
-    """Issue 4: no escapes count only where the same listener was reached with the guard open."""
+    """No escapes count only where the same listener was reached with the guard open."""
     assert escapes.unseen(found(**changed)) == missing
 
 
 def test_leaks_are_only_looked_for_where_every_receiver_did_its_part() -> None:
-    """Issue 4: a run against receivers that were gone would leak nothing."""
+    """A run against receivers that were gone would leak nothing."""
     assert leaks.is_mixed({"ok": 745, "reset": 250, "timeout_total": 5})
     assert not leaks.is_mixed({"ok": 1_000})
     assert not leaks.is_mixed({"refused": 1_000})
 
 
 def test_a_leak_on_purpose_misses_every_goal() -> None:
-    """Issue 4: what the leaking process keeps is over each limit, at the least scale too."""
+    """What the leaking process keeps is over each limit, at the least scale too."""
     rss = [(n, 1_000_000 + n * leaks.LEAKED_BYTES) for n in range(400, 2_000, 10)]
     kept = (2_000 - 400) // leaks.LEAKED_EVERY
     figures = leaks.measured([leaks.Findings(files=[9, 9 + kept], tasks=[1, 1 + kept], rss=rss)], 2_000)
@@ -89,6 +89,6 @@ def test_the_slope_is_the_least_squares_one() -> None:
 
 def test_rows_are_read_as_they_are_written() -> None:
     """A list and a range of rows name each; other ids none. Every row counts, no test of a proof does."""
-    assert list(rows.named("FAULTS 20, 22-24 and 27: x. S1-7, FAULTS 54.")) == [20, 22, 23, 24, 27, 54]
+    assert list(rows.named("faults 20, 22-24 and 27: x. S1-7, fault 54.")) == [20, 22, 23, 24, 27, 54]
     assert rows.listed() == list(rows.ROWS)
     assert set(rows.ROWS) <= rows.tested()

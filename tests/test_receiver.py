@@ -67,7 +67,7 @@ async def test_each_path_behaves_as_it_says(sender: WebhookSender) -> None:
 
 
 async def test_retry_after_is_sent_with_the_status(sender: WebhookSender) -> None:
-    """FAULTS 39: the first answer per webhook-id carries the wait."""
+    """Fault 39: the first answer per webhook-id carries the wait."""
     async with Receiver() as receiver:
         outcome = await sender.send(to(receiver.url("/retry-after?s=7")))
 
@@ -119,7 +119,7 @@ async def test_hold_answers_all_at_once_and_then_succeeds(sender: WebhookSender)
 async def test_a_request_without_an_answer_is_logged_when_it_ends(
     sender: WebhookSender, tmp_path: Path
 ) -> None:
-    """FAULTS 57: a sender that dies in a request leaves its line, with status 0."""
+    """Fault 57: a sender that dies in a request leaves its line, with status 0."""
     log = tmp_path / "log"
     async with Receiver(log=log) as receiver:
         outcome = await sender.send(to(receiver.url("/hang"), timeout_s=0.1))
@@ -130,7 +130,7 @@ async def test_a_request_without_an_answer_is_logged_when_it_ends(
 
 
 async def test_a_large_body_in_many_pieces_is_taken_whole(sender: WebhookSender, tmp_path: Path) -> None:
-    """FAULTS 47: size and hash are of all of it; the start is when the head was there."""
+    """Fault 47: size and hash are of all of it; the start is when the head was there."""
     body, log = bytes(range(256)) * 8_000, tmp_path / "log"
     async with Receiver(log=log, bodies=True) as receiver:
         await sender.send(to(receiver.url("/ok"), body=body))

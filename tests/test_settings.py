@@ -52,7 +52,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 
 
 def test_the_process_environment_is_read_only_by_the_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """STYLE 8: built once; Settings() itself reads nothing."""
+    """Built once; Settings() itself reads nothing."""
     monkeypatch.setenv("LEVERET_SENDING__TIMEOUT_S", "3")
 
     assert Settings().sending.timeout_s == 15.0
@@ -60,7 +60,7 @@ def test_the_process_environment_is_read_only_by_the_loader(monkeypatch: pytest.
 
 
 def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
-    """Issue 2, item 3: default < profile < preset < file < environment < option, field by field."""
+    """Default < profile < preset < file < environment < option, field by field."""
     (tmp_path / "leveret.toml").write_text(
         'profile = "production"\npreset = "high-traffic"\n'
         "[breaker]\nfailures = 7\n[sending]\nconcurrency = 8\ntimeout_s = 4\n"
@@ -118,7 +118,7 @@ def test_presets(
 
 
 def test_an_own_policy_can_be_named_and_changed() -> None:
-    """Issue 2, item 3: every time in policies is a setting."""
+    """Every time in policies is a setting."""
     settings = load_settings(
         {
             "LEVERET_RETRY__POLICIES": '{"night": {"policy": "linear", "max_attempts": 4, "jitter": 0.5}}',
@@ -239,19 +239,19 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
     ],
 )
 def test_a_mistake_names_key_fault_and_what_is_allowed(name: str, value: str, line: str) -> None:
-    """Issue 2, item 3: an unknown key or bad value names the key, the fault and the allowed range."""
+    """An unknown key or bad value names the key, the fault and the allowed range."""
     assert faults({f"LEVERET_{name}": value}) == [line]
 
 
 def test_an_unknown_policy_lists_the_known_ones() -> None:
-    """Issue 2, item 3: the fault names what would be allowed."""
+    """The fault names what would be allowed."""
     (line,) = faults({"LEVERET_RETRY__POLICY": "nope"})
 
     assert line.startswith("settings: retry.policy: 'nope' is none of adr, aggressive, ")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    """Issue 2, item 3: one line per problem, in the file too."""
+    """One line per problem, in the file too."""
     (tmp_path / "leveret.toml").write_text(
         "colour = 1\n[topologie]\nlanes = 1\n[topology]\nlanes = 0\nlane = 2\n"
     )
@@ -266,7 +266,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a = \n", "a = 1\na = 2\n", "\x00"])
 def test_a_broken_file_names_the_line(tmp_path: Path, text: str) -> None:
-    """Issue 2, item 3: a file that is no TOML is an error that names file and line."""
+    """A file that is no TOML is an error that names file and line."""
     (tmp_path / "leveret.toml").write_text(text)
 
     (line,) = faults({})
@@ -275,7 +275,7 @@ def test_a_broken_file_names_the_line(tmp_path: Path, text: str) -> None:
 
 
 def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
-    """Issue 2, item 3: LEVERET_CONFIG, else ./leveret.toml, else LEVERET_HOME/leveret.toml."""
+    """LEVERET_CONFIG, else ./leveret.toml, else LEVERET_HOME/leveret.toml."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "leveret.toml").write_text("listen = '127.0.0.1:1'\n")
@@ -292,7 +292,7 @@ def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
 
 
 def test_the_home_is_absolute_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 81: wherever the process goes later, its home stays where it was."""
+    """Fault 81: wherever the process goes later, its home stays where it was."""
     monkeypatch.chdir(tmp_path)
     given = load_settings({"LEVERET_HOME": "state"})
     monkeypatch.chdir("/")
@@ -334,7 +334,7 @@ def test_foreign_variables_do_not_stop_the_start() -> None:
     ],
 )
 def test_a_secret_is_in_no_message_and_no_repr(name: str, good: str, bad: str) -> None:
-    """Issue 2, item 3; issue 3, item 1: an error or a repr never holds a password or a key."""
+    """An error or a repr never holds a password or a key."""
     settings = load_settings({f"LEVERET_{name}": good})
     assert "hush" not in repr(settings) + str(settings)
 
@@ -344,7 +344,7 @@ def test_a_secret_is_in_no_message_and_no_repr(name: str, good: str, bad: str) -
 
 
 def test_the_database_url_comes_from_a_file_too(tmp_path: Path) -> None:
-    """Issue 3, item 1: as a mounted secret; what is set nearer hides the other way to say it."""
+    """As a mounted secret; what is set nearer hides the other way to say it."""
     secret = tmp_path / "database"
     secret.write_text("postgres://u:p@h/d\n")
     filed = load_settings({"LEVERET_DATABASE_URL_FILE": str(secret)})
@@ -363,7 +363,7 @@ def test_the_database_url_comes_from_a_file_too(tmp_path: Path) -> None:
 
 
 def test_two_ways_to_say_one_thing_in_one_place_is_an_error(tmp_path: Path) -> None:
-    """Issue 3, item 1: key and key file, or URL and URL file, of one source contradict each other."""
+    """Key and key file, or URL and URL file, of one source contradict each other."""
     both = {"LEVERET_STORE__KEY": "A" * 43 + "=", "LEVERET_STORE__KEY_FILE": "f"}
     [line] = faults(both)
     assert "store.key and store.key_file cannot both be set" in line
@@ -383,7 +383,7 @@ def test_a_url_cannot_switch_off_the_check_of_the_brokers_certificate(query: str
 
 
 def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:
-    """ARCHITECTURE, aio-pika: AMQP URL list, URL from a file that is read anew at each connection."""
+    """AMQP URL list, URL from a file that is read anew at each connection."""
     listed = load_settings({"LEVERET_AMQP_URL": "amqp://u:a,b@one/ , amqps://two/%2f amqp://three"})
     assert listed.amqp_urls() == ("amqp://u:a,b@one/", "amqps://two/%2f", "amqp://three")
 
@@ -410,7 +410,7 @@ def test_the_environment_chooses_between_url_and_url_file(tmp_path: Path) -> Non
 
 @given(st.text(max_size=60))
 def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
-    """Issue 2, item 3: no value makes the check fail in any other way, nor is it repeated."""
+    """No value makes the check fail in any other way, nor is it repeated."""
     for url in (text, f"amqp://{text}", f"amqp://user:{text}@host"):
         try:
             urls = split_amqp_urls(url)
@@ -423,7 +423,7 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
 
 
 def test_every_setting_says_what_it_is_and_round_trips() -> None:
-    """STYLE 8: each field has a description, and its default passes its own bounds."""
+    """Each field has a description, and its default passes its own bounds."""
     for path, field in schema.leaves(Settings):
         assert field.description, schema.dotted(path)
         assert schema.allowed(field, path[-1]), schema.dotted(path)
@@ -434,7 +434,7 @@ def test_every_setting_says_what_it_is_and_round_trips() -> None:
 
 
 def test_sources_become_topology_and_decode_rules() -> None:
-    """ARCHITECTURE, Sources: what needs more than headers goes through an inbox."""
+    """What needs more than headers goes through an inbox."""
     settings = load_settings(
         {
             "LEVERET_SOURCES": json.dumps(
@@ -466,7 +466,7 @@ def test_a_tier_gives_its_weight() -> None:
 
 
 def test_egress_is_what_it_says() -> None:
-    """Issue 4, items 4 and 6: networks with and without a port, what is denied, and the way out."""
+    """Networks with and without a port, what is denied, and the way out."""
     settings = load(
         {
             "LEVERET_EGRESS__ALLOW": '["10.0.0.0/8", "10.9.0.0/16:8443", "127.0.0.1"]',
@@ -500,7 +500,7 @@ def test_egress_is_what_it_says() -> None:
     ],
 )
 def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
-    """Issue 4, item 6: one line that names the field and how to write it, and never repeats a password."""
+    """One line that names the field and how to write it, and never repeats a password."""
     [fault] = faults({"LEVERET_EGRESS__PROXY": url})
 
     assert fault.strip().startswith(
@@ -542,7 +542,7 @@ def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, tol
 def test_the_bound_on_a_look_up_follows_that_on_connecting(
     connect_s: str | None, dns_s: str | None, bounds: tuple[float, float]
 ) -> None:
-    """FAULTS 42: where nothing is said of the look-up it follows the time to connect, and stays shorter."""
+    """Fault 42: where nothing is said of the look-up it follows the time to connect, and stays shorter."""
     given = {"CONNECT_TIMEOUT_S": connect_s, "DNS_TIMEOUT_S": dns_s}
     environ = {f"LEVERET_SENDING__{name}": value for name, value in given.items() if value is not None}
 
@@ -552,7 +552,7 @@ def test_the_bound_on_a_look_up_follows_that_on_connecting(
 
 
 def test_how_connections_are_bounded_reaches_the_sender() -> None:
-    """Issue 4, item 1: a bound per host and an end of life, from the settings; no bound is the default."""
+    """A bound per host and an end of life, from the settings; no bound is the default."""
     some = load_settings(
         {"LEVERET_SENDING__CONNECTIONS_PER_HOST": "40", "LEVERET_SENDING__CONNECTION_MAX_AGE_S": "60"}
     )
@@ -563,7 +563,7 @@ def test_how_connections_are_bounded_reaches_the_sender() -> None:
 
 
 def test_limits_of_a_tenant_take_the_place_of_those_of_all() -> None:
-    """Issue 6, item 6: each by itself; without any nobody is limited."""
+    """Each by itself; without any nobody is limited."""
     fairness = FairnessSettings.model_validate(
         {"events_per_s": 50, "limits": {"acme": {"events_per_s": 5}, "shop": {"backlog": 100}}}
     )
@@ -574,7 +574,7 @@ def test_limits_of_a_tenant_take_the_place_of_those_of_all() -> None:
 
 
 def test_lanes_of_their_own_come_from_the_settings() -> None:
-    """Issue 6, items 4 and 5: dedicated, retired and former lanes reach plan and window; none is both."""
+    """Dedicated, retired and former lanes reach plan and window; none is both."""
     settings = load_settings(
         {
             "LEVERET_TOPOLOGY__LANES": "2",

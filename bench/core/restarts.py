@@ -1,7 +1,7 @@
 """Fifty restarts by kill -9 over full lanes: what stood in the windows is innocent, and none of it is parked.
 
 Every kill gives back all that the worker held, so the same messages come again and again, and from the fifth
-time on by way of suspect (FAULTS 70).
+time on by way of suspect (fault 70).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER_S = 0.05
 WORKS = 3  #: requests that a life makes before it may end
 LIFE_S = 1.0  #: the longest that a life goes on after that
 LIFE_WITHIN_S = 60.0
-MOST_SENT = 8  #: Source: FAULTS 70
+MOST_SENT = 8  #: Source: fault 70
 END_S = 400.0
 SETTINGS = {
     "LEVERET_TOPOLOGY__LANES": "2",

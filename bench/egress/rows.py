@@ -1,6 +1,6 @@
 """Rows 20 to 54 of the faults without a test that names them.
 
-A test names its rows in its docstring: ``FAULTS 42``, ``37-40``. That docs/requirements.md lists just these
+A test names its rows in its docstring: ``fault 42``, ``37-40``. That docs/requirements.md lists just these
 rows is a test of ours (tests/test_prove_egress.py).
 """
 
@@ -19,12 +19,12 @@ ROWS = (
     *(20, 21, 22, 23, 24, 26, 27, 28, 29, 31, 32, 33, 34, 36, 37, 38, 39, 40),
     *(42, 43, 44, 45, 47, 49, 51, 52, 53, 54),
 )
-"""Every row of FAULTS from the first to the last; the numbers between are no rows."""
+"""Every row of docs/faults.md from the first to the last; the numbers between are no rows."""
 
 GOALS = (Goal(name="fault_rows_untested", text="0", unit="rows", n=len(ROWS)),)
 
 _ROW = re.compile(r"^\| (\d+) \| ", re.MULTILINE)
-_NAMED = re.compile(r"FAULTS ((?:\d+(?:-\d+)?(?:, | and )?)+)")
+_NAMED = re.compile(r"[Ff]aults? ((?:\d+(?:-\d+)?(?:, | and )?)+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 

@@ -6,7 +6,7 @@ below the whole process, with the monotonic clock left alone. A retry is due whe
 (``wait_s``) after its first answer, and it is late by the receiver's clock, which is never set. Whether the
 daemon's clock was really set is read from the timestamps that it signed.
 
-Source: FAULTS 82; libfaketime's README (FAKETIME_TIMESTAMP_FILE, FAKETIME_DONT_FAKE_MONOTONIC).
+Source: fault 82; libfaketime's README (FAKETIME_TIMESTAMP_FILE, FAKETIME_DONT_FAKE_MONOTONIC).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class SignedRequest(NamedTuple):
 class Control(StrEnum):
     """What an endpoint asks for in the response header ``webhook-delivery``.
 
-    Source: STANDARD_WEBHOOKS 1.1 (Svix' receiver-to-sender header); FAULTS 52.
+    Source: Standard Webhooks and Svix, as documented (Svix' receiver-to-sender header); fault 52.
     """
 
     DISABLE = "disable"  #: send nothing more to this endpoint

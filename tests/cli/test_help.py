@@ -41,7 +41,7 @@ def shown_examples(words: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_examples_that_parse(words: tuple[str, ...]) -> None:
-    """Issue 3, item 2: help with examples; each example is a right use of its own command."""
+    """Help with examples; each example is a right use of its own command."""
     shown = CliRunner().invoke(app, [*words, "--help"])
     lines = shown_examples(words)
 
@@ -119,7 +119,7 @@ def complete(folder: Path, *words: str) -> list[str]:
 
 
 def test_a_shell_completes_names(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: commands, subscriptions and policies are completed; a broken setting is silence."""
+    """Commands, subscriptions and policies are completed; a broken setting is silence."""
     run("subscriptions", "add", "https://a.example/", "--event", "#", "--tenant", "acme", "--name", "shop")
     run("subscriptions", "add", "https://b.example/", "--event", "#", "--tenant", "globex", "--name", "till")
 
@@ -132,7 +132,7 @@ def test_a_shell_completes_names(run: Run, tmp_path: Path) -> None:
 
 
 def test_bash_can_install_completion(tmp_path: Path) -> None:
-    """Issue 3, item 2: `leveret --install-completion bash` writes a script that bash reads."""
+    """`leveret --install-completion bash` writes a script that bash reads."""
     leveret = Path(sys.executable).with_name("leveret")
     env = os.environ | {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
 

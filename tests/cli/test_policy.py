@@ -36,7 +36,7 @@ def test_show_has_the_documents_sequence(run: Run, name: str, delays: list[float
 
 
 def test_show_draws_the_time_line(run: Run) -> None:
-    """Issue 3, item 2: the sequence, cumulative times, max_age and a picture, on one screen."""
+    """The sequence, cumulative times, max_age and a picture, on one screen."""
     shown = run("policy", "show", "default").stdout
 
     assert "default: 5 attempts in 15 s: 1 s x2 up to 1 min, ±10%" in shown
@@ -49,7 +49,7 @@ def test_show_draws_the_time_line(run: Run) -> None:
 
 
 def test_list_has_every_policy_own_ones_too(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: whatever there is; the one for subscriptions that name none is marked."""
+    """Whatever there is; the one for subscriptions that name none is marked."""
     (tmp_path / "leveret.toml").write_text(
         '[retry]\npolicy = "night"\n[retry.policies.night]\npolicy = "linear"\nmax_attempts = 60\n'
     )
@@ -65,7 +65,7 @@ def test_list_has_every_policy_own_ones_too(run: Run, tmp_path: Path) -> None:
 
 
 def test_show_of_an_unknown_policy_names_one_near(run: Run) -> None:
-    """Issue 3, item 2: every error names its remedy."""
+    """Every error names its remedy."""
     failed = run("policy", "show", "standard-webhook")
 
     assert failed.exit_code == 1
@@ -85,7 +85,7 @@ def test_json_names_every_field_of_a_policy(run: Run) -> None:
 
 
 def test_a_policy_that_subscriptions_name_cannot_go_from_the_settings(run: Run) -> None:
-    """Issue 10, item 7: the check of the settings names each subscription that would be locked."""
+    """The check of the settings names each subscription that would be locked."""
     night = {"RETRY__POLICIES": '{"night": {"policy": "linear"}}'}
     for name in ("shop", "till"):
         url = f"https://{name}.example/"

@@ -138,7 +138,7 @@ PRUNED = {
 
 @pytest.mark.parametrize("how", ["remove", *PRUNED])
 def test_a_removal_counts_first_and_without_a_terminal_wants_a_yes(two: Run, vhost: str, how: str) -> None:
-    """FAULTS 84: by name, by --prune, and for an entry that moves to another tenant or name."""
+    """Fault 84: by name, by --prune, and for an entry that moves to another tenant or name."""
     asyncio.run(fill(vhost, waiting=[SHOP_ID] * 2, parked=[SHOP_ID] * 3))
     prune = ("subscriptions", "apply", "--prune", "-")
     words = ("subscriptions", "remove", "acme/shop") if how == "remove" else prune
@@ -158,7 +158,7 @@ def test_a_removal_counts_first_and_without_a_terminal_wants_a_yes(two: Run, vho
 
 
 def test_a_renamed_subscription_is_named_by_both_names(two: Run, vhost: str) -> None:
-    """FAULTS 84: a new tenant for the same URL is another subscription; what waits does not follow it."""
+    """Fault 84: a new tenant for the same URL is another subscription; what waits does not follow it."""
     asyncio.run(fill(vhost, waiting=[SHOP_ID]))
 
     shown = two("subscriptions", "apply", "--prune", "--dry-run", "-", stdin=PRUNED["another tenant"])
@@ -169,7 +169,7 @@ def test_a_renamed_subscription_is_named_by_both_names(two: Run, vhost: str) -> 
 
 
 def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> None:
-    """FAULTS 84: a broker without our queues, and one that holds the deliveries of others alone."""
+    """Fault 84: a broker without our queues, and one that holds the deliveries of others alone."""
     assert two("subscriptions", "remove", "acme/till").exit_code == 0
 
     asyncio.run(fill(vhost, waiting=[TILL_ID], parked=[TILL_ID]))
@@ -179,7 +179,7 @@ def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> N
 
 
 def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str) -> None:
-    """FAULTS 84: with the daemon stopped the deliveries whose wait is over are in the due queues."""
+    """Fault 84: with the daemon stopped the deliveries whose wait is over are in the due queues."""
     asyncio.run(fill(vhost, due=2))
 
     refused = two("subscriptions", "remove", "acme/shop")
@@ -190,7 +190,7 @@ def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str)
 
 
 def test_a_broker_whose_messages_were_made_with_another_store_is_asked_about(two: Run, vhost: str) -> None:
-    """FAULTS 84: LEVERET_AMQP_URL is not the daemon's, so nothing of the right broker was counted."""
+    """Fault 84: LEVERET_AMQP_URL is not the daemon's, so nothing of the right broker was counted."""
     asyncio.run(fill(vhost))
     asyncio.run(remember(vhost, Generation("another", 3, "m")))
 
@@ -205,7 +205,7 @@ def test_a_broker_whose_messages_were_made_with_another_store_is_asked_about(two
 def test_an_empty_broker_is_not_believed_once_a_daemon_served(
     two: Run, vhost: str, tmp_path: Path, declared: bool
 ) -> None:
-    """FAULTS 84: another virtual host than the daemon's holds nothing, with our queues and without."""
+    """Fault 84: another virtual host than the daemon's holds nothing, with our queues and without."""
     asyncio.run(serve(tmp_path / ".leveret", SHOP))
     if declared:
         asyncio.run(fill(vhost))
@@ -220,7 +220,7 @@ def test_an_empty_broker_is_not_believed_once_a_daemon_served(
 
 @pytest.mark.parametrize("words", [("remove", "acme/shop"), ("apply", "--prune", "-")])
 def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple[str, ...]) -> None:
-    """FAULTS 84: it could not be counted, so it needs a yes; with one the subscription goes."""
+    """Fault 84: it could not be counted, so it needs a yes; with one the subscription goes."""
     refused = two("subscriptions", *words, stdin=text(TILL), AMQP_URL=DEAD)
     before = kept(two)
     done = two("subscriptions", *words, "--yes", stdin=text(TILL), AMQP_URL=DEAD)
@@ -233,7 +233,7 @@ def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple
 
 
 async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
-    """FAULTS 84: no leaves everything as it is, yes removes."""
+    """Fault 84: no leaves everything as it is, yes removes."""
     env = {"LEVERET_HOME": str(tmp_path), "LEVERET_AMQP_URL": vhost, "PATH": "/usr/bin:/bin"}
     env |= {f"LEVERET_{name}": value for name, value in SETTINGS.items()}
     file = tmp_path / "subs.yaml"
@@ -252,7 +252,7 @@ async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
 
 
 def test_only_what_was_counted_goes() -> None:
-    """FAULTS 84: what another person added while the question was open is not removed with the rest."""
+    """Fault 84: what another person added while the question was open is not removed with the rest."""
     shop, till = subscriptions.kept(SHOP, TILL)
     merged = remove([shop, till], {shop.id, till.id})
 

@@ -53,7 +53,7 @@ def error(result: Result) -> str:
 
 
 def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: every YAML and JSON file below it, hidden ones left out, whatever their order."""
+    """Every YAML and JSON file below it, hidden ones left out, whatever their order."""
     inner = tmp_path / "subs" / "acme"
     inner.mkdir(parents=True)
     (inner / "shop.yaml").write_text(text(SHOP))
@@ -71,7 +71,7 @@ def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> None:
-    """Issue 2, item 7: each with its file and line, those between files too; nothing is stored."""
+    """Each with its file and line, those between files too; nothing is stored."""
     folder = tmp_path / "subs"
     folder.mkdir()
     (folder / "a.yaml").write_text(text(SHOP))
@@ -128,7 +128,7 @@ def flat(shown: str) -> str:
 
 
 def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
-    """Issue 3, item 2: field by field, never a secret, and the store is as it was."""
+    """Field by field, never a secret, and the store is as it was."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
     before = kept(run)
     new = {**TILL, "name": "new", "url": "https://new.example/"}
@@ -162,7 +162,7 @@ def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
 
 
 def test_dry_run_on_an_empty_home_makes_nothing(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: looking leaves no trace."""
+    """Looking leaves no trace."""
     shown = run("subscriptions", "apply", "-", "--dry-run", stdin=text(SHOP))
 
     assert shown.exit_code == 0
@@ -173,7 +173,7 @@ def test_dry_run_on_an_empty_home_makes_nothing(run: Run, tmp_path: Path) -> Non
 
 
 def test_add_list_show_remove(run: Run) -> None:
-    """Issue 3, item 2: one subscription from the command line, its secret shown once."""
+    """One subscription from the command line, its secret shown once."""
     added = run(
         *("subscriptions", "add", "https://a.example/x?k=hush", "--tenant", "acme", "--name", "shop"),
         *("--event", "order.*", "--event", "invoice.paid", "--policy", "linear", "--timeout-s", "3"),
@@ -236,7 +236,7 @@ def test_add_names_what_is_wrong(run: Run, words: tuple[str, ...], told: str) ->
 
 
 def test_a_miss_names_near_ones_and_removes_nothing(run: Run) -> None:
-    """Issue 3, item 2: of several names one is wrong: nothing is removed."""
+    """Of several names one is wrong: nothing is removed."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
 
     failed = run("subscriptions", "remove", "acme/till", "acme/shpo")
@@ -258,7 +258,7 @@ def test_a_subscription_is_named_in_one_way(run: Run) -> None:
 
 
 def test_disable_outlives_an_apply_and_enable_ends_it(run: Run) -> None:
-    """Issue 3, item 2: by hand, with a reason; the next apply says that it stays so."""
+    """By hand, with a reason; the next apply says that it stays so."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
 
     off = run("subscriptions", "disable", "acme/shop", "--reason", "moving")
@@ -329,7 +329,7 @@ def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_export_is_taken_back_with_no_change(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: without secrets into the same store, with them into an empty one."""
+    """Without secrets into the same store, with them into an empty one."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL, {**TILL, "tenant": "globex"}))
     bare = run("subscriptions", "export").stdout
     full = run("subscriptions", "export", "--show-secrets").stdout
@@ -349,7 +349,7 @@ def test_an_export_is_taken_back_with_no_change(run: Run, tmp_path: Path) -> Non
 
 
 def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: what editors check by; own policies are valid in it."""
+    """What editors check by; own policies are valid in it."""
     assert json.loads(run("subscriptions", "schema").stdout) == subscriptions_schema(POLICIES)
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
 
@@ -363,7 +363,7 @@ KEYS = [base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2)]
 
 
 def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
-    """Issue 3, item 2: what auth and tls hold, for people and as JSON, never the secret."""
+    """What auth and tls hold, for people and as JSON, never the secret."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["basic"]}))
 
     [row] = rows(run("subscriptions", "show", "acme/shop", "--json"))
@@ -390,7 +390,7 @@ def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
 
 
 def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
-    """Issue 3, item 2: only the client secret and the query of the token URL are others; neither is shown."""
+    """Only the client secret and the query of the token URL are others; neither is shown."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED))
     oauth2: Any = AUTH["oauth2"]["oauth2"]
     other = {"oauth2": oauth2 | {"client_secret": "hush2", "token_url": "https://id.example/t?k=2"}}
@@ -405,7 +405,7 @@ def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
 
 
 def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: the same store changes nothing; an empty one names each field, or takes it all."""
+    """The same store changes nothing; an empty one names each field, or takes it all."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["bearer"]}))
     bare = run("subscriptions", "export").stdout
     full = run("subscriptions", "export", "--show-secrets").stdout
@@ -431,7 +431,7 @@ def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_p
 
 
 def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
-    """FAULTS 69: each command leaves what is sealed or says what to do; --lost-key gives it up."""
+    """Fault 69: each command leaves what is sealed or says what to do; --lost-key gives it up."""
     first, second = ({"STORE__KEY": key} for key in KEYS)
     run("subscriptions", "apply", "-", stdin=text(GUARDED, TILL), **first)
     full = run("subscriptions", "export", "--show-secrets", **first).stdout
@@ -505,7 +505,7 @@ def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path:
 
 
 def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) -> None:
-    """Issue 3, item 2: each is shown, the one at fault with its fault and without waits; exit 1 names it."""
+    """Each is shown, the one at fault with its fault and without waits; exit 1 names it."""
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}, TILL))
     (tmp_path / "leveret.toml").write_text("")
@@ -526,7 +526,7 @@ def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) 
 
 @pytest.mark.parametrize("scope", [("--all",), ("--tenant", "acme"), ("--subscription", "acme/shop")])
 def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
-    """Issue 5, item 6: whichever pause holds it, list and show say so; one that is not held does not."""
+    """Whichever pause holds it, list and show say so; one that is not held does not."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, {**TILL, "tenant": "globex"}))
     assert [row["paused"] for row in rows(run("subscriptions", "list", "--json"))] == [False, False]
 
@@ -539,7 +539,7 @@ def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
 
 
 def test_an_eleventh_secret_is_refused_with_the_time_at_which_the_oldest_ends(run: Run) -> None:
-    """Issue 10, item 5: the receivers of the oldest would reject every webhook; nothing is exported of it."""
+    """The receivers of the oldest would reject every webhook; nothing is exported of it."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     for _ in range(9):
         assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0

@@ -32,7 +32,7 @@ def captured(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_whole_request_verifies(run: Run, captured: dict[str, str]) -> None:
-    """Issue 3, item 2: which signature fits, and the age."""
+    """Which signature fits, and the age."""
     done = run("verify", "--request", "request", "--secret-file", "other", "--secret-file", "secret")
 
     lines = done.stdout.splitlines()
@@ -82,7 +82,7 @@ def test_each_part_comes_from_anywhere_but_argv(
 
 
 def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
-    """Issue 3, item 2: headers are no secret; they may stand on the command line, and mend a file."""
+    """Headers are no secret; they may stand on the command line, and mend a file."""
     options = [word for name, value in captured.items() for word in ("--header", f"{name}: {value}")]
 
     done = run("verify", *options, "--body", "body", "--secret-file", "secret")
@@ -97,7 +97,7 @@ def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
 
 
 def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
-    """Issue 3, item 2: exactly what is wrong; with --json as a field, too."""
+    """Exactly what is wrong; with --json as a field, too."""
     (tmp_path / "body").write_bytes(BODY + b"\n")
     words = ("verify", "--headers", "headers", "--body", "body", "--secret-file", "secret")
 
@@ -153,7 +153,7 @@ def test_a_public_key_in_a_file_verifies(run: Run, captured: dict[str, str], tmp
 
 @pytest.mark.usefixtures("captured")
 def test_a_locked_subscription_verifies_nothing(run: Run) -> None:
-    """FAULTS 69: that its secrets cannot be opened is told, not that the signature is wrong."""
+    """Fault 69: that its secrets cannot be opened is told, not that the signature is wrong."""
     first, second = ({"STORE__KEY": base64.b64encode(bytes([n]) * 32).decode()} for n in (1, 2))
     run("subscriptions", "add", "https://a.example/", "--name", "shop", "--event", "#", **first)
 

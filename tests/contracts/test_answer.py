@@ -60,7 +60,7 @@ def read(pieces: list[bytes]) -> tuple[object, ...]:
 @given(BYTES, st.sets(st.integers(min_value=0, max_value=300), max_size=8))
 @example(OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n\r\n", {len(OK) + 31, len(OK) + 40})
 def test_how_the_bytes_are_cut_does_not_matter(data: bytes, cuts: set[int]) -> None:
-    """FAULTS 91: the same bytes in one segment, or in many, are the same answer."""
+    """Fault 91: the same bytes in one segment, or in many, are the same answer."""
     at = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
 
     assert read([data[start:end] for start, end in pairwise(at)]) == read([data])
@@ -68,7 +68,7 @@ def test_how_the_bytes_are_cut_does_not_matter(data: bytes, cuts: set[int]) -> N
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_byte_by_byte_is_the_same(kind: Answered) -> None:
-    """FAULTS 91: every kind of answer in the table."""
+    """Fault 91: every kind of answer in the table."""
     data = b"".join(kind.pieces)
 
     assert read([bytes([byte]) for byte in data]) == read([data])
@@ -76,7 +76,7 @@ def test_byte_by_byte_is_the_same(kind: Answered) -> None:
 
 @given(BYTES)
 def test_what_comes_behind_a_head_never_undoes_it(data: bytes) -> None:
-    """FAULTS 91: once there is a status, nothing raises."""
+    """Fault 91: once there is a status, nothing raises."""
     for head in (OK + b"\r\n", OK + b"Content-Length: 3\r\n\r\n", OK + b"Transfer-Encoding: chunked\r\n\r\n"):
         answer = Answer(LIMIT)
         answer.feed(head + data)
@@ -91,7 +91,7 @@ def test_what_comes_behind_a_head_never_undoes_it(data: bytes) -> None:
     ("size", "kind"), [(HEAD_BYTES, None), (HEAD_BYTES + 1, Kind.TOO_LARGE)], ids=["fits", "too-large"]
 )
 def test_the_limit_of_a_head_is_exact(size: int, kind: Kind | None) -> None:
-    """FAULTS 49, 91: 64 KiB with its empty line are taken, one byte more is not; also where it never ends."""
+    """Faults 49, 91: 64 KiB with its empty line are taken, one byte more is not; also where it never ends."""
     head = OK + b"X: " + b"y" * (size - len(OK) - len(b"X: \r\n\r\n")) + b"\r\n\r\n"
     assert len(head) == size
 
@@ -114,7 +114,7 @@ def test_the_limit_of_a_head_is_exact(size: int, kind: Kind | None) -> None:
     ],
 )
 def test_only_a_plain_head_keeps_its_connection(lines: bytes, kept: bool) -> None:
-    """FAULTS 49: where two readers could disagree on where the answer ends, nothing else is sent there."""
+    """Fault 49: where two readers could disagree on where the answer ends, nothing else is sent there."""
     answer = Answer(LIMIT)
     answer.feed(OK + lines + b"\r\n")
 
@@ -135,7 +135,7 @@ def test_only_a_plain_head_keeps_its_connection(lines: bytes, kept: bool) -> Non
     ids=["lines", "chunks", "options", "trailers", "interim", "spaces", "lengths"],
 )
 def test_one_segment_costs_little(data: bytes) -> None:
-    """Issue 11, item 1: 256 KiB of whatever the server chose cost at most 20 ms of CPU."""
+    """256 KiB of whatever the server chose cost at most 20 ms of CPU."""
     times = []
     for _ in range(5):
         began = time.thread_time()

@@ -41,7 +41,7 @@ def lines(folder: Path) -> list[object]:
 
 
 async def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A disk that fills up within a line: an error, so no ack; the next line is sound (FAULTS 68, S1-4)."""
+    """A disk that fills up within a line: an error, so no ack; the next line is sound (fault 68, S1-4)."""
     archive = FileArchive(tmp_path, SystemClock())
     await archive.append({"n": 1})
     path = only_file(tmp_path)
@@ -55,7 +55,7 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) ->
 
 
 async def test_workers_that_share_a_home_write_one_after_the_other(tmp_path: Path) -> None:
-    """What one takes back after a short write is never the line of another (FAULTS 68)."""
+    """What one takes back after a short write is never the line of another (fault 68)."""
     archive = FileArchive(tmp_path, SystemClock())
     await archive.append({"n": 1})
     path = only_file(tmp_path)
@@ -76,7 +76,7 @@ async def test_workers_that_share_a_home_write_one_after_the_other(tmp_path: Pat
 
 @pytest.mark.parametrize("value", [10**30, "\ud800"])
 async def test_any_value_of_a_foreign_entry_is_written(tmp_path: Path, value: object) -> None:
-    """What the quick encoder refuses blocks nothing: one line of JSON all the same (FAULTS 68)."""
+    """What the quick encoder refuses blocks nothing: one line of JSON all the same (fault 68)."""
     await FileArchive(tmp_path, SystemClock()).append({"n": value})
 
     path = only_file(tmp_path)

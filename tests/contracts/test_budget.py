@@ -60,7 +60,7 @@ async def running(vhost: str, reading: Reading) -> AsyncIterator[Live]:
 
 
 async def test_no_more_bytes_are_in_hand_than_there_is_room_for(vhost: str) -> None:
-    """FAULTS 88: 16 messages of 1 MiB, room for 4: the others wait at the connection."""
+    """Fault 88: 16 messages of 1 MiB, room for 4: the others wait at the connection."""
     reading = Reading(4 * MIB + 300_000)
     most = 0
     async with running(vhost, reading) as live:
@@ -162,7 +162,7 @@ async def test_what_came_by_a_lost_channel_is_charged_until_nobody_works_on_it(v
 
 
 async def test_a_window_grows_with_small_messages_and_shrinks_with_large_ones(vhost: str) -> None:
-    """FAULTS 88: each change consumes anew, and no message is lost or comes twice."""
+    """Fault 88: each change consumes anew, and no message is lost or comes twice."""
     reading = Reading(2**40, prefetch=64, room_bytes=32 * MIB)
     async with running(vhost, reading) as live:
         seen: list[bytes] = []

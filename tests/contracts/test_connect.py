@@ -40,7 +40,7 @@ class Line:
 
 
 async def test_only_connections_that_were_made_again_are_counted() -> None:
-    """Neither the first one nor a failed try (FAULTS 60)."""
+    """Neither the first one nor a failed try (fault 60)."""
     series = Series(CollectorRegistry())
     answers = iter([False, True, False, False, True, True])
     ended = asyncio.Event()
@@ -83,7 +83,7 @@ async def test_what_no_new_connection_mends_ends_it() -> None:
 
 
 async def test_what_has_arrived_is_read_at_once(vhost: str) -> None:
-    """FAULTS 71: the library stops reading after ten frames, and the rest stands where nobody can choose."""
+    """Fault 71: the library stops reading after ten frames, and the rest stands where nobody can choose."""
     async with await aio_pika.connect(vhost) as connection:
         channel = await open_channel(connection, confirms=False)
 
@@ -110,7 +110,7 @@ async def refusal(url: URL) -> str:
 async def test_a_refusal_is_in_the_brokers_own_words(
     vhost: str, guest: str, management: httpx2.Client
 ) -> None:
-    """FAULTS 61: vhost missing, forbidden, limit reached, wrong password; never an object of the library."""
+    """Fault 61: vhost missing, forbidden, limit reached, wrong password; never an object of the library."""
     url = URL(vhost)
     name = url.path[1:]
     said = {
@@ -132,7 +132,7 @@ async def test_a_refusal_is_in_the_brokers_own_words(
 async def test_a_rotated_password_is_found_at_the_next_connection(
     vhost: str, guest: str, management: httpx2.Client, tmp_path: Path
 ) -> None:
-    """FAULTS 94: the file is read at each connection; while it cannot be read, that is the reason."""
+    """Fault 94: the file is read at each connection; while it cannot be read, that is the reason."""
     name = URL(vhost).path[1:]
     rights = {"configure": "", "write": "", "read": ""}
     management.put(f"/api/permissions/{name}/{guest}", json=rights).raise_for_status()
@@ -192,7 +192,7 @@ def test_a_refusal_is_reported_once_a_minute() -> None:
 async def test_a_broker_that_takes_a_connection_and_says_nothing_is_diagnosed(
     diagnosed: str | None, told: str
 ) -> None:
-    """Issue 10, item 6: not "is it up": it is, and its management API may know why it is silent."""
+    """Not "is it up": it is, and its management API may know why it is silent."""
 
     async def diagnose() -> str | None:
         return diagnosed
@@ -208,7 +208,7 @@ async def test_a_broker_that_takes_a_connection_and_says_nothing_is_diagnosed(
 
 
 async def test_a_broker_that_is_away_is_asked_nothing() -> None:
-    """FAULTS 61: a refused connection is no file limit."""
+    """Fault 61: a refused connection is no file limit."""
     options = AmqpOptions(urls=("amqp://u:hush@127.0.0.1:1/",), connect_timeout_s=0.2)
 
     with pytest.raises(BrokerUnavailable, match="is it up, and is LEVERET_AMQP_URL right"):

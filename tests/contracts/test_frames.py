@@ -81,7 +81,7 @@ HOSTILE = {
 
 @given(st.dictionaries(NAMES, VALUES, max_size=8))
 def test_tables_are_read_as_the_library_reads_them(table: dict[str, object]) -> None:
-    """FAULTS 12: types, order, nesting; only the cost is another."""
+    """Fault 12: types, order, nesting; only the cost is another."""
     data = encode.field_table(table)  # type: ignore[arg-type]  # these are AMQP field values
 
     assert frames.table(data) == decode.field_table(data)
@@ -90,7 +90,7 @@ def test_tables_are_read_as_the_library_reads_them(table: dict[str, object]) -> 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """FAULTS 85: where the library cannot read on, neither do we, and nothing else is raised."""
+    """Fault 85: where the library cannot read on, neither do we, and nothing else is raised."""
     end, found = frames.table(sized(data))
 
     assert end == len(data) + 4
@@ -103,7 +103,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_a_costly_table_is_refused_for_what_a_harmless_one_costs(data: bytes) -> None:
-    """FAULTS 85: 120 kB of anything cost no more than three times the largest table that is read."""
+    """Fault 85: 120 kB of anything cost no more than three times the largest table that is read."""
     largest = array(b"D\x02\0\0\x01\0", frames.MAX_VALUES - 1)
 
     _, found = frames.table(data)
@@ -114,7 +114,7 @@ def test_a_costly_table_is_refused_for_what_a_harmless_one_costs(data: bytes) ->
 
 
 def test_a_table_of_many_bytes_and_few_values_is_read() -> None:
-    """FAULTS 12: 128 kB of headers, a table of depth 200, are no fault."""
+    """Fault 12: 128 kB of headers, a table of depth 200, are no fault."""
     long = sized(entry("text", b"S", sized(b"x" * 128_000)))
 
     assert frames.table(long)[1] == {"text": "x" * 128_000}
@@ -136,12 +136,12 @@ def test_a_table_of_many_bytes_and_few_values_is_read() -> None:
     ids=["type", "string", "table", "number", "key", "key that is no UTF-8", "whole"],
 )
 def test_a_table_that_breaks_off_is_refused(data: bytes) -> None:
-    """FAULTS 9, 85: the connection outlives it, and the entry says why."""
+    """Faults 9, 85: the connection outlives it, and the entry says why."""
     assert list(frames.table(data)[1]) == [frames.UNREADABLE]
 
 
 async def test_a_flood_of_frames_gives_way_to_others() -> None:
-    """FAULTS 85: what has arrived is read for 5 ms at a time; others have their turns."""
+    """Fault 85: what has arrived is read for 5 ms at a time; others have their turns."""
     reader = asyncio.StreamReader()
     count = 20_000
     reader.feed_data(marshal(ContentBody(b"x"), 1) * count)

@@ -64,7 +64,7 @@ async def take(connection: AbstractConnection, some: int) -> list[bytes]:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 async def test_looks_and_acks_survive_a_restart(own_broker: PrivateBroker, end: str) -> None:
-    """FAULTS 80: after a look and a partial take each message is in the queue, or gone, and never both.
+    """Fault 80: after a look and a partial take each message is in the queue, or gone, and never both.
 
     The broker ends at once: what was acked is in the queue's log when the look has ended.
     """
@@ -84,7 +84,7 @@ async def test_looks_and_acks_survive_a_restart(own_broker: PrivateBroker, end: 
 
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
 async def test_a_look_gives_back_what_it_has_not_seen(vhost: str, kind: str) -> None:
-    """FAULTS 80: one that is left early leaves all, with no consumer. A quorum queue may change the order."""
+    """Fault 80: one that is left early leaves all, with no consumer. A quorum queue may change the order."""
     async with connected(vhost) as connection:
         channel = await fill(connection, MANY, kind)
 
@@ -97,7 +97,7 @@ async def test_a_look_gives_back_what_it_has_not_seen(vhost: str, kind: str) -> 
 
 
 async def test_a_cancelled_look_gives_back_by_nack(vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 80: wherever it is cancelled, no channel closes over what it still holds.
+    """Fault 80: wherever it is cancelled, no channel closes over what it still holds.
 
     The AMQP library closes a channel whose call is cancelled: so calls come to their end first.
     """
@@ -127,7 +127,7 @@ async def test_a_cancelled_look_gives_back_by_nack(vhost: str, monkeypatch: pyte
 
 
 async def test_looks_take_turns(vhost: str) -> None:
-    """FAULTS 80: of many looks at once each sees everything, and none finds the queue empty."""
+    """Fault 80: of many looks at once each sees everything, and none finds the queue empty."""
     async with connected(vhost) as connection:
         await fill(connection, MANY)
 
@@ -137,7 +137,7 @@ async def test_looks_take_turns(vhost: str) -> None:
 
 
 async def test_a_look_that_gets_no_turn_says_so(vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 80: while somebody else holds all, the answer is an error, not "nothing is parked"."""
+    """Fault 80: while somebody else holds all, the answer is an error, not "nothing is parked"."""
     monkeypatch.setattr(look, "TURN_S", 0.0)
     async with connected(vhost) as connection:
         await fill(connection, 5)
@@ -203,7 +203,7 @@ async def listed(entries: AsyncIterator[ParkedEntry]) -> list[str]:
 
 
 async def test_a_replay_that_is_cancelled_ends_what_is_under_way(vhost: str) -> None:
-    """FAULTS 80: each entry is parked or sent, none both, and each that was sent was yielded."""
+    """Fault 80: each entry is parked or sent, none both, and each that was sent was yielded."""
     async with standing(vhost, SMALL) as live:
         ids = [await park(live.connection, number, "sub_1") for number in range(12)]
         sent: list[str] = []

@@ -23,7 +23,7 @@ def fault(code: int) -> OSError:
 
 @pytest.mark.parametrize("code", [*BROKE, errno.ECONNRESET, errno.EPIPE])
 def test_a_network_that_breaks_is_a_reset(code: int) -> None:
-    """FAULTS 43: no route any more, or nobody who acknowledges: not our own side."""
+    """Fault 43: no route any more, or nobody who acknowledges: not our own side."""
     kind, text = classify(fault(code))
 
     assert (kind, os.strerror(code) in text) == (Kind.RESET, True)
@@ -31,19 +31,19 @@ def test_a_network_that_breaks_is_a_reset(code: int) -> None:
 
 @pytest.mark.parametrize("code", [*BROKE])
 def test_a_network_that_breaks_in_the_handshake_is_a_reset(code: int) -> None:
-    """FAULTS 43: the connection stood already."""
+    """Fault 43: the connection stood already."""
     assert unstarted(fault(code)).kind is Kind.RESET
 
 
 @pytest.mark.parametrize("code", OURS)
 def test_a_machine_that_has_run_out_says_so(code: int) -> None:
-    """FAULTS 87: whatever it ran out of, and whenever, is our own fault."""
+    """Fault 87: whatever it ran out of, and whenever, is our own fault."""
     assert classify(fault(code))[0] is Kind.LOCAL
     assert unstarted(fault(code)).kind is Kind.LOCAL
 
 
 def test_what_ends_a_handshake_is_tls() -> None:
-    """FAULTS 44: an alert, a certificate, or a server that hangs up."""
+    """Fault 44: an alert, a certificate, or a server that hangs up."""
     faults = (ssl.SSLError(1, "alert"), ssl.SSLCertVerificationError(1, "expired"), fault(errno.ECONNRESET))
 
     assert [unstarted(each).kind for each in faults] == [Kind.TLS] * 3

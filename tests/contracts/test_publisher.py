@@ -223,7 +223,7 @@ async def test_many_at_once_are_all_confirmed(world: World) -> None:
 
 
 async def test_a_body_is_published_in_pieces(world: World) -> None:
-    """FAULTS 88: large ones arrive unchanged, beside small ones and beside one that comes back."""
+    """Fault 88: large ones arrive unchanged, beside small ones and beside one that comes back."""
     bodies = [bytes([number]) * size for number, size in enumerate((3_000_000, 10, 524_288, 0, 1_048_577))]
     large = [replace(HELLO, body=body) for body in bodies]
     adrift = replace(ADRIFT, body=bytes(2_000_000))
@@ -237,7 +237,7 @@ async def test_a_body_is_published_in_pieces(world: World) -> None:
 
 
 async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
-    """A deleted or unbound queue is an error, not a loss; the next publish works (FAULTS 64)."""
+    """A deleted or unbound queue is an error, not a loss; the next publish works (fault 64)."""
     with pytest.raises(Unroutable, match="no such rung"):
         await world.publisher.publish(ADRIFT)
 
@@ -245,7 +245,7 @@ async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
 
 
 async def test_a_full_queue_refuses(world: World) -> None:
-    """A queue at its length limit says nack; the next publish elsewhere works (FAULTS 64)."""
+    """A queue at its length limit says nack; the next publish elsewhere works (fault 64)."""
 
     async def fill() -> int:
         for accepted in range(50):
@@ -271,7 +271,7 @@ async def test_errors_do_not_cross_between_publishes(world: World) -> None:
 
 async def test_equal_ids_do_not_cross_either(world: World) -> None:
     """What brings the same id, as two tenants' events may, has an answer each: what was returned is never
-    confirmed, and what was confirmed is there (FAULTS 64).
+    confirmed, and what was confirmed is there (fault 64).
     """
     alike = [replace(one, message_id="17") for one in [ADRIFT, ADRIFT, HELLO] * 20]
 
@@ -282,7 +282,7 @@ async def test_equal_ids_do_not_cross_either(world: World) -> None:
 
 
 async def test_without_a_connection_it_is_unavailable_and_works_again_after(world: World) -> None:
-    """Cut off: says so, starts nothing, raises at once; mended: works without a restart (FAULTS 59, 60)."""
+    """Cut off: says so, starts nothing, raises at once; mended: works without a restart (faults 59, 60)."""
     await world.publisher.publish(HELLO)
     await world.cut()
 
@@ -301,7 +301,7 @@ async def test_without_a_connection_it_is_unavailable_and_works_again_after(worl
 
 
 async def test_only_what_is_ours_is_on_the_wire(real: RealWorld) -> None:
-    """Persistent, our headers, content type and id; nothing that changes a message's way (FAULTS 18)."""
+    """Persistent, our headers, content type and id; nothing that changes a message's way (fault 18)."""
     await real.publisher.publish(HELLO)
 
     [message] = await real.messages()
@@ -324,7 +324,7 @@ async def test_before_the_first_connection_it_is_unavailable(vhost: str) -> None
 
 
 async def test_what_was_in_flight_when_the_connection_broke_is_unavailable(real: RealWorld) -> None:
-    """Every unconfirmed publish raises an error of ours: none hangs, none seems confirmed (FAULTS 65)."""
+    """Every unconfirmed publish raises an error of ours: none hangs, none seems confirmed (fault 65)."""
     started: list[Awaitable[None]] = [
         asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(200)
     ]
@@ -342,7 +342,7 @@ async def test_what_was_in_flight_when_the_connection_broke_is_unavailable(real:
 
 
 async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) -> None:
-    """The broker closes the channel (404): unavailable, and the next publishes work again (FAULTS 61)."""
+    """The broker closes the channel (404): unavailable, and the next publishes work again (fault 61)."""
     with pytest.raises(BrokerUnavailable):
         await real.publisher.publish(replace(HELLO, exchange="no such exchange"))
 
@@ -355,7 +355,7 @@ async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) 
 
 @pytest.mark.parametrize("exchange", [NAMES.ops, NAMES.control])
 async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWorld, exchange: str) -> None:
-    """Issue 10, item 7: without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
+    """Without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
     told: list[str | None] = []
     real.real.on_pressure = told.append
     missing = replace(HELLO, exchange=exchange, mandatory=False)
@@ -382,7 +382,7 @@ async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailabl
 
 
 async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWorld) -> None:
-    """Issue 10, item 7: what is owed to it waits, and is tried by a channel of its own until it is back."""
+    """What is owed to it waits, and is tried by a channel of its own until it is back."""
     told: list[str | None] = []
     real.real.on_pressure = told.append
     adrift = replace(HELLO, exchange="gone", mandatory=True)
@@ -400,7 +400,7 @@ async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWor
 
 
 async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:
-    """Once each, with the reason: the intake stops and starts by it (FAULTS 63)."""
+    """Once each, with the reason: the intake stops and starts by it (fault 63)."""
     told: list[str | None] = []
     real.real.on_pressure = told.append
 
@@ -411,7 +411,7 @@ async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None
 
 
 async def test_a_cancelled_publish_lets_the_next_with_its_id_go_on(real: RealWorld) -> None:
-    """Neither hangs, and what was cut off while it waited for its turn holds up nobody (FAULTS 65)."""
+    """Neither hangs, and what was cut off while it waited for its turn holds up nobody (fault 65)."""
     alike = replace(HELLO, message_id="17")
     tasks = [asyncio.create_task(real.publisher.publish(alike)) for _ in range(4)]
     await asyncio.sleep(0)

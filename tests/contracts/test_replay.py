@@ -31,7 +31,7 @@ def raw(body: bytes, exchange: str, key: str, queue: str) -> RawMessage:
 async def test_a_message_of_our_own_queues_is_never_replayed_as_an_event(
     vhost: str, tenant: str, queue: str
 ) -> None:
-    """FAULTS 16, S1-5: it would reach the default tenant; it stays with the way out, the events go."""
+    """Fault 16, S1-5: it would reach the default tenant; it stays with the way out, the events go."""
     own = [
         raw(b"stray", NAMES.due, NAMES.direct_key(NAMES.spill(1)), NAMES.stray),
         raw(b"due", "", NAMES.due_queue(1), NAMES.due_queue(1)),

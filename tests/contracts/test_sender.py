@@ -129,7 +129,7 @@ def to(url: str, *, body: bytes = b"{}", timeout_s: float = 5.0) -> SignedReques
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 async def test_every_2xx_is_a_success(world: World, status: int) -> None:
-    """SW-35, FAULTS 34: any 2xx is OK, with its status and the start of its body."""
+    """SW-35, fault 34: any 2xx is OK, with its status and the start of its body."""
     body = b"" if status == 204 else b"thanks \xff"
     url = await world.endpoint(Reply(status=status, body=body))
 
@@ -141,7 +141,7 @@ async def test_every_2xx_is_a_success(world: World, status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_a_failure_and_is_not_followed(world: World, status: int) -> None:
-    """SW-36, FAULTS 36: the place it points to is recorded and never visited."""
+    """SW-36, fault 36: the place it points to is recorded and never visited."""
     inside = await world.endpoint(Reply())
     url = await world.endpoint(Reply(status=status, location=inside))
 
@@ -162,7 +162,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(world: World, status:
     ],
 )
 async def test_other_statuses_are_failures_by_class(world: World, status: int, kind: Kind) -> None:
-    """SW-35, FAULTS 37, 38, 40: kind and status tell them apart."""
+    """SW-35, faults 37, 38, 40: kind and status tell them apart."""
     url = await world.endpoint(Reply(status=status, body=b"no"))
 
     outcome = await world.sender.send(to(url))
@@ -172,14 +172,14 @@ async def test_other_statuses_are_failures_by_class(world: World, status: int, k
 
 @pytest.mark.parametrize("value", ["120", "Wed, 21 Oct 2015 07:28:00 GMT", "garbage"])
 async def test_retry_after_is_handed_on_as_received(world: World, value: str) -> None:
-    """SW-40, FAULTS 39: the sender does not judge it."""
+    """SW-40, fault 39: the sender does not judge it."""
     url = await world.endpoint(Reply(status=429, retry_after=value))
 
     assert (await world.sender.send(to(url))).retry_after == value
 
 
 async def test_the_response_body_is_bounded(world: World) -> None:
-    """FAULTS 34: at most max_response_bytes are kept, and the status still decides."""
+    """Fault 34: at most max_response_bytes are kept, and the status still decides."""
     url = await world.endpoint(Reply(body=b"x" * (LIMIT + 1)))
 
     outcome = await world.sender.send(to(url))
@@ -188,7 +188,7 @@ async def test_the_response_body_is_bounded(world: World) -> None:
 
 
 async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
-    """SW-42, FAULTS 53: an endpoint that hangs costs no more than the deadline, and is told as such."""
+    """SW-42, fault 53: an endpoint that hangs costs no more than the deadline, and is told as such."""
     url = await world.endpoint(Reply(hang=True))
 
     outcome = await world.sender.send(to(url, timeout_s=0.2))
@@ -199,7 +199,7 @@ async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.REFUSED, Kind.RESET])
 async def test_a_broken_connection_is_an_outcome(world: World, kind: Kind) -> None:
-    """FAULTS 43: refused, and closed before a response."""
+    """Fault 43: refused, and closed before a response."""
     url = await world.endpoint(Reply(fault=kind))
 
     outcome = await world.sender.send(to(url))
@@ -221,7 +221,7 @@ async def test_requests_run_at_the_same_time(world: World) -> None:
 
 
 async def test_cancelling_passes_through(world: World) -> None:
-    """FAULTS 58: a caller that gives up gets its CancelledError, not an outcome."""
+    """Fault 58: a caller that gives up gets its CancelledError, not an outcome."""
     url = await world.endpoint(Reply(hang=True))
     send = asyncio.create_task(world.sender.send(to(url)))
     await world.arrived(url, 1)
@@ -233,7 +233,7 @@ async def test_cancelling_passes_through(world: World) -> None:
 
 
 async def test_a_closed_sender_refuses_without_raising(world: World) -> None:
-    """FAULTS 58: what comes after the end is an outcome too; closing twice is harmless."""
+    """Fault 58: what comes after the end is an outcome too; closing twice is harmless."""
     url = await world.endpoint(Reply())
     await world.sender.send(to(url))
     await world.sender.close()

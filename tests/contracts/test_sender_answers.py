@@ -23,7 +23,7 @@ def to(server: AnswerServer, name: str) -> SignedRequest:
 async def test_an_answer_has_its_outcome_and_the_next_request_its_own(
     sender: WebhookSender, kind: Kind
 ) -> None:
-    """FAULTS 34, 49, 91: whatever comes behind a head, it is judged by its head; nothing is sent twice."""
+    """Faults 34, 49, 91: whatever comes behind a head, it is judged by its head; nothing is sent twice."""
     async with AnswerServer(kind) as server:
         first = await sender.send(to(server, "first"))
         await server.said.wait()

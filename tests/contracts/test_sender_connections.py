@@ -42,7 +42,7 @@ async def test_connections_are_used_again(sender: WebhookSender) -> None:
 async def test_a_connection_with_something_left_over_is_not_used_again(
     sender: WebhookSender, answer: bytes
 ) -> None:
-    """FAULTS 49: one request's answer can never become the next one's."""
+    """Fault 49: one request's answer can never become the next one's."""
     async with RawServer(says(answer)) as server:
         outcomes = [await sender.send(to(server.url())) for _ in range(3)]
 
@@ -51,7 +51,7 @@ async def test_a_connection_with_something_left_over_is_not_used_again(
 
 
 async def test_an_answer_out_of_turn_is_not_taken_for_the_next_one(sender: WebhookSender) -> None:
-    """FAULTS 49: a response that comes while the connection is idle costs that connection only."""
+    """Fault 49: a response that comes while the connection is idle costs that connection only."""
     answered, spoke = asyncio.Event(), asyncio.Event()
 
     async def talk(call: Call) -> None:
@@ -74,7 +74,7 @@ async def test_an_answer_out_of_turn_is_not_taken_for_the_next_one(sender: Webho
 
 
 async def test_a_connection_that_the_server_closed_while_idle_costs_nothing(sender: WebhookSender) -> None:
-    """FAULTS 43: the request goes out on a new connection, once."""
+    """Fault 43: the request goes out on a new connection, once."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -89,7 +89,7 @@ async def test_a_connection_that_the_server_closed_while_idle_costs_nothing(send
 
 
 async def test_a_close_that_the_loop_has_not_seen_yet_costs_nothing(sender: WebhookSender) -> None:
-    """FAULTS 43: the kernel is asked before the first byte, so a FIN that waits there is seen in time."""
+    """Fault 43: the kernel is asked before the first byte, so a FIN that waits there is seen in time."""
     told, closed = threading.Event(), threading.Event()
     requests: list[bytes] = []
 
@@ -119,7 +119,7 @@ async def test_a_close_that_the_loop_has_not_seen_yet_costs_nothing(sender: Webh
 
 
 async def test_a_request_that_was_written_is_never_sent_again(sender: WebhookSender) -> None:
-    """FAULTS 43: a kept connection that breaks after the request left is a ``reset``."""
+    """Fault 43: a kept connection that breaks after the request left is a ``reset``."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -134,7 +134,7 @@ async def test_a_request_that_was_written_is_never_sent_again(sender: WebhookSen
 
 
 async def test_a_reset_after_accept_is_an_outcome(sender: WebhookSender) -> None:
-    """FAULTS 43: RST instead of a response."""
+    """Fault 43: RST instead of a response."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -146,14 +146,14 @@ async def test_a_reset_after_accept_is_an_outcome(sender: WebhookSender) -> None
 
 
 async def test_half_a_head_and_then_nothing_is_a_reset(sender: WebhookSender) -> None:
-    """FAULTS 43: a server that dies in the middle of its head has not answered."""
+    """Fault 43: a server that dies in the middle of its head has not answered."""
     outcome = await outcome_of(sender, says(b"HTTP/1.1 200 OK\r\nContent-", close=True))
 
     assert (outcome.kind, outcome.status) == (Kind.RESET, None)
 
 
 async def test_a_connection_that_nobody_takes_ends_at_the_connect_bound(build: BuildSender) -> None:
-    """FAULTS 43: SYNs that go unanswered cost the connect bound, not the whole deadline."""
+    """Fault 43: SYNs that go unanswered cost the connect bound, not the whole deadline."""
     sender = build(SenderOptions(connect_timeout_s=0.3, egress=LOOPBACK))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -174,7 +174,7 @@ async def test_a_connection_that_nobody_takes_ends_at_the_connect_bound(build: B
 
 
 async def test_slow_headers_end_with_the_deadline(sender: WebhookSender) -> None:
-    """FAULTS 45: a byte now and then does not put the deadline off."""
+    """Fault 45: a byte now and then does not put the deadline off."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -189,7 +189,7 @@ async def test_slow_headers_end_with_the_deadline(sender: WebhookSender) -> None
 
 
 async def test_a_server_that_stops_reading_ends_with_the_deadline(sender: WebhookSender) -> None:
-    """FAULTS 47: a request that no buffer can take ends in time and leaves no connection behind."""
+    """Fault 47: a request that no buffer can take ends in time and leaves no connection behind."""
 
     async def talk(call: Call) -> None:
         call.writer.transport.pause_reading()  # type: ignore[attr-defined]  # both loops' transports read too
@@ -205,7 +205,7 @@ async def test_a_server_that_stops_reading_ends_with_the_deadline(sender: Webhoo
 
 
 async def test_an_answer_before_the_whole_request_counts(sender: WebhookSender) -> None:
-    """FAULTS 47: a 413 that comes early decides, and the half-sent request's connection is not used again."""
+    """Fault 47: a 413 that comes early decides, and the half-sent request's connection is not used again."""
 
     async def talk(call: Call) -> None:
         await call.reader.readuntil(b"\r\n\r\n")
@@ -221,7 +221,7 @@ async def test_an_answer_before_the_whole_request_counts(sender: WebhookSender) 
 
 
 async def test_cancelling_leaves_no_connection(sender: WebhookSender) -> None:
-    """FAULTS 58: the server sees the end at once."""
+    """Fault 58: the server sees the end at once."""
     came, left = asyncio.Event(), asyncio.Event()
 
     async def talk(call: Call) -> None:
@@ -244,7 +244,7 @@ async def test_cancelling_leaves_no_connection(sender: WebhookSender) -> None:
 
 
 async def test_closing_ends_what_is_in_flight(sender: WebhookSender) -> None:
-    """FAULTS 47, 58: a close waits for no endpoint, even one that does not read; requests end as outcomes."""
+    """Faults 47, 58: a close waits for no endpoint, even one that does not read; requests end as outcomes."""
     came = asyncio.Event()
 
     async def talk(call: Call) -> None:
@@ -286,7 +286,7 @@ async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
 
 
 async def test_connections_to_a_host_are_bounded(build: BuildSender) -> None:
-    """Issue 4, item 1: never more than ``connections_per_host``; the others take their turn on them."""
+    """Never more than ``connections_per_host``; the others take their turn on them."""
     sender = build(replace(OPTIONS, connections_per_host=2))
     most = 0
 
@@ -308,7 +308,7 @@ async def test_connections_to_a_host_are_bounded(build: BuildSender) -> None:
 
 
 async def test_a_request_that_gets_no_turn_is_not_the_endpoints_fault(build: BuildSender) -> None:
-    """Issue 4, item 1: our own bound ends it, so the breaker is not told; later ones find a connection."""
+    """Our own bound ends it, so the breaker is not told; later ones find a connection."""
     sender = build(replace(OPTIONS, connections_per_host=1))
     gate = asyncio.Event()
 
@@ -338,7 +338,7 @@ async def test_a_request_that_gets_no_turn_is_not_the_endpoints_fault(build: Bui
 async def test_a_connection_has_an_end_however_busy(
     build: BuildSender, age_s: float, connections: int
 ) -> None:
-    """FAULTS 24: past ``connection_max_age_s`` it is not kept, so a name is judged anew sooner or later."""
+    """Fault 24: past ``connection_max_age_s`` it is not kept, so a name is judged anew sooner or later."""
     sender = build(replace(OPTIONS, connection_max_age_s=age_s))
     async with RawServer(says(ok())) as server:
         for _ in range(4):
@@ -349,7 +349,7 @@ async def test_a_connection_has_an_end_however_busy(
 
 
 async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> None:
-    """STYLE 7: not even where what it cancels ends in a fault of its own, so a later one still counts."""
+    """Not even where what it cancels ends in a fault of its own, so a later one still counts."""
 
     async def stubborn(host: str, port: int) -> Sequence[str]:
         try:
@@ -371,7 +371,7 @@ async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> N
 async def test_a_body_behind_a_204_never_reaches_the_next_request(
     sender: WebhookSender, later_s: float
 ) -> None:
-    """FAULTS 91: not even that of a server which writes it after the next request could have left."""
+    """Fault 91: not even that of a server which writes it after the next request could have left."""
 
     async def talk(call: Call) -> None:
         while True:
@@ -388,7 +388,7 @@ async def test_a_body_behind_a_204_never_reaches_the_next_request(
 
 
 async def test_a_connection_is_kept_once_a_204_was_followed_by_nothing(sender: WebhookSender) -> None:
-    """FAULTS 91, S0-9: an endpoint that keeps to HTTP is not asked for more than a few connections."""
+    """Fault 91, S0-9: an endpoint that keeps to HTTP is not asked for more than a few connections."""
     async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         assert (await sender.send(to(server.url()))).kind is Kind.OK
         await asyncio.sleep(0.3)
@@ -399,7 +399,7 @@ async def test_a_connection_is_kept_once_a_204_was_followed_by_nothing(sender: W
 
 
 async def test_one_connection_and_204s(build: BuildSender) -> None:
-    """FAULTS 91: with a bound of one connection nobody waits for it in vain."""
+    """Fault 91: with a bound of one connection nobody waits for it in vain."""
     sender = build(replace(OPTIONS, connections_per_host=1))
     async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         outcomes = await asyncio.gather(*(sender.send(to(server.url())) for _ in range(5)))
@@ -410,7 +410,7 @@ async def test_one_connection_and_204s(build: BuildSender) -> None:
 
 
 async def test_an_answer_out_of_turn_that_the_loop_has_not_seen_is_not_taken(sender: WebhookSender) -> None:
-    """FAULTS 91: it waits in the kernel when the next request is due; that one goes elsewhere."""
+    """Fault 91: it waits in the kernel when the next request is due; that one goes elsewhere."""
     told, spoke = threading.Event(), threading.Event()
     requests: list[bytes] = []
 

@@ -35,12 +35,12 @@ pytestmark = pytest.mark.timeout(120)
     "host", ["169.254.169.254", "10.0.0.1", "[fd00:ec2::254]", "[::ffff:10.0.0.1]", "127.1"]
 )
 async def test_a_forbidden_literal_is_blocked(sender: WebhookSender, host: str) -> None:
-    """FAULTS 20, 21, 22: no connection is tried."""
+    """Faults 20, 21, 22: no connection is tried."""
     assert (await sender.send(to(f"https://{host}/"))).kind is Kind.BLOCKED
 
 
 async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
-    """FAULTS 21: judged on the address that is dialled; the server sees no connection."""
+    """Fault 21: judged on the address that is dialled; the server sees no connection."""
     sender = build(SenderOptions())
     async with RawServer(says(ok())) as server:
         plain = await sender.send(to(server.url()))
@@ -52,7 +52,7 @@ async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
 
 
 async def test_any_forbidden_address_blocks_a_name(build: BuildSender) -> None:
-    """FAULTS 23: one good address beside a bad one does not help."""
+    """Fault 23: one good address beside a bad one does not help."""
 
     async def both(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1", "10.0.0.1"]
@@ -67,7 +67,7 @@ async def test_any_forbidden_address_blocks_a_name(build: BuildSender) -> None:
 
 
 async def test_a_name_that_moves_is_judged_again(build: BuildSender) -> None:
-    """FAULTS 24: the first answer is allowed, the second is not: no connection to it."""
+    """Fault 24: the first answer is allowed, the second is not: no connection to it."""
     answers = [["127.0.0.1"], ["192.168.1.1"]]
 
     async def moving(host: str, port: int) -> Sequence[str]:
@@ -82,7 +82,7 @@ async def test_a_name_that_moves_is_judged_again(build: BuildSender) -> None:
 
 
 async def test_names_are_found_without_the_loops_threads(sender: WebhookSender) -> None:
-    """FAULTS 42: ``localhost`` works without an injected resolver, and the loop's own threads stay free."""
+    """Fault 42: ``localhost`` works without an injected resolver, and the loop's own threads stay free."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="localhost")))
 
@@ -100,7 +100,7 @@ async def test_names_are_found_without_the_loops_threads(sender: WebhookSender) 
     ids=["nxdomain", "servfail", "empty"],
 )
 async def test_a_name_that_is_not_found_is_dns(fault: OSError | None, build: BuildSender) -> None:
-    """FAULTS 42: NXDOMAIN, SERVFAIL, and an answer without addresses."""
+    """Fault 42: NXDOMAIN, SERVFAIL, and an answer without addresses."""
 
     async def failing(host: str, port: int) -> Sequence[str]:
         if fault is not None:
@@ -115,7 +115,7 @@ async def test_a_name_that_is_not_found_is_dns(fault: OSError | None, build: Bui
 
 
 async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildSender) -> None:
-    """FAULTS 42: the look-up has a bound of its own, below the connect bound."""
+    """Fault 42: the look-up has a bound of its own, below the connect bound."""
 
     async def silent(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
@@ -130,7 +130,7 @@ async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildS
 
 
 async def test_a_name_with_two_hundred_addresses_is_bounded(build: BuildSender) -> None:
-    """FAULTS 42: dead addresses are tried within the connect bound, and no longer."""
+    """Fault 42: dead addresses are tried within the connect bound, and no longer."""
 
     async def many(host: str, port: int) -> Sequence[str]:
         return [f"127.0.0.{number}" for number in range(1, 201)]
@@ -144,7 +144,7 @@ async def test_a_name_with_two_hundred_addresses_is_bounded(build: BuildSender) 
 
 
 async def test_a_fault_that_nobody_foresaw_is_an_outcome(build: BuildSender) -> None:
-    """STYLE 7: it names its type, and the worker lives."""
+    """It names its type, and the worker lives."""
 
     async def broken(host: str, port: int) -> Sequence[str]:
         raise KeyError("surprise")
@@ -164,7 +164,7 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::1]", "self.example", "[::ffff:127.0.0.1]"])
 @pytest.mark.parametrize("ours", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to judge
 async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours: str) -> None:
-    """FAULTS 27: by whatever address of this machine, even where that is allowed; other ports are."""
+    """Fault 27: by whatever address of this machine, even where that is allowed; other ports are."""
     sender = build(OPTIONS, resolved)
     async with RawServer(says(ok())) as admin, RawServer(says(ok())) as other:
         sender.guard.protect(ours, admin.port)
@@ -191,7 +191,7 @@ async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours
     ],
 )
 async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: int) -> None:
-    """FAULTS 27: broker, management and database, by name or by address, though both are allowed."""
+    """Fault 27: broker, management and database, by name or by address, though both are allowed."""
     sender = build(OPTIONS, resolved)
     sender.guard.protect_url(url)
 
@@ -205,7 +205,7 @@ async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: 
 
 
 async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) -> None:
-    """FAULTS 27: a PostgreSQL URL may name several; what cannot be read of it is passed over."""
+    """Fault 27: a PostgreSQL URL may name several; what cannot be read of it is passed over."""
     sender = build(OPTIONS, resolved)
     sender.guard.protect_url("postgresql://u:p@broker.example:5439,127.0.0.7,[::1]:5440,:0,x:99999/db")
 
@@ -217,7 +217,7 @@ async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) ->
 
 
 async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: BuildSender) -> None:
-    """FAULTS 27: where it was last is still refused; where it never was found, its port is, everywhere."""
+    """Fault 27: where it was last is still refused; where it never was found, its port is, everywhere."""
     answers: dict[str, Sequence[str]] = {"hook.example": ["127.0.0.8"]}
 
     async def moving(host: str, port: int) -> Sequence[str]:
@@ -244,7 +244,7 @@ async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: Build
 
 
 async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: BuildSender) -> None:
-    """FAULTS 27: what is known of it decides, so the same port of another machine is still reached."""
+    """Fault 27: what is known of it decides, so the same port of another machine is still reached."""
     lost = False
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -265,7 +265,7 @@ async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: Bu
 
 @pytest.mark.parametrize("ours", ["listen", "amqp", "management", "database", "database-file", "private"])
 async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path, ours: str) -> None:
-    """FAULTS 27: ``subscriptions test`` builds its sender so too, and has no daemon that names its ports."""
+    """Fault 27: ``subscriptions test`` builds its sender so too, and has no daemon that names its ports."""
     async with RawServer(says(ok())) as server:
         place = f"127.0.0.1:{server.port}"
         (tmp_path / "broker").mkdir()
@@ -328,7 +328,7 @@ asyncio.run(main())
 
 
 def test_a_public_address_of_this_machine_is_its_own() -> None:
-    """FAULTS 27: connections to oneself by a public address are refused, unless that address is allowed."""
+    """Fault 27: connections to oneself by a public address are refused, unless that address is allowed."""
     done = subprocess.run(
         [*in_namespaces("--net"), sys.executable, "-c", OWN_ADDRESS],
         capture_output=True,
@@ -362,7 +362,7 @@ print(*(is_own(ip_address(text)) for text in (NEAR, ANY, "2a0a:1::6")))
 
 
 def test_an_anycast_address_of_this_machine_is_its_own() -> None:
-    """FAULTS 27: a router answers for one address per prefix that no interface of it shows."""
+    """Fault 27: a router answers for one address per prefix that no interface of it shows."""
     done = subprocess.run(
         [*in_namespaces("--net"), sys.executable, "-c", ANYCAST],
         capture_output=True,
@@ -375,13 +375,13 @@ def test_an_anycast_address_of_this_machine_is_its_own() -> None:
 
 @pytest.mark.parametrize("text", ["0.0.0.0", "::"])  # noqa: S104 - an address to judge
 def test_the_unspecified_address_is_this_machine(text: str) -> None:
-    """FAULTS 21, 27: a connection to it goes to loopback, whatever routes there are."""
+    """Faults 21, 27: a connection to it goes to loopback, whatever routes there are."""
     assert own.is_own(ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1", "127.8.8.8", "::1", "8.8.8.8", "2606:4700::1"])
 def test_both_ways_of_asking_the_kernel_agree(text: str) -> None:
-    """FAULTS 27: without netlink, the address that the system would send from tells the same."""
+    """Fault 27: without netlink, the address that the system would send from tells the same."""
     address = ip_address(text)
     expected = address.is_loopback
 
@@ -391,7 +391,7 @@ def test_both_ways_of_asking_the_kernel_agree(text: str) -> None:
 
 
 async def test_connections_do_not_wait_to_send(build: BuildSender) -> None:
-    """Issue 4, item 1: small writes leave at once (TCP_NODELAY)."""
+    """Small writes leave at once (TCP_NODELAY)."""
     parts = Parts(OPTIONS)
     async with RawServer(says(ok())) as server:
         transport, _ = await parts.dialer.open(
@@ -404,7 +404,7 @@ async def test_connections_do_not_wait_to_send(build: BuildSender) -> None:
 
 
 async def test_idle_connections_are_closed(build: BuildSender) -> None:
-    """Issue 4, item 1: after ``keepalive_s``, without any further request."""
+    """After ``keepalive_s``, without any further request."""
     sender = build(replace(OPTIONS, keepalive_s=0.2))
     async with RawServer(says(ok())) as server:
         assert (await sender.send(to(server.url()))).kind is Kind.OK
@@ -413,7 +413,7 @@ async def test_idle_connections_are_closed(build: BuildSender) -> None:
 
 
 async def test_a_machine_without_sockets_says_so(sender: WebhookSender) -> None:
-    """STYLE 7: out of file descriptors is our own fault: ``client_error``, and it passes."""
+    """Out of file descriptors is our own fault: ``client_error``, and it passes."""
     request = to("http://127.0.0.1:1/")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)  # the next descriptor that would be given out

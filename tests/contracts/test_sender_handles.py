@@ -1,4 +1,4 @@
-"""How the real senders do without file handles, and how few of them they keep (FAULTS 87)."""
+"""How the real senders do without file handles, and how few of them they keep (fault 87)."""
 
 from __future__ import annotations
 

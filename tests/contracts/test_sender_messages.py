@@ -55,7 +55,7 @@ async def test_exactly_our_headers_go_out(sender: WebhookSender) -> None:
 async def test_a_header_that_would_change_the_message_is_not_sent(
     sender: WebhookSender, name: str, value: str
 ) -> None:
-    """FAULTS 28: line breaks and the framing headers end as an outcome before anything is connected."""
+    """Fault 28: line breaks and the framing headers end as an outcome before anything is connected."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(
             SignedRequest(url=server.url(), headers=[(name, value)], body=b"", timeout_s=5)
@@ -66,7 +66,7 @@ async def test_a_header_that_would_change_the_message_is_not_sent(
 
 
 async def test_no_url_makes_the_sender_raise(build: BuildSender) -> None:
-    """FAULTS 26: every bad URL that we wrote down ends as an outcome, and none is connected to."""
+    """Fault 26: every bad URL that we wrote down ends as an outcome, and none is connected to."""
     cases = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text())
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
@@ -80,7 +80,7 @@ async def test_no_url_makes_the_sender_raise(build: BuildSender) -> None:
 
 
 async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSender) -> None:
-    """FAULTS 34: the endpoint said 2xx; what was read of the body is kept, and the detail says why."""
+    """Fault 34: the endpoint said 2xx; what was read of the body is kept, and the detail says why."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
 
     outcome = await outcome_of(sender, says(answer, close=True))
@@ -93,7 +93,7 @@ async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSen
     "chunks", [b"zz\r\nabc\r\n", b"FFFFFFFFFFFFFFFFFF\r\nabc", b"-1\r\nabc", b"3\r\nabcdef\r\n"]
 )
 async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, chunks: bytes) -> None:
-    """FAULTS 49: chunk sizes that are no numbers, overflow or lie; the connection is not used again."""
+    """Fault 49: chunk sizes that are no numbers, overflow or lie; the connection is not used again."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -111,7 +111,7 @@ async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, 
 
 
 async def test_an_endless_body_ends_with_the_deadline_and_the_status_decides(sender: WebhookSender) -> None:
-    """FAULTS 34, 45: a 503 whose body trickles is a 503."""
+    """Faults 34, 45: a 503 whose body trickles is a 503."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -125,7 +125,7 @@ async def test_an_endless_body_ends_with_the_deadline_and_the_status_decides(sen
 
 
 async def test_a_flood_is_cut_off(sender: WebhookSender) -> None:
-    """FAULTS 34: a server that never stops sending is stopped by us, long before the deadline."""
+    """Fault 34: a server that never stops sending is stopped by us, long before the deadline."""
     sent = 0
 
     async def talk(call: Call) -> None:
@@ -146,7 +146,7 @@ async def test_a_flood_is_cut_off(sender: WebhookSender) -> None:
 
 
 async def test_a_compressed_body_is_not_unpacked(sender: WebhookSender) -> None:
-    """FAULTS 34: a 10 MB bomb in 10 kB costs what came over the wire."""
+    """Fault 34: a 10 MB bomb in 10 kB costs what came over the wire."""
     bomb = gzip.compress(bytes(10_000_000))
 
     outcome = await outcome_of(sender, says(ok(body=bomb, headers=b"Content-Encoding: gzip\r\n")))
@@ -155,7 +155,7 @@ async def test_a_compressed_body_is_not_unpacked(sender: WebhookSender) -> None:
 
 
 async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
-    """FAULTS 36: an endpoint cannot leave anything with us."""
+    """Fault 36: an endpoint cannot leave anything with us."""
     async with RawServer(says(ok(headers=b"Set-Cookie: a=b; Path=/\r\n"))) as server:
         for _ in range(2):
             await sender.send(to(server.url(host="127.0.0.1")))
@@ -193,7 +193,7 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
     ],
 )
 async def test_what_is_not_http_is_told_as_such(sender: WebhookSender, answer: bytes, kind: Kind) -> None:
-    """FAULTS 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
+    """Fault 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
     async with RawServer(says(answer)) as server:
         outcome = await sender.send(to(server.url()))
         await eventually(lambda: server.open == 0)
@@ -203,7 +203,7 @@ async def test_what_is_not_http_is_told_as_such(sender: WebhookSender, answer: b
 
 
 async def test_interim_responses_without_end(sender: WebhookSender) -> None:
-    """FAULTS 49: 1xx after 1xx is not an answer; both senders give up long before the deadline."""
+    """Fault 49: 1xx after 1xx is not an answer; both senders give up long before the deadline."""
     outcome = await outcome_of(sender, says(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000))
 
     assert (outcome.kind, outcome.detail) == (Kind.PROTOCOL, "1xx responses without end")
@@ -220,7 +220,7 @@ async def test_interim_responses_are_looked_past(sender: WebhookSender) -> None:
 
 
 async def test_text_from_an_endpoint_is_made_harmless(sender: WebhookSender) -> None:
-    """FAULTS 51: escapes, line separators and bad bytes are shown, not passed on; the length is bounded."""
+    """Fault 51: escapes, line separators and bad bytes are shown, not passed on; the length is bounded."""
     location = b"/\xe2\x80\xa8\xe2\x80\xae\xff\x80${jndi:x}" + b"z" * 500
     answer = ok(status=b"302 Found", headers=b"Location: " + location + b"\r\n")
 
@@ -243,7 +243,7 @@ async def test_text_from_an_endpoint_is_made_harmless(sender: WebhookSender) -> 
 async def test_where_a_redirect_leads_is_shown_without_its_secrets(
     sender: WebhookSender, location: bytes, shown: str
 ) -> None:
-    """FAULTS 36: query, fragment and userinfo of a Location are not recorded: they may hold a token."""
+    """Fault 36: query, fragment and userinfo of a Location are not recorded: they may hold a token."""
     outcome = await outcome_of(
         sender, says(ok(status=b"307 Moved", headers=b"Location: " + location + b"\r\n"))
     )
@@ -252,7 +252,7 @@ async def test_where_a_redirect_leads_is_shown_without_its_secrets(
 
 
 async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -> None:
-    """FAULTS 51: what the parser quotes of a bad response is escaped and short."""
+    """Fault 51: what the parser quotes of a bad response is escaped and short."""
     outcome = await outcome_of(sender, says(b"\x1b]0;owned\x07\x1b[31m" + b"q" * 4_000 + b"\r\n\r\n"))
 
     assert outcome.kind in {Kind.PROTOCOL, Kind.TOO_LARGE}
@@ -276,7 +276,7 @@ async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -
 async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
     build: BuildSender, value: bytes, control: Control | None, status: bytes
 ) -> None:
-    """FAULTS 52: ``webhook-delivery`` is one of two words, once; without the setting it is not looked at."""
+    """Fault 52: ``webhook-delivery`` is one of two words, once; without the setting it is not looked at."""
     answer = ok(status=status, headers=b"Webhook-Delivery: " + value + b"\r\n")
     async with RawServer(says(answer)) as server:
         for obey in (True, False):
@@ -288,7 +288,7 @@ async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
 
 
 async def test_two_retry_after_headers_are_both_handed_on(sender: WebhookSender) -> None:
-    """FAULTS 39: joined by a comma, so that the longest counts."""
+    """Fault 39: joined by a comma, so that the longest counts."""
     answer = ok(status=b"503 Busy", headers=b"Retry-After: 5\r\nX: y\r\nretry-after: 120\r\n")
 
     assert (await outcome_of(sender, says(answer))).retry_after == "5, 120"

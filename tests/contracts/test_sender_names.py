@@ -58,7 +58,7 @@ async def make(build: BuildSender, dns: NameServer) -> AsyncIterator[MakeSender]
 async def test_a_name_that_moves_to_a_forbidden_address(
     make: MakeSender, dns: NameServer, here: str, bad: str
 ) -> None:
-    """FAULTS 24: the first answer is good, the second is not (TTL 0): no connection to it."""
+    """Fault 24: the first answer is good, the second is not (TTL 0): no connection to it."""
     dns.on(HOST, Answer((here,)), Answer((bad,)))
     sender = make()
     async with RawServer(says(ok(headers=CLOSE)), host=here) as server:
@@ -70,7 +70,7 @@ async def test_a_name_that_moves_to_a_forbidden_address(
 
 
 async def test_a_kept_connection_stays_where_it_was_judged(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 24: while it is open, what the name says now is of no matter."""
+    """Fault 24: while it is open, what the name says now is of no matter."""
     dns.on(HOST, Answer((HERE,)), Answer(("192.168.1.1",)))
     sender = make()
     async with RawServer(says(ok())) as server:
@@ -91,7 +91,7 @@ async def test_a_kept_connection_stays_where_it_was_judged(make: MakeSender, dns
 async def test_any_forbidden_address_forbids_the_name(
     make: MakeSender, dns: NameServer, addresses: tuple[str, ...], bad: str
 ) -> None:
-    """FAULTS 23: one bad A or AAAA record beside a good one is enough."""
+    """Fault 23: one bad A or AAAA record beside a good one is enough."""
     dns.on(HOST, Answer(addresses))
     async with RawServer(says(ok())) as server:
         outcome = await make().send(to(server.url(host=HOST)))
@@ -101,7 +101,7 @@ async def test_any_forbidden_address_forbids_the_name(
 
 
 async def test_an_alias_leads_to_its_addresses(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 42: a CNAME is followed, and what it leads to is judged."""
+    """Fault 42: a CNAME is followed, and what it leads to is judged."""
     dns.on("good.example", Answer(alias="target.example"))
     dns.on("bad.example", Answer(alias="inside.example"))
     dns.on("target.example", Answer((HERE,)))
@@ -126,7 +126,7 @@ async def test_an_alias_leads_to_its_addresses(make: MakeSender, dns: NameServer
 async def test_addresses_are_kept_for_their_time(
     make: MakeSender, dns: NameServer, ttl_s: int, bounds: dict[str, float], asked: int
 ) -> None:
-    """Issue 4, item 5: for the record's TTL, within both bounds; each connection is judged all the same."""
+    """For the record's TTL, within both bounds; each connection is judged all the same."""
     name = f"ttl-{ttl_s}-{asked}.example"
     dns.on(name, Answer((HERE,), ttl_s))
     sender = make(**bounds)
@@ -139,7 +139,7 @@ async def test_addresses_are_kept_for_their_time(
 
 
 async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 42: fifty requests to a new name look it up once; one that gives up disturbs nobody."""
+    """Fault 42: fifty requests to a new name look it up once; one that gives up disturbs nobody."""
     dns.on(HOST, Answer((HERE,), 5))
     sender = make()
     async with RawServer(says(ok())) as server:
@@ -158,7 +158,7 @@ async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: Name
     ids=["nxdomain", "servfail", "refused", "no-address"],
 )
 async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer, answer: Answer) -> None:
-    """FAULTS 42: whatever the name server says instead of an address; a failure is kept for a moment."""
+    """Fault 42: whatever the name server says instead of an address; a failure is kept for a moment."""
     dns.on(HOST, answer)
     sender = make(resolve_ttl_min_s=30.0)
 
@@ -171,7 +171,7 @@ async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer
 
 
 async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 42: two hundred look-ups hang; others go on, no thread is added, and all end in their time."""
+    """Fault 42: two hundred look-ups hang; others go on, no thread is added, and all end in their time."""
     dns.on("first.example", Answer((HERE,)))
     sender = make(resolve_timeout_s=1.5)
     async with RawServer(says(ok())) as server:
@@ -197,7 +197,7 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
 async def test_name_servers_that_are_away_are_no_endpoints_fault(
     build: BuildSender, dns: NameServer, make: MakeSender
 ) -> None:
-    """FAULTS 87: silent to all, or nobody there: this machine's fault; silent to one name: that name's."""
+    """Fault 87: silent to all, or nobody there: this machine's fault; silent to one name: that name's."""
     dns.on(HOST, Answer(silent=True))
     sender = make(resolve_timeout_s=1.5)
     of_name = await sender.send(to(f"http://{HOST}/"))
@@ -215,7 +215,7 @@ async def test_name_servers_that_are_away_are_no_endpoints_fault(
 
 
 async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 42: they come over TCP, all are judged, and dead ones cost no more than the connect bound."""
+    """Fault 42: they come over TCP, all are judged, and dead ones cost no more than the connect bound."""
     dns.on(HOST, Answer(tuple(f"127.0.1.{number}" for number in range(1, 33))))
     dns.on("bad.example", Answer((*(f"127.0.1.{number}" for number in range(1, 32)), "10.0.0.1")))
     sender = make(connect_timeout_s=1.0)
@@ -232,7 +232,7 @@ async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns
 async def test_a_name_with_more_addresses_is_a_dns_failure(
     make: MakeSender, dns: NameServer, count: int
 ) -> None:
-    """FAULTS 42, 86: none of them is judged or dialled, and the reason says so; both families count."""
+    """Faults 42, 86: none of them is judged or dialled, and the reason says so; both families count."""
     v4 = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(count // 2)]
     v6 = [f"::1:{number:x}" for number in range(count - count // 2)]
     dns.on(HOST, Answer((*v4, *v6)))
@@ -245,7 +245,7 @@ async def test_a_name_with_more_addresses_is_a_dns_failure(
 
 
 async def test_an_answer_is_judged_once() -> None:
-    """FAULTS 86: as long as the look-up keeps its answer; another one, or another port, is judged anew."""
+    """Fault 86: as long as the look-up keeps its answer; another one, or another port, is judged anew."""
     answer = [tuple(f"127.0.1.{number}" for number in range(1, 33))]
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
@@ -272,7 +272,7 @@ async def test_an_answer_is_judged_once() -> None:
 
 
 async def test_closing_ends_look_ups(build: BuildSender, dns: NameServer) -> None:
-    """FAULTS 58: a close waits for no name server; the request ends as an outcome."""
+    """Fault 58: a close waits for no name server; the request ends as an outcome."""
     dns.on(HOST, Answer(silent=True))
     sender = build(SenderOptions(egress=LOOPBACK, name_servers=(dns.address,)))
     send = asyncio.create_task(sender.send(to(f"https://{HOST}/", timeout_s=10)))
@@ -298,7 +298,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("text", ["203.0.113.7 only-in-hosts.example", "2001:db8::7 x only-in-hosts.example"])
 def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
-    """Issue 4, item 5: a name of /etc/hosts is found there, without any name server."""
+    """A name of /etc/hosts is found there, without any name server."""
     hosts = tmp_path / "hosts"
     hosts.write_text(f"127.0.0.1 localhost\n{text}\n")
     script = f'mount --bind {hosts} /etc/hosts && exec "$0" -c "$1"'
@@ -314,7 +314,7 @@ def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
 
 
 async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 92: with a search domain and ``ndots:5`` nobody below that domain is asked in a name's place."""
+    """Fault 92: with a search domain and ``ndots:5`` nobody below that domain is asked in a name's place."""
     monkeypatch.setenv("LOCALDOMAIN", "cluster.local")  # as "search" and "options" in /etc/resolv.conf
     monkeypatch.setenv("RES_OPTIONS", "ndots:5")
     for name in (HOST, "receiver", "token.example", "proxy.example"):
@@ -334,7 +334,7 @@ async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch
 async def test_token_endpoint_and_proxy_are_absolute_too(
     build: BuildSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAULTS 92: whatever the daemon connects to on a webhook's behalf."""
+    """Fault 92: whatever the daemon connects to on a webhook's behalf."""
     monkeypatch.setenv("LOCALDOMAIN", "cluster.local")
     monkeypatch.setenv("RES_OPTIONS", "ndots:5")
     options = SenderOptions(egress=LOOPBACK, name_servers=(dns.address,))
@@ -359,7 +359,7 @@ async def test_token_endpoint_and_proxy_are_absolute_too(
 async def test_what_is_ours_is_found_as_its_own_client_finds_it(
     make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAULTS 92: where only the search domain leads to the broker, its port is judged by that."""
+    """Fault 92: where only the search domain leads to the broker, its port is judged by that."""
     monkeypatch.setenv("LOCALDOMAIN", "cluster.local")
     monkeypatch.setenv("RES_OPTIONS", "ndots:5")
     dns.on("rabbitmq.cluster.local", Answer(("192.0.2.1",)))
@@ -373,7 +373,7 @@ async def test_what_is_ours_is_found_as_its_own_client_finds_it(
 
 
 async def test_a_slow_answer_counts_against_the_deadline(make: MakeSender, dns: NameServer) -> None:
-    """Issue 4, item 2: the total deadline is around the look-up too."""
+    """The total deadline is around the look-up too."""
     dns.on(HOST, Answer(silent=True))
 
     outcome = await make(resolve_timeout_s=5.0).send(to(f"https://{HOST}/", timeout_s=0.3))
@@ -383,7 +383,7 @@ async def test_a_slow_answer_counts_against_the_deadline(make: MakeSender, dns: 
 
 
 async def test_nothing_is_asked_for_an_address(make: MakeSender, dns: NameServer) -> None:
-    """FAULTS 42: a literal needs no name server."""
+    """Fault 42: a literal needs no name server."""
     gone = asyncio.Event()
 
     async def talk(call: Call) -> None:

@@ -68,7 +68,7 @@ def by_way_of(
 async def test_everything_goes_through_the_proxy(
     build: BuildSender, authority: Authority, scheme: str, names: bool
 ) -> None:
-    """SW-44, issue 4, item 6: http and https are tunnelled, connections kept; the proxy sees what it must."""
+    """SW-44: http and https are tunnelled, connections kept; the proxy sees what it must."""
     hosts = {HOST: "127.0.0.1"}
     async with (
         ProxyServer(hosts=hosts) as proxy,
@@ -90,7 +90,7 @@ async def test_everything_goes_through_the_proxy(
 @SCHEMES
 @pytest.mark.parametrize("login", ["user:p:ss w", "", "user:wrong"])
 async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> None:
-    """Issue 4, item 6: the login reaches the proxy; with a wrong one it is the proxy that fails."""
+    """The login reaches the proxy; with a wrong one it is the proxy that fails."""
     async with ProxyServer(login=("user", "p:ss w")) as proxy, RawServer(says(ok())) as server:
         sender = by_way_of(build, proxy, scheme, login=login)
         outcome = await sender.send(to(server.url()))
@@ -119,7 +119,7 @@ async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> 
     ],
 )
 async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: Kind) -> None:
-    """Issue 4, item 6: its own failures are ``proxy``; what it says of the endpoint is the endpoint's."""
+    """Its own failures are ``proxy``; what it says of the endpoint is the endpoint's."""
     async with ProxyServer(says=says_what) as proxy:
         files = open_files()
         sender = by_way_of(build, proxy, "http")
@@ -146,7 +146,7 @@ async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kin
     ],
 )
 async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: Kind) -> None:
-    """Issue 4, item 6: the same by RFC 1928's codes."""
+    """The same by RFC 1928's codes."""
     async with ProxyServer(reply=reply) as proxy:
         sender = by_way_of(build, proxy, "socks5")
         outcome = await sender.send(to("https://hook.example/"))
@@ -157,7 +157,7 @@ async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: Kin
 
 @SCHEMES
 async def test_a_proxy_that_is_not_there(build: BuildSender, scheme: str) -> None:
-    """Issue 4, item 6: refused, or its name unknown: ``proxy``, which spends no attempt."""
+    """Refused, or its name unknown: ``proxy``, which spends no attempt."""
     port = free_port()
 
     async def unknown(host: str, port: int) -> Sequence[str]:
@@ -174,7 +174,7 @@ async def test_a_proxy_that_is_not_there(build: BuildSender, scheme: str) -> Non
 
 
 async def test_a_proxy_that_is_not_reached_in_time(build: BuildSender) -> None:
-    """Issue 4, item 6: ``proxy``, whichever of connect bound, own bound and deadline ends the attempt."""
+    """``proxy``, whichever of connect bound, own bound and deadline ends the attempt."""
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()
@@ -203,7 +203,7 @@ async def test_a_proxy_that_is_not_reached_in_time(build: BuildSender) -> None:
 
 
 async def test_a_proxy_that_answered_once_is_not_blamed_for_the_rest(build: BuildSender) -> None:
-    """Issue 4, item 6: after it has refused one address, time that runs out is the endpoint's."""
+    """After it has refused one address, time that runs out is the endpoint's."""
     looked_up = 0
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -226,7 +226,7 @@ async def test_a_proxy_that_answered_once_is_not_blamed_for_the_rest(build: Buil
 
 @SCHEMES
 async def test_a_proxy_that_is_silent_ends_at_the_connect_bound(build: BuildSender, scheme: str) -> None:
-    """FAULTS 43: it may be the endpoint that does not answer the proxy, so the endpoint's time is up."""
+    """Fault 43: it may be the endpoint that does not answer the proxy, so the endpoint's time is up."""
     async with RawServer(lambda call: call.gone()) as proxy:
         files = open_files()
         way = Proxy(scheme=scheme, host="127.0.0.1", port=proxy.port)
@@ -244,7 +244,7 @@ async def test_a_proxy_that_is_silent_ends_at_the_connect_bound(build: BuildSend
 async def test_forbidden_addresses_are_not_asked_of_the_proxy(
     build: BuildSender, scheme: str, names: bool
 ) -> None:
-    """FAULTS 20-24: a literal never; nor a name that is bad here, unless the proxy judges names."""
+    """Faults 20-24: a literal never; nor a name that is bad here, unless the proxy judges names."""
 
     async def inside(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1", "10.0.0.1"]
@@ -262,7 +262,7 @@ async def test_forbidden_addresses_are_not_asked_of_the_proxy(
 
 
 async def test_the_next_address_is_tried(build: BuildSender) -> None:
-    """Issue 4, item 6: a name with a dead address is reached by its other one."""
+    """A name with a dead address is reached by its other one."""
 
     async def two(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.9", "127.0.0.1"]
@@ -278,7 +278,7 @@ async def test_the_next_address_is_tried(build: BuildSender) -> None:
 
 
 async def test_cancelling_while_the_proxy_thinks_leaves_nothing(build: BuildSender) -> None:
-    """FAULTS 58: the connection to the proxy is closed with the attempt."""
+    """Fault 58: the connection to the proxy is closed with the attempt."""
     async with RawServer(lambda call: call.gone()) as proxy:
         files = open_files()
         sender = build(

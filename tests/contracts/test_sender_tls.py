@@ -64,7 +64,7 @@ def to(server: RawServer | Strict, policy: TlsPolicy | None = None) -> SignedReq
 async def test_a_good_certificate_is_accepted_and_the_connection_kept(
     sender: WebhookSender, authority: Authority
 ) -> None:
-    """FAULTS 44: name, dates and chain are right; ten requests share one handshake."""
+    """Fault 44: name, dates and chain are right; ten requests share one handshake."""
     async with RawServer(says(ok(body=b"fine")), tls=authority.server(HOST)) as server:
         outcomes = [await sender.send(to(server)) for _ in range(10)]
 
@@ -76,7 +76,7 @@ async def test_a_good_certificate_is_accepted_and_the_connection_kept(
 async def test_a_bad_certificate_is_a_tls_failure(
     sender: WebhookSender, authority: Authority, fault: str
 ) -> None:
-    """FAULTS 44: the request is not sent, and never over less than TLS; a common name is not a name."""
+    """Fault 44: the request is not sent, and never over less than TLS; a common name is not a name."""
     contexts = {
         "no SAN": authority.server(HOST, alternative=False),
         "self-signed": authority.server(HOST, signed=False),
@@ -92,7 +92,7 @@ async def test_a_bad_certificate_is_a_tls_failure(
 
 
 async def test_a_full_stop_behind_the_host_is_left_out(sender: WebhookSender, authority: Authority) -> None:
-    """FAULTS 92: ``hook.example.`` is the same host: to TLS, in Host, and to the pool."""
+    """Fault 92: ``hook.example.`` is the same host: to TLS, in Host, and to the pool."""
     context, names = authority.server(HOST), []
     context.sni_callback = lambda _connection, name, _context: names.append(name)
     async with RawServer(says(ok()), tls=context) as server:
@@ -110,7 +110,7 @@ async def test_a_full_stop_behind_the_host_is_left_out(sender: WebhookSender, au
 async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(
     authority: Authority, build: BuildSender
 ) -> None:
-    """FAULTS 44: without the CA file the same server is refused."""
+    """Fault 44: without the CA file the same server is refused."""
     sender = build(SenderOptions(egress=LOOPBACK), loopback)
     async with RawServer(says(ok()), tls=authority.server(HOST)) as server:
         assert (await sender.send(to(server))).kind is Kind.TLS
@@ -118,7 +118,7 @@ async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(
 
 
 async def test_old_tls_is_refused(sender: WebhookSender, authority: Authority) -> None:
-    """FAULTS 44: a server that speaks at most TLS 1.1 is a failure, not a downgrade."""
+    """Fault 44: a server that speaks at most TLS 1.1 is a failure, not a downgrade."""
     context = authority.server(HOST)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -132,7 +132,7 @@ async def test_old_tls_is_refused(sender: WebhookSender, authority: Authority) -
 
 
 async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: WebhookSender) -> None:
-    """FAULTS 44: the request is never sent in clear."""
+    """Fault 44: the request is never sent in clear."""
 
     async def talk(call: Call) -> None:
         await call.reader.read(1)
@@ -146,7 +146,7 @@ async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: Webho
 
 
 async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: WebhookSender) -> None:
-    """FAULTS 44: the socket is given back at once, not after the loop's own handshake timeout."""
+    """Fault 44: the socket is given back at once, not after the loop's own handshake timeout."""
     async with RawServer(lambda call: call.gone()) as server:
         files = open_files()
         outcome = await sender.send(to(server))
@@ -157,7 +157,7 @@ async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: Webhook
 
 
 async def test_a_reset_in_the_handshake_is_an_outcome(sender: WebhookSender) -> None:
-    """FAULTS 43, 44: the server hangs up on the hello."""
+    """Faults 43, 44: the server hangs up on the hello."""
 
     async def talk(call: Call) -> None:
         await call.reader.read(1)
@@ -167,7 +167,7 @@ async def test_a_reset_in_the_handshake_is_an_outcome(sender: WebhookSender) -> 
 
 
 async def test_closing_with_idle_tls_connections_is_quick(authority: Authority, build: BuildSender) -> None:
-    """FAULTS 58: a close waits for no server's goodbye, and leaves nothing open."""
+    """Fault 58: a close waits for no server's goodbye, and leaves nothing open."""
     sender = build(SenderOptions(egress=LOOPBACK, ca_file=authority.file), loopback)
     async with RawServer(says(ok()), tls=authority.server(HOST)) as server:
         await asyncio.gather(*(sender.send(to(server)) for _ in range(5)))
@@ -218,7 +218,7 @@ class Strict:
 async def test_an_endpoint_may_want_a_certificate(
     sender: WebhookSender, authority: Authority, version: ssl.TLSVersion
 ) -> None:
-    """FAULTS 44: with its client certificate the endpoint is reached; with none or another it is not.
+    """Fault 44: with its client certificate the endpoint is reached; with none or another it is not.
 
     In TLS 1.3 the client has ended the handshake before the server refuses it, and what the server sends last
     may be lost: then it is a reset, or on asyncio's own loop nothing at all.
@@ -244,7 +244,7 @@ async def test_an_endpoint_may_want_a_certificate(
 async def test_an_endpoint_may_have_an_authority_of_its_own(
     build: BuildSender, authority: Authority, tmp_path: Path
 ) -> None:
-    """Issue 4, item 6: it is trusted for that endpoint only, and instead of the others."""
+    """It is trusted for that endpoint only, and instead of the others."""
     other = Authority(tmp_path, "Other CA")
     sender = build(SenderOptions(egress=LOOPBACK, ca_file=authority.file), loopback)
     async with RawServer(says(ok()), tls=other.server(HOST)) as server:
@@ -263,7 +263,7 @@ async def test_an_endpoint_may_have_an_authority_of_its_own(
 
 
 async def test_a_policy_that_openssl_does_not_take_is_an_outcome(sender: WebhookSender) -> None:
-    """STYLE 7: what registration should have refused ends as an outcome too."""
+    """What registration should have refused ends as an outcome too."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server, TlsPolicy(certificate="no", key="pem")))
 
@@ -274,7 +274,7 @@ async def test_a_policy_that_openssl_does_not_take_is_an_outcome(sender: Webhook
 async def test_sessions_are_resumed(
     sender: WebhookSender, authority: Authority, version: ssl.TLSVersion
 ) -> None:
-    """Issue 4, item 1: a new connection to a known endpoint does without a whole handshake."""
+    """A new connection to a known endpoint does without a whole handshake."""
     context = authority.server(HOST)
     context.minimum_version = context.maximum_version = version
     resumed: list[bool] = []
@@ -292,7 +292,7 @@ async def test_sessions_are_resumed(
 
 
 async def test_nothing_switches_verification_off() -> None:
-    """FAULTS 44: no option, setting or field of a subscription speaks of it, and every context verifies."""
+    """Fault 44: no option, setting or field of a subscription speaks of it, and every context verifies."""
     names = {
         ".".join(path)
         for model in (SendingSettings, EgressSettings, SubscriptionEntry)

@@ -103,7 +103,7 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: Issuer) -> None:
-    """Issue 4, item 7: ten requests, five of them at once, share one fetch, a proper token request."""
+    """Ten requests, five of them at once, share one fetch, a proper token request."""
     first = await asyncio.gather(*(issuer.send(sender) for _ in range(5)))
     later = [await issuer.send(sender) for _ in range(5)]
 
@@ -121,7 +121,7 @@ async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: I
 
 
 async def test_scope_audience_and_a_secret_in_the_form(sender: WebhookSender, issuer: Issuer) -> None:
-    """Issue 4, item 7: what some token endpoints ask for; each such client has a token of its own."""
+    """What some token endpoints ask for; each such client has a token of its own."""
     await issuer.send(sender)
     outcome = await issuer.send(sender, scope="a b", audience="https://x", secret_in_body=True)
 
@@ -138,7 +138,7 @@ async def test_scope_audience_and_a_secret_in_the_form(sender: WebhookSender, is
 
 
 async def test_a_token_that_was_revoked_is_renewed_once(sender: WebhookSender, issuer: Issuer) -> None:
-    """Issue 4, item 7: a 401 on a kept token fetches a new one and sends again, within the same attempt."""
+    """A 401 on a kept token fetches a new one and sends again, within the same attempt."""
     await issuer.send(sender)
     issuer.good.clear()
 
@@ -150,7 +150,7 @@ async def test_a_token_that_was_revoked_is_renewed_once(sender: WebhookSender, i
 async def test_an_endpoint_that_always_says_401_is_asked_twice_at_most(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
-    """Issue 4, item 7: a fresh token that is refused is the endpoint's answer."""
+    """A fresh token that is refused is the endpoint's answer."""
     await issuer.send(sender)
     issuer.answer = ok(body=b'{"access_token":"unwanted","token_type":"bearer"}')
     issuer.good.clear()
@@ -163,7 +163,7 @@ async def test_an_endpoint_that_always_says_401_is_asked_twice_at_most(
 
 @pytest.mark.parametrize("life", [0, -5, "soon", None, 1e300, 0.05])
 async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, life: object) -> None:
-    """Issue 4, item 7: it is fetched anew when its time is nearly over; nonsense is not believed."""
+    """It is fetched anew when its time is nearly over; nonsense is not believed."""
     issuer.life_s = life
     await issuer.send(sender)
     if life == 0.05:
@@ -195,7 +195,7 @@ async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, 
 async def test_a_token_endpoint_that_gives_none(
     sender: WebhookSender, issuer: Issuer, answer: bytes, kind: Kind, detail: str
 ) -> None:
-    """Issue 4, item 7: nothing is sent, the outcome says why, and the endpoint is not asked again at once."""
+    """Nothing is sent, the outcome says why, and the endpoint is not asked again at once."""
     issuer.answer = answer
 
     outcomes = [await issuer.send(sender) for _ in range(3)]
@@ -210,7 +210,7 @@ async def test_a_token_endpoint_that_gives_none(
 async def test_a_token_endpoint_that_is_silent_costs_the_deadline(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
-    """Issue 4, item 2: the fetch is within the total deadline, and goes on for those with more time."""
+    """The fetch is within the total deadline, and goes on for those with more time."""
     issuer.gate = asyncio.Event()
 
     late = await issuer.send(sender, timeout_s=0.3)
@@ -223,7 +223,7 @@ async def test_a_token_endpoint_that_is_silent_costs_the_deadline(
 
 
 async def test_the_guard_holds_for_token_endpoints(build: BuildSender, issuer: Issuer) -> None:
-    """FAULTS 20: a subscription cannot make us ask an inside address for a token."""
+    """Fault 20: a subscription cannot make us ask an inside address for a token."""
     sender = build(BOUNDS)
     inside = [await issuer.send(sender, token_url=url) for url in ("https://169.254.169.254/t", "ftp://x/")]
     await sender.close()
@@ -233,7 +233,7 @@ async def test_the_guard_holds_for_token_endpoints(build: BuildSender, issuer: I
 
 
 async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
-    """FAULTS 58: what waits for a token ends as an outcome."""
+    """Fault 58: what waits for a token ends as an outcome."""
     issuer.gate = asyncio.Event()
     sender = build(BOUNDS)
     send = asyncio.create_task(issuer.send(sender))
@@ -246,7 +246,7 @@ async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
 
 
 async def test_a_token_endpoint_sets_no_cookies(sender: WebhookSender, issuer: Issuer) -> None:
-    """FAULTS 16: what it tells one tenant's client never comes back with another's."""
+    """Fault 16: what it tells one tenant's client never comes back with another's."""
     issuer.answer = ok(
         headers=b"Set-Cookie: session=of-one-tenant; Path=/\r\n",
         body=b'{"access_token":"a","token_type":"bearer"}',
@@ -260,7 +260,7 @@ async def test_a_token_endpoint_sets_no_cookies(sender: WebhookSender, issuer: I
 
 
 async def test_no_connection_to_a_token_endpoint_is_left(sender: WebhookSender, issuer: Issuer) -> None:
-    """Issue 4, item 1: a fetch ends with its connection, good or bad, and nothing is left to sweep."""
+    """A fetch ends with its connection, good or bad, and nothing is left to sweep."""
     good = await issuer.send(sender)
     issuer.answer = ok(body=b"x" * 100_000)
     bad = await issuer.send(sender, client_id="other")
@@ -303,7 +303,7 @@ async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
 async def test_what_a_token_endpoint_says_is_kept_short_and_secret(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
-    """FAULTS 51: an error text of 60 kB is not kept, and one that repeats our secret is not shown."""
+    """Fault 51: an error text of 60 kB is not kept, and one that repeats our secret is not shown."""
     issuer.answer = ok(status=b"400 Bad", body=json.dumps({"error": "x" * 60_000}).encode())
     long = await issuer.send(sender, client_id="long")
     issuer.answer = ok(status=b"400 Bad", body=b'{"error":"echo-of-hunter2"}')
@@ -321,7 +321,7 @@ async def test_what_a_token_endpoint_says_is_kept_short_and_secret(
 async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
     build: BuildSender, issuer: Issuer, authority: Authority, tmp_path: Path
 ) -> None:
-    """Issue 4, item 6: beside the system's, for that endpoint only; its client certificate is shown too."""
+    """Beside the system's, for that endpoint only; its client certificate is shown too."""
     other, own = Authority(tmp_path, "Other CA"), authority.pair("leveret")
     sender = build(SenderOptions(egress=LOOPBACK, ca_file=other.file))
     token = ok(body=b'{"access_token":"a","token_type":"bearer"}')
@@ -347,7 +347,7 @@ async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
 async def test_an_egress_proxy_that_is_away_is_told_as_such(
     build: BuildSender, issuer: Issuer, timeout_s: float
 ) -> None:
-    """Issue 4, item 6: not reached for a token either, whichever bound ends it: ``proxy``, no attempt."""
+    """Not reached for a token either, whichever bound ends it: ``proxy``, no attempt."""
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         await asyncio.Event().wait()

@@ -29,14 +29,14 @@ async def store(
 
 
 async def test_an_empty_store_has_no_subscriptions(store: AnyStore) -> None:
-    """Issue 2, item 7: nothing applied yet means no subscriptions, not an error."""
+    """Nothing applied yet means no subscriptions, not an error."""
     assert list(await store.entries()) == []
     assert list(await store.load()) == []
     assert not await store.changed()
 
 
 async def test_what_is_applied_is_loaded(store: AnyStore) -> None:
-    """Issue 2, item 7: load gives what the file says, defaults filled in, enabled or not."""
+    """Load gives what the file says, defaults filled in, enabled or not."""
     await apply(
         store,
         shop(retry={"policy": "linear", "max_attempts": 2}, on_status={"404": "park"}, headers={"x-a": "1"}),
@@ -53,7 +53,7 @@ async def test_what_is_applied_is_loaded(store: AnyStore) -> None:
 
 
 async def test_entries_come_back_as_they_were(store: AnyStore) -> None:
-    """Issue 3, item 1: every field of an entry survives the way through the store, secrets included."""
+    """Every field of an entry survives the way through the store, secrets included."""
     merged = await apply(
         store,
         shop(
@@ -88,7 +88,7 @@ async def test_applying_twice_changes_nothing(store: AnyStore) -> None:
 
 
 async def test_a_dry_run_tells_and_keeps_nothing(store: AnyStore) -> None:
-    """Issue 3, item 2: ``apply --dry-run`` says what would change; the store stays as it was."""
+    """``apply --dry-run`` says what would change; the store stays as it was."""
 
     def add(kept: Sequence[StoredEntry]) -> Merge:
         assert not kept
@@ -105,7 +105,7 @@ async def test_a_dry_run_tells_and_keeps_nothing(store: AnyStore) -> None:
 
 
 async def test_a_step_that_raises_leaves_the_store_as_it_was(store: AnyStore) -> None:
-    """FAULTS 26, 68: a change is whole or not at all, and the store works on."""
+    """Faults 26, 68: a change is whole or not at all, and the store works on."""
     await apply(store, shop())
     before = await store.load()
 
@@ -119,7 +119,7 @@ async def test_a_step_that_raises_leaves_the_store_as_it_was(store: AnyStore) ->
 
 
 async def test_a_change_keeps_id_and_generated_secret(store: AnyStore) -> None:
-    """FAULTS 32, ARCHITECTURE words: a new URL under the same name keeps id and secret."""
+    """Fault 32: a new URL under the same name keeps id and secret."""
     await apply(store, shop())
     before = by_id(await store.load())[SHOP]
     report = await apply(store, shop(url="https://new.example/", timeout_s=3))
@@ -152,7 +152,7 @@ async def test_two_may_swap_their_urls(store: AnyStore) -> None:
 
 
 async def test_changed_says_so_until_the_next_load(store: AnyStore) -> None:
-    """Issue 2, item 7: a daemon that asks each half second sees a change, and a removal, within a second."""
+    """A daemon that asks each half second sees a change, and a removal, within a second."""
     await store.load()
     assert not await store.changed()
     await apply(store, shop())
@@ -178,7 +178,7 @@ async def test_only_prune_removes(store: AnyStore) -> None:
 
 
 async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) -> None:
-    """FAULTS 38: applying the file again does not enable what a 410 disabled; a new URL or --enable does."""
+    """Fault 38: applying the file again does not enable what a 410 disabled; a new URL or --enable does."""
     await apply(store, shop())
     await store.load()
     await store.disable(SHOP, "HTTP 410")
@@ -201,7 +201,7 @@ async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) ->
 
 
 async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
-    """FAULTS 38: the second 410 of an endpoint, or one of a deleted one, makes no daemon reload."""
+    """Fault 38: the second 410 of an endpoint, or one of a deleted one, makes no daemon reload."""
     await apply(store, shop())
     await store.disable(SHOP, "HTTP 410")
     await store.load()
@@ -214,7 +214,7 @@ async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
 
 
 async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
-    """FAULTS 33: many add one to the same number at once; no update is lost."""
+    """Fault 33: many add one to the same number at once; no update is lost."""
 
     def add_one(kept: Sequence[StoredEntry]) -> Merge:
         [old] = kept
@@ -229,7 +229,7 @@ async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
 
 
 async def test_writers_that_meet_lose_nothing(store: AnyStore) -> None:
-    """FAULTS 33, 75: each one's change is made from what the one before it left."""
+    """Faults 33, 75: each one's change is made from what the one before it left."""
     names = [f"n{number}" for number in range(12)]
 
     await asyncio.gather(*(apply(store, shop(name=n, url=f"https://{n}.example/")) for n in names))

@@ -15,7 +15,7 @@ OAUTH2 = {"token_url": "https://id.example/t", "client_id": "app", "client_secre
 
 
 async def test_credentials_come_back_as_they_were(place: Place, authority: Authority) -> None:
-    """Issue 4, items 6 and 7: Basic, Bearer, OAuth2 and a client key survive the way through the store."""
+    """Basic, Bearer, OAuth2 and a client key survive the way through the store."""
     pair = authority.pair("leveret")
     store = place.open(STORE__KEY=KEY)
     merged = await apply(
@@ -46,7 +46,7 @@ async def test_credentials_come_back_as_they_were(place: Place, authority: Autho
 
 
 async def test_no_credential_stands_in_clear(sql_place: Place, authority: Authority) -> None:
-    """FAULTS 69: neither in the database file nor in what it writes beside it."""
+    """Fault 69: neither in the database file nor in what it writes beside it."""
     pair = authority.pair("leveret")
     store = sql_place.open(STORE__KEY=KEY)
     await apply(
@@ -66,7 +66,7 @@ async def test_no_credential_stands_in_clear(sql_place: Place, authority: Author
 
 
 async def test_credentials_are_locked_and_come_back_with_the_key(place: Place) -> None:
-    """FAULTS 69: without the key nothing is sent and nothing lost, even if the entry is changed."""
+    """Fault 69: without the key nothing is sent and nothing lost, even if the entry is changed."""
     await apply(place.open(STORE__KEY=KEY), shop(secrets=[SIGNING], auth={"bearer": "token-hidden"}))
 
     locked = place.open(STORE__KEY=OTHER)
@@ -82,7 +82,7 @@ async def test_credentials_are_locked_and_come_back_with_the_key(place: Place) -
 
 
 async def test_the_key_is_changed_under_credentials(place: Place) -> None:
-    """FAULTS 69: a new key seals them anew, with the signing secrets."""
+    """Fault 69: a new key seals them anew, with the signing secrets."""
     await apply(place.open(STORE__KEY=KEY), shop(secrets=[SIGNING], auth={"bearer": "token-hidden"}))
 
     await place.open(STORE__KEY=f"{OTHER} {KEY}").rekey()

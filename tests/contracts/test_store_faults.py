@@ -1,4 +1,4 @@
-"""FAULTS 68 with the real databases: a write fails closed and says why; the store heals by itself."""
+"""Fault 68 with the real databases: a write fails closed and says why; the store heals by itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def without_rights() -> Iterator[None]:
 
 
 async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
-    """FAULTS 68: neither daemon nor command makes an empty one in its place; put back, it is used."""
+    """Fault 68: neither daemon nor command makes an empty one in its place; put back, it is used."""
     store = sql_place.open()
     await apply(store, shop())
     await store.load()
@@ -86,7 +86,7 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
 
 
 async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place) -> None:
-    """FAULTS 68, 81: it is read as another one; the daemon then keeps what it has (tests/flow/test_trust)."""
+    """Faults 68, 81: it is read as another one; the daemon then keeps what it has (tests/flow/test_trust)."""
     running = place.open()
     await apply(running, shop())
     await running.load()
@@ -116,7 +116,7 @@ async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place)
     ids=["empty", "another", "overwritten", "cut"],
 )
 async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
-    """FAULTS 68: nothing is overwritten; an open daemon and a new command say the same."""
+    """Fault 68: nothing is overwritten; an open daemon and a new command say the same."""
     assert callable(damage)
     store = sql_place.open()
     await apply(store, *many(20))
@@ -137,7 +137,7 @@ async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: o
 
 
 async def test_a_locked_file_is_read_and_not_written(sql_place: Place) -> None:
-    """FAULTS 68: another process holds the write lock: wait for it a little, then say so."""
+    """Fault 68: another process holds the write lock: wait for it a little, then say so."""
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.2")
     await apply(store, shop())
     with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
@@ -151,7 +151,7 @@ async def test_a_locked_file_is_read_and_not_written(sql_place: Place) -> None:
 
 
 async def test_a_file_that_is_held_for_itself_cannot_even_be_read(sql_place: Place) -> None:
-    """FAULTS 68: exclusive locking, as some backup tools do it."""
+    """Fault 68: exclusive locking, as some backup tools do it."""
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.2")
     await apply(store, shop())
     with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
@@ -164,7 +164,7 @@ async def test_a_file_that_is_held_for_itself_cannot_even_be_read(sql_place: Pla
 
 
 async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
-    """FAULTS 33, 68: a lock that is given up in time holds nobody up for longer, and no change is lost."""
+    """Faults 33, 68: a lock that is given up in time holds nobody up for longer, and no change is lost."""
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="20")
     await apply(store, shop())
     with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
@@ -180,7 +180,7 @@ async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
 
 
 async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
-    """FAULTS 68: read-only: nothing is written, nothing half; the rights come back, and so does the store."""
+    """Fault 68: read-only: nothing is written, nothing half; the rights come back, and so does the store."""
     store = sql_place.open()
     await apply(store, shop())
     await store.load()
@@ -201,7 +201,7 @@ async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
 
 
 async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
-    """FAULTS 68: what SQLite's URLs give a meaning to, and bytes that are no text."""
+    """Fault 68: what SQLite's URLs give a meaning to, and bytes that are no text."""
     place = Place(tmp_path / os.fsdecode(b"a%20b?mode=ro#\xff"))
 
     await apply(place.open(), shop())
@@ -213,7 +213,7 @@ async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
 
 
 async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
-    """FAULTS 68: the first write names the folder."""
+    """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
     with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that it exists and its"):
@@ -221,7 +221,7 @@ async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
 
 
 async def test_a_full_disk_leaves_the_store_as_it_was(sql_place: Place) -> None:
-    """FAULTS 68: a write that breaks off is an error and is taken back; with room again it goes on."""
+    """Fault 68: a write that breaks off is an error and is taken back; with room again it goes on."""
     store = sql_place.open()
     await apply(store, shop())
     before = await store.load()
@@ -252,7 +252,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_disk_without_room_takes_nothing_and_loses_nothing(small_disk: Path) -> None:
-    """FAULTS 68: ENOSPC: the error says so; what was there is still there, and removing makes room."""
+    """Fault 68: ENOSPC: the error says so; what was there is still there, and removing makes room."""
     place = Place(small_disk / "home")
     store = place.open()
     await apply(store, *many(20))
@@ -301,7 +301,7 @@ asyncio.run(write(sys.argv[1]))
 
 
 async def test_processes_stand_in_line(place: Place) -> None:
-    """FAULTS 33, 75: writers of several processes lose nothing, and a reader never sees half a change."""
+    """Faults 33, 75: writers of several processes lose nothing, and a reader never sees half a change."""
     environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
     environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
     store = place.open()
@@ -330,7 +330,7 @@ async def test_processes_stand_in_line(place: Place) -> None:
 
 
 async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_postgres: Postgres) -> None:
-    """FAULTS 68: stopped in the middle; started again, the same store goes on without help."""
+    """Fault 68: stopped in the middle; started again, the same store goes on without help."""
     sql_place.url = await own_postgres.database()
     store = sql_place.open()
     await apply(store, shop())
@@ -347,7 +347,7 @@ async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_
 
 
 async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_postgres: Postgres) -> None:
-    """FAULTS 68: no answer is an answer after a while; the connection that hung is not used again."""
+    """Fault 68: no answer is an answer after a while; the connection that hung is not used again."""
     database = PostgresDatabase(await own_postgres.database(), busy_timeout_s=0.5, statement_s=0.5)
     store = SqlStore(database, Keys(sql_place.home, None, None), RULES, Records(database, 0))
     sql_place.opened.append(store)
@@ -365,7 +365,7 @@ async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_post
 
 
 async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgres) -> None:
-    """FAULTS 68: user, password, database, rights: named, with the remedy, and never the password."""
+    """Fault 68: user, password, database, rights: named, with the remedy, and never the password."""
     good = await postgres.database()
     sql_place.url = good
     await apply(sql_place.open(), shop())
@@ -384,7 +384,7 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
 
 
 async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgres) -> None:
-    """FAULTS 68: who may not make tables hears what is missing."""
+    """Fault 68: who may not make tables hears what is missing."""
     sql_place.url = await postgres.database()
     user = f"u{secrets.token_hex(4)}"
     await on(sql_place.url, f"CREATE USER {user} PASSWORD 'hush'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -395,7 +395,7 @@ async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgre
 
 
 async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Postgres) -> None:
-    """FAULTS 68: read-only, as a standby is."""
+    """Fault 68: read-only, as a standby is."""
     sql_place.url = await postgres.database()
     await apply(sql_place.open(), shop())
     await on(
@@ -409,7 +409,7 @@ async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Pos
 
 
 async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres: Postgres) -> None:
-    """FAULTS 68: locked: another session holds the writers' row for too long; reading goes on."""
+    """Fault 68: locked: another session holds the writers' row for too long; reading goes on."""
     sql_place.url = await postgres.database()
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.3")
     await apply(store, shop())
@@ -427,7 +427,7 @@ async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres
 async def test_tables_that_have_gone_are_not_made_anew_by_who_knew_them(
     sql_place: Place, postgres: Postgres
 ) -> None:
-    """FAULTS 68: a running daemon never takes an emptied database for an empty store."""
+    """Fault 68: a running daemon never takes an emptied database for an empty store."""
     sql_place.url = await postgres.database()
     store = sql_place.open()
     await apply(store, shop())
@@ -452,7 +452,7 @@ async def on(url: str, statement: str) -> None:
 
 
 async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
-    """Issue 10, item 7: the others go on, and it heals once the settings have the policy again."""
+    """The others go on, and it heals once the settings have the policy again."""
     with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
     await apply(with_night, shop(retry={"max_attempts": 2}))
     await edit(place, """{"events": ["#"], "retry": {"policy": "night"}}""")
@@ -481,7 +481,7 @@ async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
     ],
 )
 async def test_an_entry_that_is_wrong_is_named(place: Place, stored: str, told: str) -> None:
-    """FAULTS 68: which subscription and which field; nothing is written over it."""
+    """Fault 68: which subscription and which field; nothing is written over it."""
     store = place.open()
     await apply(store, shop())
     await edit(place, stored)

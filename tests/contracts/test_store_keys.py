@@ -37,7 +37,7 @@ async def execute(place: Place, statement: str, **values: object) -> list[tuple[
 
 
 async def test_nothing_of_a_secret_is_in_the_database(place: Place) -> None:
-    """Issue 3, item 1: encrypted at rest, each time anew."""
+    """Encrypted at rest, each time anew."""
     store = place.open()
     await apply(store, shop(secrets=[SECRET]), OTHER)
     first = await execute(place, "SELECT * FROM leveret_subscriptions ORDER BY id")
@@ -55,7 +55,7 @@ async def test_nothing_of_a_secret_is_in_the_database(place: Place) -> None:
 
 
 async def test_the_key_file_is_for_its_owner_alone(place: Place) -> None:
-    """Issue 3, item 1: made once, at the first write, 0600 in a folder 0700."""
+    """Made once, at the first write, 0600 in a folder 0700."""
     store = place.open()
     await store.load()
     key = place.home / "store.key"
@@ -75,7 +75,7 @@ async def test_the_key_file_is_for_its_owner_alone(place: Place) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "another", "garbage", "not text", "unreadable"])
 async def test_a_wrong_key_locks_and_is_put_back(place: Place, damage: str) -> None:
-    """FAULTS 69: what cannot be decrypted has no key to sign with and says why; it heals by itself."""
+    """Fault 69: what cannot be decrypted has no key to sign with and says why; it heals by itself."""
     await apply(place.open(), shop(), OTHER)
     key = place.home / "store.key"
     good = key.read_bytes()
@@ -107,7 +107,7 @@ async def test_a_wrong_key_locks_and_is_put_back(place: Place, damage: str) -> N
 
 
 async def test_a_key_that_goes_takes_nothing_from_memory(place: Place) -> None:
-    """FAULTS 69: a running daemon signs on with what it has decrypted; only what is new is locked."""
+    """Fault 69: a running daemon signs on with what it has decrypted; only what is new is locked."""
     store = place.open()
     await apply(store, shop())
     before = by_id(await store.load())[SHOP]
@@ -125,7 +125,7 @@ async def test_a_key_that_goes_takes_nothing_from_memory(place: Place) -> None:
 
 
 async def test_no_new_key_is_made_over_sealed_secrets(place: Place) -> None:
-    """FAULTS 69: a lost key is told, not replaced by one that opens nothing; nothing is written."""
+    """Fault 69: a lost key is told, not replaced by one that opens nothing; nothing is written."""
     await apply(place.open(), shop())
     (place.home / "store.key").unlink()
     store = place.open()
@@ -138,7 +138,7 @@ async def test_no_new_key_is_made_over_sealed_secrets(place: Place) -> None:
 
 
 async def test_locked_entries_can_be_changed_removed_and_repaired(place: Place) -> None:
-    """FAULTS 69: an operator who lost the key gives new secrets; nothing is rotated behind his back."""
+    """Fault 69: an operator who lost the key gives new secrets; nothing is rotated behind his back."""
     await apply(place.open(), shop(), OTHER)
     kept = await execute(place, "SELECT secrets FROM leveret_subscriptions WHERE name = 'shop'")
     (place.home / "store.key").write_text(new_key())
@@ -157,7 +157,7 @@ async def test_locked_entries_can_be_changed_removed_and_repaired(place: Place) 
 
 
 async def test_a_sealed_secret_opens_for_its_own_subscription_only(place: Place) -> None:
-    """Issue 3, item 1: associated data is tenant and subscription; a swapped or damaged one is locked."""
+    """Associated data is tenant and subscription; a swapped or damaged one is locked."""
     await apply(place.open(), shop(), OTHER, shop(name="third", url="https://third.example/"))
     swap = "UPDATE leveret_subscriptions SET secrets = :sealed WHERE name = :name"
     rows: dict[str, bytes] = dict(await execute(place, "SELECT name, secrets FROM leveret_subscriptions"))
@@ -173,7 +173,7 @@ async def test_a_sealed_secret_opens_for_its_own_subscription_only(place: Place)
 
 
 async def test_keys_are_rotated(place: Place) -> None:
-    """Issue 3, item 1: the first key seals, the others still open; after a rekey they may go."""
+    """The first key seals, the others still open; after a rekey they may go."""
     old, new = new_key(), new_key()
     await apply(place.open(STORE__KEY=old), shop(), OTHER)
     rotating = place.open(STORE__KEY=f"{new} {old}")
@@ -194,7 +194,7 @@ async def test_keys_are_rotated(place: Place) -> None:
 
 
 async def test_a_rekey_without_the_old_key_leaves_what_it_cannot_open(place: Place) -> None:
-    """FAULTS 69: nothing is lost by a rekey with the wrong keys."""
+    """Fault 69: nothing is lost by a rekey with the wrong keys."""
     old, new = new_key(), new_key()
     await apply(place.open(STORE__KEY=old), shop())
 
@@ -205,7 +205,7 @@ async def test_a_rekey_without_the_old_key_leaves_what_it_cannot_open(place: Pla
 
 
 async def test_a_key_file_may_hold_notes_and_several_keys(place: Place) -> None:
-    """Issue 3, item 1: as a mounted secret; read anew at each use, so a rotation needs no restart."""
+    """As a mounted secret; read anew at each use, so a rotation needs no restart."""
     old, new = new_key(), new_key()
     file = place.home.parent / "keys"
     file.write_text(f"# of 2026\n{old}\n")
@@ -220,7 +220,7 @@ async def test_a_key_file_may_hold_notes_and_several_keys(place: Place) -> None:
 
 
 async def test_a_key_that_cannot_be_written_is_one_line(sql_place: Place) -> None:
-    """FAULTS 68: fail closed: without a key nothing is stored, and the error names file and remedy."""
+    """Fault 68: fail closed: without a key nothing is stored, and the error names file and remedy."""
     (sql_place.home / "store.key.part").mkdir(parents=True)
     (sql_place.home / f"store.key.{os.getpid()}.new").mkdir()
     store = sql_place.open()
@@ -234,7 +234,7 @@ async def test_a_key_that_cannot_be_written_is_one_line(sql_place: Place) -> Non
 
 
 def test_a_sealed_text_of_a_newer_format_is_locked() -> None:
-    """FAULTS 69: nothing is guessed."""
+    """Fault 69: nothing is guessed."""
     ring = KeyRing(parse_keys(new_key()))
     owner = Owner("acme", SHOP)
     sealed = ring.seal([SECRET], owner, os.urandom(12))
@@ -247,7 +247,7 @@ def test_a_sealed_text_of_a_newer_format_is_locked() -> None:
 
 @pytest.mark.parametrize("wrong", ["", "# only a note\n", "short", "A" * 43 + "=x", "A" * 44])
 def test_what_is_no_key_is_told_without_repeating_it(wrong: str) -> None:
-    """Issue 3, item 1: names the remedy, never the text."""
+    """Names the remedy, never the text."""
     with pytest.raises(ConfigError, match="openssl rand -base64 32") as told:
         parse_keys(wrong)
 

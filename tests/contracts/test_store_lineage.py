@@ -25,7 +25,7 @@ async def removed(store: SqlStore, by: str | None = None) -> None:
 
 
 async def test_each_change_is_the_next_generation_of_the_same_store(place: Place) -> None:
-    """FAULTS 81: the number grows, the mark is another one, the identity stays, and the past is known."""
+    """Fault 81: the number grows, the mark is another one, the identity stays, and the past is known."""
     store = place.open()
     seen: list[Generation] = []
     for timeout_s in (1, 2, 3):
@@ -60,7 +60,7 @@ async def test_a_store_of_before_begins_its_history_where_it_is(place: Place) ->
 
 
 async def test_adopted_it_is_above_the_record(place: Place) -> None:
-    """FAULTS 81: a restored backup with a number of its own, above what the broker remembers."""
+    """Fault 81: a restored backup with a number of its own, above what the broker remembers."""
     store = place.open()
     await apply(store, shop())
     await store.load()
@@ -88,7 +88,7 @@ async def test_only_so_many_generations_are_remembered(place: Place, monkeypatch
 
 
 async def test_a_removal_leaves_a_tombstone(place: Place) -> None:
-    """FAULTS 31, 81: when, by whom, and kept for as long as a delivery of it can come up."""
+    """Faults 31, 81: when, by whom, and kept for as long as a delivery of it can come up."""
     store, daemon = place.open(), place.open()
     await apply(store, shop(retry={"policy": "standard-webhooks"}))
     await daemon.load()
@@ -107,7 +107,7 @@ async def test_a_removal_leaves_a_tombstone(place: Place) -> None:
 
 
 async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:
-    """FAULTS 31: `apply --prune` leaves tombstones too; one whose policy is gone is kept as long as any."""
+    """Fault 31: `apply --prune` leaves tombstones too; one whose policy is gone is kept as long as any."""
     store = place.open()
     await apply(store, shop(), shop(name="till", url="https://till.example/"))
     store._rules = replace(RULES, policies={"slow": replace(RULES.retry, max_age_s=99 * DAY_S)})
@@ -123,7 +123,7 @@ async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:
 
 
 async def test_created_anew_it_has_no_tombstone(place: Place) -> None:
-    """FAULTS 31: what waits is sent to the new one."""
+    """Fault 31: what waits is sent to the new one."""
     store = place.open()
     await apply(store, shop())
     await removed(store)
@@ -146,7 +146,7 @@ async def test_old_tombstones_go(place: Place) -> None:
 
 
 async def test_a_tombstone_of_another_store_says_nothing(place: Place) -> None:
-    """FAULTS 81: the database was swapped a moment ago: the daemon believes what it has loaded."""
+    """Fault 81: the database was swapped a moment ago: the daemon believes what it has loaded."""
     store = place.open()
     await apply(store, shop())
     await removed(store)
@@ -158,7 +158,7 @@ async def test_a_tombstone_of_another_store_says_nothing(place: Place) -> None:
 
 
 async def test_a_daemon_that_never_loaded_sees_no_tombstone(place: Place) -> None:
-    """FAULTS 81: what was not loaded is not believed."""
+    """Fault 81: what was not loaded is not believed."""
     store = place.open()
     await apply(store, shop())
     await removed(store)

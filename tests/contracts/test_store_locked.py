@@ -118,7 +118,7 @@ def step_of(what: str, case: Mapping[str, object], truth: Rows, number: int) -> 
 
 @pytest.mark.parametrize("what", STEPS)
 def test_a_step_on_what_is_locked_is_whole_or_refused(what: str) -> None:
-    """FAULTS 69: with every auth, tls and secrets: once the key is back it is as if it had never been away.
+    """Fault 69: with every auth, tls and secrets: once the key is back it is as if it had never been away.
 
     What would lose or mix something is an error that names the remedy; the rest is done.
     """
@@ -149,7 +149,7 @@ HISTORIES = st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from([OWN, OTH
 def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
     case: Mapping[str, object], history: list[tuple[str, KeyRing]]
 ) -> None:
-    """FAULTS 69: keys come and go between the steps; what is kept is what the steps that were done made."""
+    """Fault 69: keys come and go between the steps; what is kept is what the steps that were done made."""
     truth, rows = made(case), made(case)
     for number, (what, ring) in enumerate(history):
         step = step_of(what, case, truth, number)
@@ -162,7 +162,7 @@ def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
 
 
 def test_an_export_of_what_is_locked_is_the_same_file() -> None:
-    """Issue 3, item 2: without secrets it does not matter whether they can be opened; applied: no change."""
+    """Without secrets it does not matter whether they can be opened; applied: no change."""
     for case in CASES:
         rows = made(case)
         had = dict(rows.rows)
@@ -177,7 +177,7 @@ def test_an_export_of_what_is_locked_is_the_same_file() -> None:
 
 
 def test_a_lost_key_is_given_up_aloud_and_never_with_a_credential() -> None:
-    """FAULTS 69: rotate-secret --lost-key replaces secrets that sign, never one that it cannot give back."""
+    """Fault 69: rotate-secret --lost-key replaces secrets that sign, never one that it cannot give back."""
     new = secret_of("new")
     for case in CASES:
         rows = made(case)
@@ -194,7 +194,7 @@ def test_a_lost_key_is_given_up_aloud_and_never_with_a_credential() -> None:
 
 
 async def test_a_locked_store_keeps_credentials_through_commands(place: Place) -> None:
-    """FAULTS 69: in a real database, too; nothing of a locked one is sent, and all of it is shown."""
+    """Fault 69: in a real database, too; nothing of a locked one is sent, and all of it is shown."""
     case = {"auth": AUTH["basic"], "tls": TLS["pair"]}
     await apply(place.open(STORE__KEY=FIRST), shop(**case))
     [before] = await place.open().entries()

@@ -13,7 +13,7 @@ ONE = Pause(scope=Scope.SUBSCRIPTION, name=SHOP, since=3.0)
 
 
 async def test_pauses_are_kept_seen_and_lifted_one_by_one(place: Place) -> None:
-    """Issue 5, item 6: each pause holds on its own, over restarts, and another process notices it."""
+    """Each pause holds on its own, over restarts, and another process notices it."""
     store, daemon = place.open(), place.open()
     await apply(store, shop())
     await daemon.load()
@@ -50,7 +50,7 @@ def test_a_pause_holds_its_scope_and_nobody_else() -> None:
 
 
 async def test_a_load_builds_only_what_changed(place: Place) -> None:
-    """FAULTS 74: of 10,000 subscriptions the others stay the same objects, paused or not, in their order."""
+    """Fault 74: of 10,000 subscriptions the others stay the same objects, paused or not, in their order."""
     store, daemon = place.open(), place.open()
     for name in ("b", "d", "c"):
         await apply(store, shop(name=name, url=f"https://{name}.example/"))

@@ -77,7 +77,7 @@ async def test_nothing_is_recorded_at_first(workers: Workers) -> None:
 
 
 async def test_the_newest_is_seen_by_all(workers: Workers) -> None:
-    """FAULTS 81: written by one, read by another, replaced, and never two."""
+    """Fault 81: written by one, read by another, replaced, and never two."""
     one, two = await workers.another(), await workers.another()
 
     assert await one.settle(lambda _record, _count: A) == A
@@ -88,7 +88,7 @@ async def test_the_newest_is_seen_by_all(workers: Workers) -> None:
 
 
 async def test_workers_take_turns(workers: Workers) -> None:
-    """FAULTS 81: of two that begin together on an empty record one adopts, and the other sees it."""
+    """Fault 81: of two that begin together on an empty record one adopts, and the other sees it."""
     crew = [await workers.another() for _ in range(4)]
 
     found = await asyncio.gather(
@@ -127,7 +127,7 @@ async def test_a_worker_without_rights_to_declare_reads_and_writes(workers: Work
 async def test_a_record_that_somebody_else_holds_is_no_empty_one(
     workers: Workers, *, may_declare: bool
 ) -> None:
-    """FAULTS 81: a stranger's consumer has it; a worker with another store may not take its place."""
+    """Fault 81: a stranger's consumer has it; a worker with another store may not take its place."""
     record = await workers.another(may_declare=may_declare)
     await record.settle(lambda _record, _count: A)
     connection = await aio_pika.connect(workers._url)

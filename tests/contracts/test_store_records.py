@@ -65,7 +65,7 @@ def batch(*rows: ParkedRow, states: tuple[EndpointState, ...] = (), gone: tuple[
 
 
 async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
-    """FAULTS 75: what a worker says late, after an outage, does not overwrite what was said since."""
+    """Fault 75: what a worker says late, after an outage, does not overwrite what was said since."""
     store = place.open()
     await apply(store, shop(), shop(name="crm", url="https://crm.example/"))
     await store.records.write(batch(states=(state(), state("crm", state="probing"))))
@@ -81,7 +81,7 @@ async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
 
 
 async def test_a_word_from_the_future_does_not_stay(place: Place) -> None:
-    """FAULTS 82: the clock was set back by a day since it was written: what comes next replaces it."""
+    """Fault 82: the clock was set back by a day since it was written: what comes next replaces it."""
     store = place.open()
     await apply(store, shop())
     now = time.time()
@@ -94,7 +94,7 @@ async def test_a_word_from_the_future_does_not_stay(place: Place) -> None:
 
 
 async def test_after_a_step_of_the_clock_times_are_written_anew(place: Place) -> None:
-    """FAULTS 82: a pause is no longer than it was, and failures are as old, for a worker that starts now."""
+    """Fault 82: a pause is no longer than it was, and failures are as old, for a worker that starts now."""
     store = place.open()
     await apply(store, shop())
     recorder = StoreRecorder(store.records, Observer(Series(CollectorRegistry()), RecordingLog()), time.time)
@@ -115,7 +115,7 @@ async def test_after_a_step_of_the_clock_times_are_written_anew(place: Place) ->
 
 
 async def test_a_state_goes_with_its_endpoint(place: Place) -> None:
-    """FAULTS 31, 32, 38: removed, moved or enabled again: what was said of the old endpoint is over."""
+    """Faults 31, 32, 38: removed, moved or enabled again: what was said of the old endpoint is over."""
     store = place.open()
     names = ("removed", "moved", "enabled", "stays")
     entries = {name: shop(name=name, url=f"https://{name}.example/") for name in names}
@@ -218,7 +218,7 @@ def parked(number: int) -> ParkedEntry:
 
 
 async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
-    """Issue 3, item 1: in the background; the newest state of an endpoint, each entry with its numbers."""
+    """In the background; the newest state of an endpoint, each entry with its numbers."""
     desk = Desk(place)
     shop_ = await subscription(desk)
     running = asyncio.create_task(desk.recorder.run())
@@ -240,7 +240,7 @@ async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
 
 
 async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None:
-    """FAULTS 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
+    """Fault 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
     desk = Desk(place, pending_max=3)
     shop_ = await subscription(desk)
     await apply(desk.store, shop(name="crm", url="https://crm.example/"))
@@ -267,7 +267,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
 
 
 async def test_a_producers_words_do_no_harm(place: Place) -> None:
-    """FAULTS 8, 51: what a strange message, or an endpoint, says is written short and safe."""
+    """Faults 8, 51: what a strange message, or an endpoint, says is written short and safe."""
     desk = Desk(place)
     raw = RawMessage(
         body=b"",
@@ -315,7 +315,7 @@ async def test_failures_are_joined_and_outlive_a_restart(place: Place) -> None:
 
 
 async def test_failures_go_with_their_endpoint(place: Place) -> None:
-    """Issue 5, item 4: enabled again, by hand or by the slow probe, it begins anew; a look makes no store."""
+    """Enabled again, by hand or by the slow probe, it begins anew; a look makes no store."""
     assert await place.open().records.healths() == {}
     assert not place.home.exists()
     store = place.open()
@@ -335,7 +335,7 @@ async def test_failures_go_with_their_endpoint(place: Place) -> None:
 
 
 async def test_a_pause_outlives_its_worker(place: Place) -> None:
-    """FAULTS 39, ADR 44: the later end stays until it is over; it goes with its endpoint."""
+    """Fault 39, ADR 44: the later end stays until it is over; it goes with its endpoint."""
     assert await place.open().records.holds() == {}
     assert not place.home.exists()
     desk = Desk(place)

@@ -60,7 +60,7 @@ async def tables(place: Place) -> list[str]:
 
 
 async def test_the_migrations_make_the_tables_that_the_code_uses(place: Place) -> None:
-    """Issue 3, item 1: nothing differs between the steps and the tables in the code."""
+    """Nothing differs between the steps and the tables in the code."""
 
     def differences(connection: Connection) -> list[object]:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -76,7 +76,7 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(place: Place) -
 
 
 def test_the_code_names_the_newest_step() -> None:
-    """Issue 3, item 1: numbers of four digits, in a line, and the last one is what the code expects."""
+    """Numbers of four digits, in a line, and the last one is what the code expects."""
     steps = ScriptDirectory.from_config(migrate.config())
 
     numbers = [step.revision for step in steps.walk_revisions()]
@@ -87,7 +87,7 @@ def test_the_code_names_the_newest_step() -> None:
 
 
 async def test_two_that_start_at_once_make_the_tables_once(place: Place) -> None:
-    """Issue 3, item 1: processes that find no tables stand in line; all of them go on."""
+    """Processes that find no tables stand in line; all of them go on."""
     environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
     environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
     pipe = asyncio.subprocess.PIPE
@@ -110,7 +110,7 @@ async def test_two_that_start_at_once_make_the_tables_once(place: Place) -> None
 
 
 async def test_a_step_that_breaks_off_leaves_nothing(place: Place) -> None:
-    """FAULTS 57, 68: a migration is whole or not at all; once the fault is gone the next start makes it."""
+    """Faults 57, 68: a migration is whole or not at all; once the fault is gone the next start makes it."""
     place.home.mkdir()
     in_the_way = "leveret_parked_index"  # of the tables, the one that is made last
     await execute(place, f"CREATE TABLE {in_the_way} (id INTEGER)")
@@ -125,7 +125,7 @@ async def test_a_step_that_breaks_off_leaves_nothing(place: Place) -> None:
 
 
 async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
-    """FAULTS 68: a listing beside workers of the release before; the first one that writes brings it up."""
+    """Fault 68: a listing beside workers of the release before; the first one that writes brings it up."""
     await apply(place.open(), shop())
     for later in ("leveret_holds", "leveret_generations", "leveret_tombstones"):
         await execute(place, f"DROP TABLE {later}")
@@ -139,7 +139,7 @@ async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
 
 
 async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
-    """Issue 3, item 1: of a newer release; delivery goes on from what can be read, writes are refused."""
+    """Of a newer release; delivery goes on from what can be read, writes are refused."""
     await apply(place.open(), shop())
     await execute(place, NEWER)
     await execute(place, "ALTER TABLE leveret_subscriptions ADD COLUMN of_tomorrow TEXT")
@@ -153,7 +153,7 @@ async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
 
 
 async def test_a_newer_schema_that_cannot_be_read_is_told(place: Place) -> None:
-    """FAULTS 68: what this release does not find any more is an error, not an empty store."""
+    """Fault 68: what this release does not find any more is an error, not an empty store."""
     await apply(place.open(), shop())
     await execute(place, NEWER)
     await execute(place, "ALTER TABLE leveret_subscriptions RENAME TO leveret_endpoints")
@@ -163,7 +163,7 @@ async def test_a_newer_schema_that_cannot_be_read_is_told(place: Place) -> None:
 
 
 async def test_reading_makes_nothing(place: Place) -> None:
-    """Issue 3, item 1: the tables come with the daemon's start or the first write, not with a listing."""
+    """The tables come with the daemon's start or the first write, not with a listing."""
     store = place.open()
 
     assert list(await store.entries()) == []

@@ -114,7 +114,7 @@ async def ids(found: AsyncIterator[Waiting | Passed]) -> list[str]:
 
 
 async def test_a_look_changes_nothing(rungs: Rungs) -> None:
-    """Issue 5, item 6: the list is filtered, and all stands in its order afterwards, TTLs running."""
+    """The list is filtered, and all stands in its order afterwards, TTLs running."""
     for number in range(300):
         await rungs.put(f"e{number}", "sub_a" if number % 3 else "sub_b")
     await rungs.put("soon", "sub_a", rung_s=2.0)
@@ -132,7 +132,7 @@ async def test_a_look_changes_nothing(rungs: Rungs) -> None:
 
 
 async def test_kick_takes_what_is_meant_in_one_pass(rungs: Rungs) -> None:
-    """Issue 5, item 6: what matches is due at once with its attempts; the rest goes back in order."""
+    """What matches is due at once with its attempts; the rest goes back in order."""
     for number in range(60):
         await rungs.put(f"e{number}", "sub_a" if number % 2 else "sub_b")
 
@@ -157,7 +157,7 @@ async def test_the_other_targets_of_a_message_wait_on(rungs: Rungs) -> None:
 
 
 async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs) -> None:
-    """FAULTS 82: a clock that is a day ahead wrote it: what stays waits for its own wait again at most."""
+    """Fault 82: a clock that is a day ahead wrote it: what stays waits for its own wait again at most."""
     await rungs.put("both", "sub_a", "sub_b", rung_s=600.0, ahead_s=86_400.0)
 
     await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
@@ -167,7 +167,7 @@ async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs
 
 
 async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path) -> None:
-    """Issue 5, item 6: what is called off is on disk, body included, and gone from the rung."""
+    """What is called off is on disk, body included, and gone from the rung."""
     await rungs.put("keep", "sub_a")
     await rungs.put("drop", "sub_b")
     archive = FileArchive(tmp_path, SystemClock(), "cancelled")
@@ -183,7 +183,7 @@ async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path)
 
 
 async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
-    """FAULTS 68: what is not on disk waits on."""
+    """Fault 68: what is not on disk waits on."""
     await rungs.put("first", "sub_a")
     await rungs.put("second", "sub_a")
     archive = MemoryArchive(failures=[OSError(28, "No space left on device")])

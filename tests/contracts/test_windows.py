@@ -27,7 +27,7 @@ SUSPECT = SMALL.names.suspect
 
 
 async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_out_again(vhost: str) -> None:
-    """FAULTS 62, 67: the channel closes; what the deleted queue had given out is ours alone, the rest not."""
+    """Faults 62, 67: the channel closes; what the deleted queue had given out is ours alone, the rest not."""
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     reader = WindowReader(
         Window(source=Source.LANE, queues=LANES, prefetch=10),
@@ -57,7 +57,7 @@ async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_ou
 async def test_a_forged_count_of_returns_is_never_believed(
     vhost: str, queue_type: QueueType, counts: list[int]
 ) -> None:
-    """FAULTS 89: a quorum queue replaces a producer's ``x-delivery-count``; a classic one leaves it alone."""
+    """Fault 89: a quorum queue replaces a producer's ``x-delivery-count``; a classic one leaves it alone."""
     spec = replace(SMALL, queue_type=queue_type)
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     [lane] = [window for window in windows(_settings(queue_type)) if window.source is Source.LANE]
@@ -102,7 +102,7 @@ async def left_off(live: Live, queue: str) -> None:
 
 
 async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
-    """FAULTS 70: who leaves off and takes up at once consumes; none comes beside one that is in hand."""
+    """Fault 70: who leaves off and takes up at once consumes; none comes beside one that is in hand."""
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     wanted = asyncio.Event()
     reader = WindowReader(
@@ -147,7 +147,7 @@ async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: st
 
 
 async def test_suspect_rests_while_nothing_is_started(vhost: str) -> None:
-    """FAULTS 63, 70: under back-pressure none is taken that a stop would give back; fresh events are."""
+    """Faults 63, 70: under back-pressure none is taken that a stop would give back; fresh events are."""
     taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
     windows = (
         Window(source=Source.LANE, queues=LANES, prefetch=10),

@@ -48,7 +48,7 @@ def shown(raw: RawMessage) -> object:
 
 @given(HEADERS, st.sampled_from(["leveret.lane.00", "leveret.inbox.shop"]))
 def test_a_byte_array_is_read_as_the_text(headers: dict[str, Any], queue: str) -> None:
-    """FAULTS 90: tenant, a source's rules, CloudEvents attributes, trace and let-through headers."""
+    """Fault 90: tenant, a source's rules, CloudEvents attributes, trace and let-through headers."""
     texts = message(headers=headers, queue=queue)
     arrays = replace(texts, headers=as_bytes(headers))
 
@@ -58,7 +58,7 @@ def test_a_byte_array_is_read_as_the_text(headers: dict[str, Any], queue: str) -
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_tenant_or_a_reason(value: bytes) -> None:
-    """FAULTS 90, 12: whether or not they are UTF-8, and the event itself agrees with its turn."""
+    """Faults 90, 12: whether or not they are UTF-8, and the event itself agrees with its turn."""
     found = attempt(message(headers={"tenant": bytearray(value)}))
 
     turn = turn_of(DecodeRules(), bytearray(value))
@@ -66,7 +66,7 @@ def test_any_bytes_are_a_tenant_or_a_reason(value: bytes) -> None:
 
 
 def test_every_kind_of_tenant() -> None:
-    """FAULTS 90: byte arrays, text, bytes and integers name a tenant; others are parked with a reason."""
+    """Fault 90: byte arrays, text, bytes and integers name a tenant; others are parked with a reason."""
     for value in ("42", b"42", bytearray(b"42"), 42):
         assert decoded(message(headers={"tenant": value})).tenant == "42"
     for other in (True, 4.2, [bytearray(b"42")], {"a": "42"}):
@@ -75,7 +75,7 @@ def test_every_kind_of_tenant() -> None:
 
 
 def test_an_empty_byte_array_names_no_tenant() -> None:
-    """FAULTS 90: as an empty text does, and it is counted so."""
+    """Fault 90: as an empty text does, and it is counted so."""
     ways = LanesSeen(DecodeRules())
 
     assert decoded(message(headers={"tenant": bytearray()})).tenant == "default"
@@ -87,7 +87,7 @@ def test_an_empty_byte_array_names_no_tenant() -> None:
 
 
 def test_an_entry_shows_a_byte_array_as_text() -> None:
-    """FAULTS 90: the tenant of a parked event is shown, and it has one id in either form."""
+    """Fault 90: the tenant of a parked event is shown, and it has one id in either form."""
     note = ParkNote(reason=ParkReason.MALFORMED, detail="broken", at=1.0, ttl_s=60.0)
     ids = set()
     for tenant in ("acme", bytearray(b"acme")):
@@ -100,7 +100,7 @@ def test_an_entry_shows_a_byte_array_as_text() -> None:
 
 @pytest.mark.parametrize("pattern", [r"[a-z]+", r".*"])
 def test_a_tenant_pattern_judges_the_text(pattern: str) -> None:
-    """FAULTS 90: the setting sees what the header says, in either form."""
+    """Fault 90: the setting sees what the header says, in either form."""
     rules = DecodeRules(tenant_pattern=re.compile(pattern))
 
     assert turn_of(rules, bytearray(b"acme")) == turn_of(rules, "acme") == "acme"

@@ -58,7 +58,7 @@ def through_inbox(raw: RawMessage, rules: DecodeRules) -> Event:
 
 
 def test_everything_from_the_body() -> None:
-    """Issue 2 item 5: tenant, type, id, time and data by JSON pointer; the data's bytes unchanged."""
+    """Tenant, type, id, time and data by JSON pointer; the data's bytes unchanged."""
     rules = rules_for(
         tenant="body:/company/id",
         type="body:/kind",
@@ -92,7 +92,7 @@ def test_everything_from_the_body() -> None:
     ],
 )
 def test_where_the_tenant_comes_from(rule: str, tenant: str) -> None:
-    """FAULTS 16: the rule decides, never the producer's tenant header; nothing found is the default."""
+    """Fault 16: the rule decides, never the producer's tenant header; nothing found is the default."""
     rules = rules_for(tenant=rule)
 
     assert through_inbox(from_shop(), rules).tenant == tenant
@@ -100,13 +100,13 @@ def test_where_the_tenant_comes_from(rule: str, tenant: str) -> None:
 
 
 def test_a_bad_tenant_by_rule_is_parked() -> None:
-    """FAULTS 16: what the rule finds must be a tenant id."""
+    """Fault 16: what the rule finds must be a tenant id."""
     with pytest.raises(BadEvent, match="bad_tenant"):
         decode_event(from_shop(headers={"customer": "*"}), rules_for(tenant="header:customer"), NOW)
 
 
 def test_what_a_rule_does_not_say_is_read_as_ever() -> None:
-    """Issue 2 item 5: without a rule for them: type from the routing key, id and time from the properties."""
+    """Without a rule for them: type from the routing key, id and time from the properties."""
     raw = from_shop(message_id="ord-9", type=None)
 
     event = through_inbox(raw, rules_for())
@@ -145,13 +145,13 @@ def test_time_from_a_header() -> None:
 
 
 def test_data_that_is_missing_is_parked() -> None:
-    """FAULTS 2: a source whose data is not where it should be."""
+    """Fault 2: a source whose data is not where it should be."""
     with pytest.raises(BadEvent, match="malformed: the body has nothing at /payload/7"):
         decode_event(from_shop(), rules_for(data="body:/payload/7"), NOW)
 
 
 def test_a_body_that_is_no_json_gives_nothing_to_rules() -> None:
-    """FAULTS 2: rules on the body find nothing in text; the event passes whole."""
+    """Fault 2: rules on the body find nothing in text; the event passes whole."""
     rules = rules_for(tenant="body:/a", id="body:/b", data="body:/c")
 
     event = through_inbox(from_shop(b'{"a":"x"}', content_type="text/plain"), rules)
@@ -172,7 +172,7 @@ def test_a_body_that_is_no_json_gives_nothing_to_rules() -> None:
     ],
 )
 def test_rules_are_parsed(text: str, rule: object) -> None:
-    """Issue 2 item 5: the four ways, with JSON pointers as RFC 6901 writes them."""
+    """The four ways, with JSON pointers as RFC 6901 writes them."""
     assert parse_rule({"tenant": text}).tenant == rule
 
 
@@ -195,13 +195,13 @@ def test_rules_are_parsed(text: str, rule: object) -> None:
     ],
 )
 def test_wrong_rules_are_refused(field: str, text: str) -> None:
-    """FAULTS 18: an error that names the field, never a guess; leveret-* cannot be a source."""
+    """Fault 18: an error that names the field, never a guess; leveret-* cannot be a source."""
     with pytest.raises(ConfigError, match=field):
         parse_rule({field: text})
 
 
 def test_an_event_without_id_takes_the_hop() -> None:
-    """FAULTS 9: it comes back as the same event, with the id that the caller made."""
+    """Fault 9: it comes back as the same event, with the id that the caller made."""
     raw = message(
         b' {"n":1} ',
         message_id=None,
@@ -240,7 +240,7 @@ def test_the_hop_fixes_an_assumed_time() -> None:
     "raw", [structured(data={"n": 1}), binary("CE-", time=5, subject="s", tenantid="t9")]
 )
 def test_cloudevents_pass_the_inbox(raw: RawMessage) -> None:
-    """FAULTS 13, 14: of a rule only the tenant applies; all else is as the CloudEvent says."""
+    """Faults 13, 14: of a rule only the tenant applies; all else is as the CloudEvent says."""
     rules = rules_for(tenant="const:acme", type="const:x", id="const:y", time="const:z", data="body:/none")
     direct = decoded(raw, rules)
     raw = replace(raw, queue=INBOX, exchange="shop", headers=dict(raw.headers) | {"tenant": "evil"})
@@ -252,7 +252,7 @@ def test_cloudevents_pass_the_inbox(raw: RawMessage) -> None:
 
 
 def test_a_cloudevents_tenant_may_stand_in_its_body() -> None:
-    """FAULTS 16: the rule's pointer starts at the structured event."""
+    """Fault 16: the rule's pointer starts at the structured event."""
     raw = replace(structured(company={"id": "c7"}), queue=INBOX)
 
     assert through_inbox(raw, rules_for(tenant="body:/company/id")).tenant == "c7"
@@ -260,7 +260,7 @@ def test_a_cloudevents_tenant_may_stand_in_its_body() -> None:
 
 @given(MESSAGES, ALL_RULES)
 def test_every_hop_comes_back_as_the_event_it_was(raw: RawMessage, rules: DecodeRules) -> None:
-    """FAULTS 9, 10: republished with an id, any event is what it would have been with that id."""
+    """Faults 9, 10: republished with an id, any event is what it would have been with that id."""
     rules = replace(rules, missing_id=MissingId.INBOX)
     hop = attempt(replace(raw, message_id=None), rules)
     if isinstance(hop, NeedsInbox):
@@ -273,7 +273,7 @@ def test_every_hop_comes_back_as_the_event_it_was(raw: RawMessage, rules: Decode
 def test_every_inbox_message_comes_back_as_the_event_it_is(
     raw: RawMessage, rules: DecodeRules, tenant: str
 ) -> None:
-    """FAULTS 9, 10, 16: a source's event after the hop is the one that the rule applied directly gives."""
+    """Faults 9, 10, 16: a source's event after the hop is the one that the rule applied directly gives."""
     rule = parse_rule({"tenant": tenant} if tenant else {})
     rules = replace(rules, inboxes={INBOX: rule}, exchanges={"shop": rule}, missing_id=MissingId.INBOX)
     raw = replace(raw, exchange="shop")

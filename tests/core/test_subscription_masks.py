@@ -33,7 +33,7 @@ def faults(entries: Sequence[StoredEntry], *files: Mapping[str, object]) -> list
 
 @pytest.mark.parametrize("fields", EVERY, ids=range(len(EVERY)))
 def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, Any]) -> None:
-    """Issue 3, item 2: taken back by the same store it changes nothing; an empty store asks for each secret.
+    """Taken back by the same store it changes nothing; an empty store asks for each secret.
 
     With secrets it goes into an empty store as a whole.
     """
@@ -94,7 +94,7 @@ def test_a_kept_secret_is_never_used_for_another(
 
 
 def test_what_stands_around_a_kept_secret_may_change() -> None:
-    """Issue 3, item 2: the URL, the scope, the authorities: the secret stays."""
+    """The URL, the scope, the authorities: the secret stays."""
     old = kept(entry("shop", auth=AUTH["oauth2"], tls=TLS["pair"]))
     changed = entry(
         "shop",

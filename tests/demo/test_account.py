@@ -33,7 +33,7 @@ def request(
 
 
 def test_every_event_goes_to_healthy_and_to_a_trouble_of_its_own() -> None:
-    """Issue 3, item 4: six endpoints, five tenants; every pair is owed until it ended."""
+    """Six endpoints, five tenants; every pair is owed until it ended."""
     assert len(ENDPOINTS) == 6
     assert [[e.name for e in endpoints_of(tenant)] for tenant in TENANTS] == [
         ["healthy", name] for name in ("slow", "flaky", "dead", "gone", "busy")
@@ -117,7 +117,7 @@ def _sibling_unseen(owing: Book) -> None:
     ],
 )
 def test_unmatched_needs_all_of_its_evidence(seen: Callable[[Book], None], *, ended: bool) -> None:
-    """FAULTS 38: an event passes by only after the 410, when it is disabled and nothing was sent there."""
+    """Fault 38: an event passes by only after the 410, when it is disabled and nothing was sent there."""
     owing = book("dune", "dune")
 
     seen(owing)
@@ -187,7 +187,7 @@ def test_a_long_play_does_not_fill_the_memory() -> None:
 
 
 def test_the_news_is_what_was_said_least_and_stays_a_while() -> None:
-    """Issue 3, item 4: one line that says what happens right now."""
+    """One line that says what happens right now."""
     news = News(now=NOW)
     first = news.headline(NOW)
     for at in (0.0, 0.1):

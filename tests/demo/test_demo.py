@@ -110,7 +110,7 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play
 
 
 def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
-    """Issue 3, item 4: deliveries that vanish from the broker behind Leveret's back: named, and exit 1.
+    """Deliveries that vanish from the broker behind Leveret's back: named, and exit 1.
 
     What the log calls parked and the parked queue does not hold is not accounted for either.
     """
@@ -127,7 +127,7 @@ def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
 
 
 def test_everything_is_accounted_for(plays: tuple[Play, Play]) -> None:
-    """Issue 3, item 4: without a terminal it ends by itself, prints the table, exits 0 and leaves nothing."""
+    """Without a terminal it ends by itself, prints the table, exits 0 and leaves nothing."""
     honest, _ = plays
 
     code = honest.process.wait(120)
@@ -141,7 +141,7 @@ def test_everything_is_accounted_for(plays: tuple[Play, Play]) -> None:
 
 
 def test_a_terminal_has_a_live_view_and_ctrl_c_ends_all(tmp_path: Path) -> None:
-    """Issue 3, item 4: it draws again and again; Ctrl-C ends every process that it started; exit 0."""
+    """It draws again and again; Ctrl-C ends every process that it started; exit 0."""
     home = tmp_path / "demo"
     terminal = Terminal(demo(home), dict(os.environ), ROOT)
     try:
@@ -178,7 +178,7 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_part_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
-    """Issue 3, item 4: the folder with the logs goes at the end, so the error holds what was said."""
+    """The folder with the logs goes at the end, so the error holds what was said."""
     log = tmp_path / "run.log"
     log.write_text("x" * WORDS_MAX + "no room left\n")
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])

@@ -11,7 +11,7 @@ from bench.newcomer.demo import PROOF, account, newcomer
 
 
 def test_the_figures_and_goals_are_those_of_the_issue() -> None:
-    """Issue 3, "Must show": demo_exit and demo_unaccounted, both 0."""
+    """demo_exit and demo_unaccounted, both 0."""
     assert {goal.name: goal.text for goal in PROOF.goals} == {"demo_exit": "0", "demo_unaccounted": "0"}
 
 

@@ -45,7 +45,7 @@ def snapshot(count: int) -> Snapshot:
 
 @pytest.mark.parametrize("count", [0, 7, 4_321])
 def test_the_picture_fits_on_80_columns_and_24_lines(count: int) -> None:
-    """Issue 3, item 4: a person understands it in ten seconds: nothing is cut off, nothing scrolls away."""
+    """A person understands it in ten seconds: nothing is cut off, nothing scrolls away."""
     out = io.StringIO()
 
     Console(file=out, width=80, height=24).print(view.live(snapshot(count)))

@@ -25,7 +25,7 @@ CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
 async def test_a_broker_starts_with_definitions_and_leveret_finds_all(
     tmp_path: Path, own_broker: PrivateBroker
 ) -> None:
-    """Issue 3, item 5: users, rights and queues are loaded at its start; the daemon adds the guard's binding.
+    """Users, rights and queues are loaded at its start; the daemon adds the guard's binding.
 
     The user publisher may publish to the events exchange and to nothing else; the sample's publishers do.
     """

@@ -56,7 +56,7 @@ def checked(port: int) -> int:
 
 
 def test_the_health_check_asks_whether_the_daemon_is_ready() -> None:
-    """Issue 3, item 5: well while /readyz says 200, whatever proxy the surroundings name; else not."""
+    """Well while /readyz says 200, whatever proxy the surroundings name; else not."""
     with answering(200) as (port, paths):
         assert checked(port) == 0
     assert paths == ["/readyz"]
@@ -105,7 +105,7 @@ def _copy_fault(target: str) -> str | None:
 
 
 def test_the_commands_that_are_shown_do_what_they_say() -> None:
-    """Issue 3, item 5: services and profiles exist; nothing fails, and nothing is started beside."""
+    """Services and profiles exist; nothing fails, and nothing is started beside."""
     commands = list(shown_commands())
 
     assert len(commands) >= 8

@@ -1,4 +1,4 @@
-"""The wall clock is set while deliveries wait: back and forward, by an hour and by days (FAULTS 82)."""
+"""The wall clock is set while deliveries wait: back and forward, by an hour and by days (fault 82)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def busy(worker: Worker, count: int = 100, **fields: object) -> LoopBack:
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_retries_come_when_they_were_due(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: a hundred retries due in 4 s are sent in 4 s, wherever the clock is set meanwhile."""
+    """Fault 82: a hundred retries due in 4 s are sent in 4 s, wherever the clock is set meanwhile."""
     loop_back = await busy(worker)
     worker.clock.step_s += step_s
 
@@ -56,7 +56,7 @@ async def test_retries_come_when_they_were_due(worker: Worker, step_s: float) ->
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_what_is_held_in_hand_goes_on_time(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: the rest of a wait that is held here ends with it, by the clock that nobody sets."""
+    """Fault 82: the rest of a wait that is held here ends with it, by the clock that nobody sets."""
     shop = await worker.subscribe("shop")
     message = DeliveryMessage(
         event=event(), targets=(shop.id,), not_before=START + 0.9, wait_s=4.9, served_s=4.0
@@ -73,7 +73,7 @@ async def test_what_is_held_in_hand_goes_on_time(worker: Worker, step_s: float) 
 
 @pytest.mark.parametrize("step_s", [-HOUR, -DAY])
 async def test_another_workers_clock_prolongs_no_wait(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: a worker whose clock is behind takes what another one, maybe an older one, put off."""
+    """Fault 82: a worker whose clock is behind takes what another one, maybe an older one, put off."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
     worker.clock.step_s += step_s
@@ -91,7 +91,7 @@ async def test_another_workers_clock_prolongs_no_wait(worker: Worker, step_s: fl
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_an_open_breaker_keeps_its_cooldown(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: the probe goes when the cooldown is over, and nobody is parked untried meanwhile."""
+    """Fault 82: the probe goes when the cooldown is over, and nobody is parked untried meanwhile."""
     loop_back = await busy(worker, 5, breaker={"failures": 5, "cooldown_s": 30})
     [shop] = worker.subscriptions.match("acme", "order.created")
     opened = worker.endpoint(shop).breaker
@@ -112,7 +112,7 @@ async def test_an_open_breaker_keeps_its_cooldown(worker: Worker, step_s: float)
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_a_retry_after_is_kept(worker: Worker, step_s: float) -> None:
-    """FAULTS 39, 82: nothing is sent earlier than it asked, nor much later, by the clock that nobody sets."""
+    """Faults 39, 82: nothing is sent earlier than it asked, nor much later, by the clock that nobody sets."""
     await worker.subscribe("shop", concurrency=100)
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, Reply(status=429, retry_after="100"), Reply())
@@ -129,7 +129,7 @@ async def test_a_retry_after_is_kept(worker: Worker, step_s: float) -> None:
 
 
 async def test_one_that_is_never_let_go_ends_although_the_clock_jumped(worker: Worker) -> None:
-    """FAULTS 82: held by hand for good, it ends untried: at most as much later as it had left."""
+    """Fault 82: held by hand for good, it ends untried: at most as much later as it had left."""
     shop = await worker.subscribe("shop", retry={"max_age_s": 600})
     worker.endpoints.force(shop)
     loop_back = LoopBack(worker)
@@ -146,7 +146,7 @@ async def test_one_that_is_never_let_go_ends_although_the_clock_jumped(worker: W
 
 @pytest.mark.parametrize("held", [0.0, 500.0])
 async def test_one_that_the_jump_made_old_is_tried_once(worker: Worker, held: float) -> None:
-    """FAULTS 82: tried once more, then parked expired; also one with several targets."""
+    """Fault 82: tried once more, then parked expired; also one with several targets."""
     shops = await worker.subscribe_all("shop", "crm", breaker=NO_BREAKER)
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, Reply(status=503))
@@ -181,7 +181,7 @@ async def test_one_that_was_put_off_to_its_deadline_ends_there(worker: Worker) -
 
 
 async def test_the_producers_expiration_counts_all_the_same(worker: Worker) -> None:
-    """FAULTS 19: what its producer wanted by a certain time is not sent after it."""
+    """Fault 19: what its producer wanted by a certain time is not sent after it."""
     shop = await worker.subscribe("shop")
     message = DeliveryMessage(event=event(expires_at=START + 60), targets=(shop.id,), not_before=START)
     worker.clock.step_s += HOUR
@@ -194,7 +194,7 @@ async def test_the_producers_expiration_counts_all_the_same(worker: Worker) -> N
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_a_step_during_the_request_ends_nothing(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: the first attempt fails while the clock is set: its retry comes, and comes in time."""
+    """Fault 82: the first attempt fails while the clock is set: its retry comes, and comes in time."""
     await worker.subscribe("shop", breaker=NO_BREAKER, retry=RETRY_4)
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, Reply(status=503), Reply())
@@ -211,7 +211,7 @@ async def test_a_step_during_the_request_ends_nothing(worker: Worker, step_s: fl
 
 
 async def test_a_proxy_that_fails_beside_a_jump_is_not_asked_in_a_rush(worker: Worker) -> None:
-    """FAULTS 82: a try that never reached the endpoint is none; the next one waits like any other."""
+    """Fault 82: a try that never reached the endpoint is none; the next one waits like any other."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, *[Reply(fault=Kind.PROXY)] * 5, Reply())
@@ -227,7 +227,7 @@ async def test_a_proxy_that_fails_beside_a_jump_is_not_asked_in_a_rush(worker: W
 
 @pytest.mark.parametrize("days", [1.0, 6.0, 400.0])
 async def test_a_jump_disables_nobody(worker: Worker, days: float) -> None:
-    """SW-41, FAULTS 82: an endpoint fails before and after the clock is set forward by days."""
+    """SW-41, fault 82: an endpoint fails before and after the clock is set forward by days."""
     shop = await worker.subscribe("shop", breaker=NO_BREAKER)
     worker.sender.on(SHOP, Reply(status=503))
     for hours in (0.0, 13.0):
@@ -267,7 +267,7 @@ TURN = st.one_of(
 def test_no_history_of_steps_delays_or_parks(
     turns: list[tuple[str, float]], replies: list[int], attempts: int
 ) -> None:
-    """FAULTS 82: every retry within its own wait; nothing parked as expired, nothing disabled or lost."""
+    """Fault 82: every retry within its own wait; nothing parked as expired, nothing disabled or lost."""
 
     async def main() -> None:
         worker = Worker()
@@ -335,7 +335,7 @@ def test_an_attempt_remembers_the_clock_of_its_time() -> None:
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
-    """FAULTS 82: news and a reset that come before anybody looked at the clock again are of the new time."""
+    """Fault 82: news and a reset that come before anybody looked at the clock again are of the new time."""
     shop = await worker.subscribe("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     here = endpoint_id("acme", SHOP)

@@ -22,7 +22,7 @@ def control(worker: Worker, reloads: list[str]) -> Control:
 
 
 async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
-    """Issue 5, item 3: open and reset; a reload; and what another worker says."""
+    """Open and reset; a reload; and what another worker says."""
     [shop] = await worker.subscribe_all("shop")
     reloads = list[str]()
     ear = control(worker, reloads)
@@ -45,7 +45,7 @@ async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
 
 
 async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> None:
-    """Issue 5, item 6: `leveret waiting kick` says that all moments are free: nobody waits for them."""
+    """`leveret waiting kick` says that all moments are free: nobody waits for them."""
     [shop] = await worker.subscribe_all("shop", rate_per_s=1, burst=1)
     for number in range(11):
         await worker.handle(event_message(message_id=f"e{number}"))

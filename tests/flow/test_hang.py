@@ -1,4 +1,4 @@
-"""What is held comes back soon after its endpoint is well, whatever it was held for (FAULTS 83)."""
+"""What is held comes back soon after its endpoint is well, whatever it was held for (fault 83)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_reset_is_felt_by_what_waits(replies: list[Reply]) -> None:
 
 @pytest.mark.parametrize("step_s", [-3600.0, 86_400.0])
 def test_a_clock_that_is_set_hides_no_freed_moment(step_s: float) -> None:
-    """FAULTS 82, 83: the rate is raised after the wall clock was set; what waits feels it all the same."""
+    """Faults 82, 83: the rate is raised after the wall clock was set; what waits feels it all the same."""
 
     async def steps(queue: Held) -> None:
         await queue.fill(500, rate_per_s=1, retry={"max_age_s": 30 * 86_400})

@@ -167,7 +167,7 @@ def test_a_dead_endpoint_with_a_breaker_sees_few_requests_and_ends_in_time() -> 
 
 
 def test_a_poisonous_message_ends_in_suspect_and_innocents_are_delivered() -> None:
-    """What came back five times is moved and, when it is innocent, delivered from there (FAULTS 70)."""
+    """What came back five times is moved and, when it is innocent, delivered from there (fault 70)."""
 
     async def main() -> None:
         worker = Worker()
@@ -185,7 +185,7 @@ def test_a_poisonous_message_ends_in_suspect_and_innocents_are_delivered() -> No
 
 
 def test_an_outage_of_an_endpoint_costs_its_siblings_nothing() -> None:
-    """A hanging endpoint beside a healthy one: the healthy one gets every event at once (FAULTS 53)."""
+    """A hanging endpoint beside a healthy one: the healthy one gets every event at once (fault 53)."""
 
     async def main() -> None:
         worker = Worker(concurrency=8)

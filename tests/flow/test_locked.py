@@ -16,7 +16,7 @@ FAULT = "the store's key is missing"
 
 
 async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) -> None:
-    """FAULTS 69: the others get theirs; what is parked says why, and can be replayed once the key is back."""
+    """Fault 69: the others get theirs; what is parked says why, and can be replayed once the key is back."""
     shop, _ = await worker.subscribe_all("shop", "crm")
     worker.store.locked.add(shop.id)
     assert await worker.subscriptions.reload()
@@ -35,7 +35,7 @@ async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) ->
 
 
 async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Worker) -> None:
-    """FAULTS 69: also what failed before; once the key is back a new event is sent."""
+    """Fault 69: also what failed before; once the key is back a new event is sent."""
     shop = await worker.subscribe("shop")
     worker.store.locked.add(shop.id)
     assert await worker.subscriptions.reload()
@@ -51,7 +51,7 @@ async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Wo
 
 
 async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
-    """FAULTS 69: one clear line for each, once; a gauge, and a note for who asks whether all is well."""
+    """Fault 69: one clear line for each, once; a gauge, and a note for who asks whether all is well."""
     shop, crm = await worker.subscribe_all("shop", "crm")
     worker.store.locked |= {shop.id, crm.id}
     for _ in range(3):
@@ -70,7 +70,7 @@ async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
 
 
 async def test_a_request_that_waits_for_its_turn_is_called_off(worker: Worker) -> None:
-    """FAULTS 69: admitted before, locked since: it is not signed with nothing."""
+    """Fault 69: admitted before, locked since: it is not signed with nothing."""
     shop = await worker.subscribe("shop", concurrency=1)
     endpoint = Endpoint(shop, Bounds())
     admission = endpoint.admit(START, fresh=True, reserved=False)

@@ -33,7 +33,7 @@ def lose(worker: Worker) -> None:
 
 
 async def test_a_rung_that_is_gone_for_hours_leaves_one_job_and_one_chain(worker: Worker) -> None:
-    """FAULTS 61, 64: each time the broker takes the source back its job ends; the one that has it when
+    """Faults 61, 64: each time the broker takes the source back its job ends; the one that has it when
     the rung is there again begins the only chain.
     """
     await worker.subscribe("shop")
@@ -62,7 +62,7 @@ async def test_a_rung_that_is_gone_for_hours_leaves_one_job_and_one_chain(worker
 async def test_a_channel_lost_during_the_request_doubles_nothing(
     worker: Worker, status: int, exchange: str
 ) -> None:
-    """FAULTS 57, 59: its failure is not stored, since the event comes again: one chain, one parked entry."""
+    """Faults 57, 59: its failure is not stored, since the event comes again: one chain, one parked entry."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=status))
     worker.sender.latency_s[DEAD] = 0.8
@@ -95,7 +95,7 @@ async def test_what_was_delivered_needs_no_source(worker: Worker) -> None:
 async def test_a_publish_that_a_closed_channel_left_is_not_repeated_without_its_source(
     worker: Worker,
 ) -> None:
-    """FAULTS 65: both connections break while a confirm is out: no second copy is made."""
+    """Fault 65: both connections break while a confirm is out: no second copy is made."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=503))
     worker.publisher.hang()
@@ -113,7 +113,7 @@ async def test_a_publish_that_a_closed_channel_left_is_not_repeated_without_its_
 
 
 async def test_no_sibling_goes_on_after_its_job(worker: Worker) -> None:
-    """One publish is given up while another is under way: the job runs until its answer (FAULTS 58)."""
+    """One publish is given up while another is under way: the job runs until its answer (fault 58)."""
     under_way = asyncio.Event()
     steps = [worker.outbox.confirmed(ONE, give_up=lambda: True), _once(under_way)]
     worker.publisher.faults = [BrokerUnavailable("lost")]
@@ -132,7 +132,7 @@ async def _once(event: asyncio.Event) -> None:
 
 
 async def test_what_came_from_a_deleted_queue_is_stored_all_the_same(worker: Worker) -> None:
-    """FAULTS 62, 64: nobody else has it any more, so its job goes on until its failure is stored."""
+    """Faults 62, 64: nobody else has it any more, so its job goes on until its failure is stored."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=503))
     worker.publisher.unbound = ANY_RUNG
@@ -176,7 +176,7 @@ KINDS: dict[str, tuple[Source, Callable[[Worker], RawMessage]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_way_publishes_for_a_source_that_is_gone(kind: str) -> None:
-    """FAULTS 57, 64: whatever was to be published for it, the job ends and nothing comes of it later."""
+    """Faults 57, 64: whatever was to be published for it, the job ends and nothing comes of it later."""
     worker = Worker(max_targets_per_message=1)
     await worker.subscribe_all("shop", "store")
     source, make = KINDS[kind]
@@ -217,7 +217,7 @@ async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
 
 
 async def test_what_is_moved_aside_is_given_up_too(worker: Worker) -> None:
-    """FAULTS 71: jobs that wait in hand for their move make room once their source is gone."""
+    """Fault 71: jobs that wait in hand for their move make room once their source is gone."""
     worker.publisher.reason = "nothing starts"
     spill = Reroute(worker.context, worker.intake, FakeRoutes(), lambda: 2)
     running = asyncio.create_task(spill.run())

@@ -27,7 +27,7 @@ OLD, NEW = "https://shop.example/", "https://new.example/"
 async def test_a_delivery_that_the_old_url_refused_is_tried_at_the_new_one(
     worker: Worker, reply: dict[str, Any], fields: dict[str, Any], loaded: bool
 ) -> None:
-    """Issue 10, item 7: 410, `on_status: disable` and `webhook-delivery: disable` of a request under way.
+    """410, `on_status: disable` and `webhook-delivery: disable` of a request under way.
 
     Also where only the store knows the new URL yet.
     """
@@ -53,7 +53,7 @@ async def test_a_delivery_that_the_old_url_refused_is_tried_at_the_new_one(
 
 
 async def test_a_refusal_of_the_same_url_still_disables(worker: Worker) -> None:
-    """FAULTS 38: a change of anything else while the request was under way is no move."""
+    """Fault 38: a change of anything else while the request was under way is no move."""
     gate = asyncio.Event()
     await worker.subscribe("shop")
     worker.sender.on(OLD, Reply(status=410, gate=gate))

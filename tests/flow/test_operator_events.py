@@ -39,7 +39,7 @@ def told(worker: Worker, exchange: str = NAMES.ops) -> list[str]:
 
 
 async def test_breakers_parked_and_disabled_are_told(worker: Worker) -> None:
-    """Issue 5, item 7: opened, closed, parked, disabled, recovered, each by the worker that saw it."""
+    """Opened, closed, parked, disabled, recovered, each by the worker that saw it."""
     breaker = {"failures": 1, "cooldown_s": 1}
     await worker.subscribe("shop", breaker=breaker)
     worker.sender.on(URL, Reply(status=503), Reply(status=200), Reply(status=410))
@@ -65,7 +65,7 @@ async def test_breakers_parked_and_disabled_are_told(worker: Worker) -> None:
 async def test_the_tenant_leveret_gets_webhooks(worker: Worker) -> None:
     """S2-5: an exhausted delivery notifies an administrator: a delivery to the tenant leveret.
 
-    It goes past the lanes, to a queue that no publisher writes to (FAULTS 89).
+    It goes past the lanes, to a queue that no publisher writes to (fault 89).
     """
     await worker.subscribe("desk", tenant="leveret", events=["delivery.*"])
     async with telling(worker) as ops:
@@ -86,7 +86,7 @@ async def test_the_tenant_leveret_gets_webhooks(worker: Worker) -> None:
 
 @pytest.mark.parametrize("source", [Source.LANE, Source.SPILL, Source.INBOX])
 async def test_nobody_else_speaks_for_leveret(worker: Worker, source: Source) -> None:
-    """FAULTS 89: an event that names the tenant is parked with the reason, by whichever queue it comes."""
+    """Fault 89: an event that names the tenant is parked with the reason, by whichever queue it comes."""
     await worker.subscribe("desk", tenant="leveret")
     queue = {Source.LANE: NAMES.died, Source.SPILL: NAMES.spill(0), Source.INBOX: NAMES.inbox("erp")}[source]
 

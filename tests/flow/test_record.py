@@ -17,7 +17,7 @@ SHOP = "https://shop.example/"
 
 
 async def test_every_state_of_an_endpoint_is_told(worker: Worker) -> None:
-    """Issue 3, item 1: closed when it is met, then each change of its breaker with the epoch."""
+    """Closed when it is met, then each change of its breaker with the epoch."""
     await worker.subscribe("shop", breaker={"failures": 2, "cooldown_s": 30})
     worker.sender.on(SHOP, Reply(status=503))
     for number in range(2):
@@ -34,7 +34,7 @@ async def test_every_state_of_an_endpoint_is_told(worker: Worker) -> None:
 
 
 async def test_a_disabled_endpoint_is_told_with_its_reason(worker: Worker) -> None:
-    """FAULTS 38: once, however many answers say so."""
+    """Fault 38: once, however many answers say so."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -45,7 +45,7 @@ async def test_a_disabled_endpoint_is_told_with_its_reason(worker: Worker) -> No
 
 
 async def test_what_is_parked_is_told_after_it_is_confirmed(worker: Worker) -> None:
-    """Issue 3, item 1: delivery and raw message alike, by the id that the parked queue shows."""
+    """Delivery and raw message alike, by the id that the parked queue shows."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
     await worker.handle(event_message())
@@ -62,7 +62,7 @@ async def test_what_is_parked_is_told_after_it_is_confirmed(worker: Worker) -> N
 
 
 async def test_what_is_not_confirmed_is_not_told(worker: Worker) -> None:
-    """Issue 3, item 1: the index never shows what the broker does not have."""
+    """The index never shows what the broker does not have."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
     worker.publisher.connected = False

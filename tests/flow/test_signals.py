@@ -29,7 +29,7 @@ def due(target: str, *, made: int) -> DeliveryMessage:
 
 @pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
 async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: Kind) -> None:
-    """FAULTS 87: it waits some seconds and is sent again; even the last attempt is not used up."""
+    """Fault 87: it waits some seconds and is sent again; even the last attempt is not used up."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))
 
@@ -47,7 +47,7 @@ async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: K
 
 
 async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worker) -> None:
-    """FAULTS 87: an operator sees it, and that it is over; a proxy's fault is another matter."""
+    """Fault 87: an operator sees it, and that it is over; a proxy's fault is another matter."""
     await worker.subscribe("shop")
     faults = worker.context.local_faults
     worker.sender.on(SHOP, Reply(fault=Kind.PROXY))
@@ -64,7 +64,7 @@ async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worke
 
 @pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
 async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: Kind) -> None:
-    """FAULTS 87: it says nothing about the endpoint, however long it lasts."""
+    """Fault 87: it says nothing about the endpoint, however long it lasts."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))
 
@@ -76,7 +76,7 @@ async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: Kin
 
 
 async def test_a_failure_that_asks_for_silence_disables(worker: Worker) -> None:
-    """FAULTS 52: ``disable`` with a failure: parked, and nothing more is sent to the endpoint."""
+    """Fault 52: ``disable`` with a failure: parked, and nothing more is sent to the endpoint."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503, control=Control.DISABLE))
 
@@ -90,7 +90,7 @@ async def test_a_failure_that_asks_for_silence_disables(worker: Worker) -> None:
 
 
 async def test_a_success_that_asks_for_silence_disables(worker: Worker) -> None:
-    """FAULTS 52: that webhook is delivered and not parked; the next one is not sent."""
+    """Fault 52: that webhook is delivered and not parked; the next one is not sent."""
     await worker.subscribe("shop")
     await worker.subscribe("crm")
     worker.sender.on(SHOP, Reply(control=Control.DISABLE))
@@ -108,7 +108,7 @@ async def test_a_success_that_asks_for_silence_disables(worker: Worker) -> None:
 
 
 async def test_a_webhook_that_is_unwanted_is_parked_at_once(worker: Worker) -> None:
-    """FAULTS 52: ``abort-message`` ends the retries of that one; with a success it means nothing."""
+    """Fault 52: ``abort-message`` ends the retries of that one; with a success it means nothing."""
     await worker.subscribe("shop")
     worker.sender.on(
         SHOP,
@@ -128,7 +128,7 @@ async def test_a_webhook_that_is_unwanted_is_parked_at_once(worker: Worker) -> N
 async def test_what_a_subscription_wants_of_a_client_reaches_the_sender(
     worker: Worker, authority: Authority
 ) -> None:
-    """Issue 4, items 6 and 7: TLS and OAuth2 travel with the request, Basic and Bearer as a header."""
+    """TLS and OAuth2 travel with the request, Basic and Bearer as a header."""
     pair = authority.pair("leveret")
     oauth2 = {"token_url": "https://id.example/t", "client_id": "a", "client_secret": "b", "scope": "c d"}
     tls = {"ca": authority.pem, "certificate": pair.certificate, "key": pair.key}

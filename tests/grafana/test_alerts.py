@@ -29,9 +29,9 @@ ASKED = {
     "the daemon is not ready": ("LeveretNotReady", "leveret_ready == 0"),
     "much waits": ("LeveretWaitingMuch", "> 0.8"),
     "the broker blocks": ("LeveretBlocked", "leveret_pressed == 1"),
-    "FAULTS 68 the store is away": ("LeveretStoreAway", "leveret_store_up == 0"),
-    "FAULTS 81 the store is not the right one": ("LeveretStoreDoubted", "leveret_store_trusted == 0"),
-    "FAULTS 69 secrets cannot be decrypted": ("LeveretLocked", "leveret_subscriptions_locked > 0"),
+    "fault 68 the store is away": ("LeveretStoreAway", "leveret_store_up == 0"),
+    "fault 81 the store is not the right one": ("LeveretStoreDoubted", "leveret_store_trusted == 0"),
+    "fault 69 secrets cannot be decrypted": ("LeveretLocked", "leveret_subscriptions_locked > 0"),
 }
 
 
@@ -59,7 +59,7 @@ def test_an_alert_without_one_of_its_cases_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_was_asked_for_is_there(asked: str) -> None:
-    """S1-6, S2-4, FAULTS 68, 69: each threshold of the requirement is the rule's."""
+    """S1-6, S2-4, faults 68, 69: each threshold of the requirement is the rule's."""
     name, threshold = ASKED[asked]
 
     assert threshold in RULES[name]["expr"]

@@ -29,13 +29,13 @@ def slugs(page: str) -> set[str]:
 
 
 def test_the_checked_in_dashboard_is_the_generated_one() -> None:
-    """Issue 3, item 5: nobody edits the JSON, and nobody forgets to generate it."""
+    """Nobody edits the JSON, and nobody forgets to generate it."""
     assert generate.OUTPUT.read_text() == generate.dashboard_json(), "run `make dashboard`"
     assert generate.main(["--check"]) == 0
 
 
 def test_every_query_reads_our_series_alone() -> None:
-    """STYLE: the dashboard is built only from the names in metrics/series.py."""
+    """The dashboard is built only from the names in metrics/series.py."""
     names = {name for _, promql in checked_in_queries() for name in SAMPLE.findall(promql)}
 
     assert len(names) > 35

@@ -29,7 +29,7 @@ MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter"
 async def test_opens_after_five_probes_and_closes(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 40, 55: five failures open it; while open nothing is sent and no attempt is spent.
+    """Faults 40, 55: five failures open it; while open nothing is sent and no attempt is spent.
 
     After the cooldown one probe goes; its success closes the breaker, and all is delivered.
     """
@@ -54,7 +54,7 @@ async def test_opens_after_five_probes_and_closes(
 async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
     """A closed breaker lets what waited through at a pace, not at once, and is soon at full speed again.
 
-    ARCHITECTURE, "One virtual clock per endpoint": slow start.
+    It starts slowly.
     """
     target = "/hold/slow-start?n=1&status=503"
     breaker = {"failures": 1, "cooldown_s": 0.5}
@@ -78,7 +78,7 @@ async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, 
 
 
 async def test_no_breaker(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """``failures: 0``: every attempt is made, however many fail (issue 2, item 8)."""
+    """``failures: 0``: every attempt is made, however many fail."""
     target = "/status/500/unbroken"
     await shared.apply(to(receiver, target, "unbroken", breaker=dict(BREAKER_OFF)))
 
@@ -109,7 +109,7 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
 async def test_a_reset_releases_what_waits(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 83: with a cooldown of ten minutes, what was held and what had failed is sent at once."""
+    """Fault 83: with a cooldown of ten minutes, what was held and what had failed is sent at once."""
     target = "/hold/released?n=2&status=503"
     breaker = {"failures": 2, "cooldown_s": 600}
     await shared.apply(to(receiver, target, "released", retry=dict(MANY), breaker=breaker))
@@ -132,7 +132,7 @@ def put_off(daemon: Daemon, ids: list[str]) -> set[object]:
 
 
 async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
-    """FAULTS 39, S3-3, ADR 44: the only worker stops and starts again.
+    """Fault 39, S3-3, ADR 44: the only worker stops and starts again.
 
     A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
     """
@@ -169,7 +169,7 @@ async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str,
 async def test_age_ends_what_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 55: a dead endpoint costs few requests, and ``max_age_s`` still ends what waits for it."""
+    """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends what waits for it."""
     target = "/status/503/dead"
     policy = MANY | {"max_age_s": 2}
     breaker = {"failures": 2, "cooldown_s": 60}
@@ -187,7 +187,7 @@ async def test_age_ends_what_a_breaker_holds(
 async def test_a_hanging_endpoint_holds_up_nobody(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 53: one endpoint hangs for its whole deadline; siblings and other tenants do not feel it."""
+    """Fault 53: one endpoint hangs for its whole deadline; siblings and other tenants do not feel it."""
     hanging = to(receiver, "/hang", "stuck", timeout_s=3, retry=dict(MANY), breaker={"failures": 5})
     await shared.apply(
         hanging, to(receiver, "/ok/beside", "stuck"), to(receiver, "/ok/elsewhere", "elsewhere")
@@ -211,7 +211,7 @@ async def test_a_hanging_endpoint_holds_up_nobody(
 async def test_a_flapping_endpoint_gets_all(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 54: an endpoint that fails every second request is neither shut out nor given up."""
+    """Fault 54: an endpoint that fails every second request is neither shut out nor given up."""
     target = "/flaky/half?share=0.5"
     breaker = {"failures": 3, "cooldown_s": 0.1}
     await shared.apply(to(receiver, target, "half", retry=dict(MANY), breaker=breaker))
@@ -227,7 +227,7 @@ async def test_a_flapping_endpoint_gets_all(
 async def test_what_the_endpoint_asks_for_does_not_open_it(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 37, 39: 404 and 429 say nothing about the endpoint's health."""
+    """Faults 37, 39: 404 and 429 say nothing about the endpoint's health."""
     await shared.apply(
         to(receiver, "/status/404/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
         to(receiver, "/status/429/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),

@@ -91,7 +91,7 @@ async def behind_a_wire(
 async def test_stop_app_and_start_app(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 59, 67: ``stop_app`` under load, ``start_app``: reconnected, nothing lost, old tags never used.
+    """Faults 59, 67: ``stop_app`` under load, ``start_app``: reconnected, nothing lost, old tags never used.
 
     What was in flight comes again with the same id; its ack on the dead channel is counted, not sent. It is
     in flight until the broker has gone, however long that takes.
@@ -125,7 +125,7 @@ async def test_stop_app_and_start_app(
 async def test_broker_killed_and_started(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """S1-12, FAULTS 59: SIGKILL of the broker under load and a restart: reconnected, nothing lost."""
+    """S1-12, fault 59: SIGKILL of the broker under load and a restart: reconnected, nothing lost."""
     flaky = "/flaky/kill?share=0.5"
     async with running(tmp_path, node_url) as daemon:
         await daemon.apply(to(receiver, flaky, "kill", retry=dict(MANY), breaker=dict(BREAKER_OFF)))
@@ -145,7 +145,7 @@ async def test_broker_killed_and_started(
 async def test_broker_killed_while_publishes_wait(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 59, 65: publishes written or still to be written when the broker dies are made again."""
+    """Faults 59, 65: publishes written or still to be written when the broker dies are made again."""
     entry = to(receiver, "/slow/waits?s=1&status=503", "waits", concurrency=60, retry=dict(MANY))
     entry |= {"breaker": dict(BREAKER_OFF)}
     body = b'"' + b"x" * 150_000 + b'"'  # more than the socket takes, so that some are never written
@@ -168,7 +168,7 @@ async def test_broker_killed_while_publishes_wait(
 
 
 async def test_cut_without_fin(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 60, 67: a wire that goes dead is noticed by heartbeats, and left for a new connection.
+    """Faults 60, 67: a wire that goes dead is noticed by heartbeats, and left for a new connection.
 
     Bound: (heartbeat + 1 s) x 1.3, looked at every half heartbeat, which is two heartbeats at the default 10.
     """
@@ -197,7 +197,7 @@ async def test_cut_without_fin(node_url: str, tmp_path: Path, receiver: Receiver
 
 
 async def test_a_queue_with_other_arguments(node_url: str, tmp_path: Path) -> None:
-    """FAULTS 61: it refuses to start, exits 1 and names queue and argument, once; it does not loop."""
+    """Fault 61: it refuses to start, exits 1 and names queue and argument, once; it does not loop."""
     async with running(tmp_path, node_url, name="before"):
         pass
     async with EventPublisher(node_url) as publisher:
@@ -223,7 +223,7 @@ async def test_a_queue_with_other_arguments(node_url: str, tmp_path: Path) -> No
 async def test_a_queue_deleted_while_consuming(
     node_url: str, tmp_path: Path, receiver: Receiver, queue: str
 ) -> None:
-    """FAULTS 62: seen, declared again, consumed again without a restart; /readyz is red meanwhile."""
+    """Fault 62: seen, declared again, consumed again without a restart; /readyz is red meanwhile."""
     target = "/retry-after/gone?s=0&times=1"
     async with running(tmp_path, node_url) as daemon, EventPublisher(node_url) as publisher:
         await daemon.apply(
@@ -244,7 +244,7 @@ async def test_a_queue_deleted_while_consuming(
 
 @pytest.mark.parametrize("how", ["unbound", "deleted"])
 async def test_a_rung_is_gone(node_url: str, tmp_path: Path, receiver: Receiver, how: str) -> None:
-    """FAULTS 64: a retry that finds no rung comes back, its source is not acked; repaired by itself."""
+    """Fault 64: a retry that finds no rung comes back, its source is not acked; repaired by itself."""
     target = "/retry-after/rung?s=0&times=1"
     rung = "leveret.wait.50"  # the one below the policy's wait
     async with running(tmp_path, node_url) as daemon, EventPublisher(node_url) as publisher:
@@ -266,9 +266,9 @@ async def test_a_rung_is_gone(node_url: str, tmp_path: Path, receiver: Receiver,
 async def test_parked_and_overflow_while_parked_is_full(
     node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 64: what a full parked queue refuses stands in overflow, and is parked once there is room.
+    """Fault 64: what a full parked queue refuses stands in overflow, and is parked once there is room.
 
-    No source waits for it: the lanes go on. A stop gives back what waits for room (FAULTS 58).
+    No source waits for it: the lanes go on. A stop gives back what waits for room (fault 58).
     """
     settings = {"LEVERET_TOPOLOGY__PARKED_MAX_LENGTH": "3"}
     async with running(tmp_path, node_url, settings) as daemon, EventPublisher(node_url) as publisher:
@@ -301,7 +301,7 @@ async def test_parked_and_overflow_while_parked_is_full(
 
 
 async def test_memory_alarm(node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 63: under an alarm no new attempt starts, /readyz says why; afterwards all arrive, each once."""
+    """Fault 63: under an alarm no new attempt starts, /readyz says why; afterwards all arrive, each once."""
     dead = to(receiver, "/status/503/alarm", "alarm", retry=dict(MANY), breaker=dict(BREAKER_OFF))
     async with running(tmp_path, node_url) as daemon, EventPublisher(node_url) as publisher:
         await daemon.apply(dead, to(receiver, "/ok/alarm", "fine"))
@@ -352,7 +352,7 @@ async def impatient_broker(node: PrivateBroker, node_url: str) -> AsyncIterator[
 async def test_an_alarm_longer_than_the_consumer_timeout(
     node: PrivateBroker, impatient_broker: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 61, 63: what is unstarted goes back before half of the consumer timeout, and later comes once.
+    """Faults 61, 63: what is unstarted goes back before half of the consumer timeout, and later comes once.
 
     What the alarm met unsettled stays in hand and loses its channel: that one alone is opened anew.
     """
@@ -397,7 +397,7 @@ async def test_an_alarm_longer_than_the_consumer_timeout(
 
 
 async def test_confirms_that_do_not_come(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 65: after ``confirm_slow_s`` no new attempt starts; when answers flow again all goes on."""
+    """Fault 65: after ``confirm_slow_s`` no new attempt starts; when answers flow again all goes on."""
     settings = {"LEVERET_AMQP__CONFIRM_SLOW_S": "0.5", "LEVERET_AMQP__HEARTBEAT_S": "60"}
     target = "/retry-after/confirm?s=0&times=1"
     async with behind_a_wire(tmp_path, node_url, settings) as (daemon, wire):
@@ -420,7 +420,7 @@ async def test_confirms_that_do_not_come(node_url: str, tmp_path: Path, receiver
 
 
 async def test_a_confirm_lost_for_good(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 65: after ``confirm_lost_s`` the channel is closed, and what it left is published once more."""
+    """Fault 65: after ``confirm_lost_s`` the channel is closed, and what it left is published once more."""
     settings = {
         "LEVERET_AMQP__CONFIRM_SLOW_S": "0.2",
         "LEVERET_AMQP__CONFIRM_LOST_S": "1",
@@ -447,7 +447,7 @@ async def test_a_confirm_lost_for_good(node_url: str, tmp_path: Path, receiver: 
 async def test_a_stalled_broker(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 60, 65: a broker that stands still for longer than two heartbeats is left, and found again."""
+    """Faults 60, 65: a broker that stands still for longer than two heartbeats is left, and found again."""
     async with running(tmp_path, node_url, {"LEVERET_AMQP__HEARTBEAT_S": "1"}) as daemon:
         await daemon.apply(to(receiver, "/ok/stalled", "stalled"))
         async with EventPublisher(node_url) as publisher:

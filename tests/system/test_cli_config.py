@@ -47,7 +47,7 @@ def json_lines(result: Result) -> list[dict[str, object]]:
 
 
 def test_show_names_the_source_of_each_setting(run: Run, tmp_path: Path) -> None:
-    """Issue 2, item 3: `config show` prints what is effective and who set it."""
+    """`config show` prints what is effective and who set it."""
     (tmp_path / "leveret.toml").write_text("[sending]\ntimeout_s = 7\n")
 
     shown = run("config", "show", "--json", LISTEN="127.0.0.1:0", PRESET="low-traffic")
@@ -80,7 +80,7 @@ def test_show_names_the_source_of_each_setting(run: Run, tmp_path: Path) -> None
     ],
 )
 def test_show_masks_passwords(run: Run, name: str, url: str, shown: str) -> None:
-    """Issue 2, item 3: no password is printed; the rest of the URL is."""
+    """No password is printed; the rest of the URL is."""
     for arguments in (["show"], ["show", "--json"]):
         result = run("config", *arguments, **{name: url})
         assert result.exit_code == 0
@@ -168,7 +168,7 @@ def test_list_has_stable_fields_and_no_secret(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_bad_file_changes_nothing_and_names_every_line(run: Run, tmp_path: Path) -> None:
-    """Issue 2, item 7: all faults at once, each with line and field; FAULTS 26: nothing is stored."""
+    """All faults at once, each with line and field; fault 26: nothing is stored."""
     (tmp_path / "bad.yaml").write_text(SHOP.replace("order.*", "order..x").replace("https:", "ftp:"))
 
     result = run("subscriptions", "apply", "bad.yaml")
@@ -204,5 +204,5 @@ def test_local_http_needs_an_allowed_network(run: Run) -> None:
 
 
 def test_nothing_printed_can_drive_a_terminal() -> None:
-    """FAULTS 51: escapes, line breaks and the like are written out."""
+    """Fault 51: escapes, line breaks and the like are written out."""
     assert printable("a\x1b]0;x\x07b\r\n\u2028c é") == r"a\x1b]0;x\x07b\r\n\u2028c é"

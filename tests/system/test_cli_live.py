@@ -61,7 +61,7 @@ def objects(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 async def test_status_counts_what_the_daemon_does(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 3, item 2: rates over the time between two looks, success, breakers, subscriptions, ready."""
+    """Rates over the time between two looks, success, breakers, subscriptions, ready."""
     target = "/ok/busy"
     await shared.apply(to(receiver, target, "busy"))
     looking = asyncio.create_task(command(shared, "status", "--json", "--interval-s", "1"))
@@ -83,7 +83,7 @@ async def test_status_counts_what_the_daemon_does(
 
 
 async def test_status_on_a_terminal_and_watched(shared: Daemon) -> None:
-    """Issue 3, item 2: a table; --watch prints again and again until Ctrl-C, which is no failure."""
+    """A table; --watch prints again and again until Ctrl-C, which is no failure."""
     shown = await on_terminal(["status", "--interval-s", "0.2"], shared.env)
 
     assert shown.code == 0
@@ -101,7 +101,7 @@ async def test_status_on_a_terminal_and_watched(shared: Daemon) -> None:
 
 
 async def test_status_says_why_it_is_not_ready(tmp_path: Path) -> None:
-    """FAULTS 63: the reason of /readyz, and exit 1."""
+    """Fault 63: the reason of /readyz, and exit 1."""
     daemon = Daemon(tmp_path, DEAD)
     daemon.spawn()
     try:
@@ -119,7 +119,7 @@ async def test_status_says_why_it_is_not_ready(tmp_path: Path) -> None:
 
 
 async def test_status_of_nobody_names_the_remedy(shared: Daemon, receiver: Receiver) -> None:
-    """Issue 3, item 2: daemon away, somebody else's port, no port: one line, a remedy, exit 1."""
+    """Daemon away, somebody else's port, no port: one line, a remedy, exit 1."""
     away = await command(shared, "status", "--at", f"127.0.0.1:{free_port()}")
     other = await command(shared, "status", "--at", receiver.url("/").split("/")[2])
     odd = await command(shared, "status", "--at", "127.0.0.1:no")
@@ -137,7 +137,7 @@ async def test_status_of_nobody_names_the_remedy(shared: Daemon, receiver: Recei
 async def test_a_test_webhook_is_as_every_other(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 3, item 2: the real sender, signed with the subscription's secrets, the same headers."""
+    """The real sender, signed with the subscription's secrets, the same headers."""
     target = "/ok/trial"
     await shared.apply(to(receiver, target, "trial", headers={"x-own": "1"}))
     event_id = await publisher.publish("trial")
@@ -156,7 +156,7 @@ async def test_a_test_webhook_is_as_every_other(
 
 
 async def test_a_test_webhook_that_fails_says_what_it_means(shared: Daemon, receiver: Receiver) -> None:
-    """Issue 3, item 2: outcome, what a delivery would come to, exit 1; nothing is disabled by it."""
+    """Outcome, what a delivery would come to, exit 1; nothing is disabled by it."""
     target = "/status/410/trial"
     await shared.apply(to(receiver, target, "trial2"))
 
@@ -174,7 +174,7 @@ async def test_a_test_webhook_that_fails_says_what_it_means(shared: Daemon, rece
 
 
 async def test_the_address_guard_holds_for_a_test(shared: Daemon, receiver: Receiver) -> None:
-    """FAULTS 20: a test reaches no address that a delivery would not."""
+    """Fault 20: a test reaches no address that a delivery would not."""
     target = "/ok/guarded"
     await shared.apply(to(receiver, target, "guarded"))
     strict = {**shared.env, "LEVERET_EGRESS__ALLOW": "[]", "LEVERET_EGRESS__ALLOW_HTTP": "true"}
@@ -190,7 +190,7 @@ async def test_the_address_guard_holds_for_a_test(shared: Daemon, receiver: Rece
 
 
 async def test_an_endpoints_answer_cannot_drive_the_terminal(shared: Daemon) -> None:
-    """FAULTS 51: what a stranger answers is escaped where it is shown."""
+    """Fault 51: what a stranger answers is escaped where it is shown."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -258,7 +258,7 @@ async def test_parked_is_filtered_counted_exported_and_purged(
 async def test_parked_on_a_terminal_is_for_people(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """S1-5, FAULTS 51: payload and attempts laid out and escaped; purge asks, and no means no."""
+    """S1-5, fault 51: payload and attempts laid out and escaped; purge asks, and no means no."""
     await shared.apply(to(receiver, "/status/503/desk", "desk"))
     await publisher.publish("desk", body=json.dumps({"note": "a\u009b2J"}, ensure_ascii=False).encode())
     [row] = await shared.parked(1, tenant="desk")
@@ -282,7 +282,7 @@ async def test_parked_on_a_terminal_is_for_people(
 async def test_a_purge_that_cannot_archive_takes_nothing(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """S1-4, FAULTS 68: what is not on disk stays parked."""
+    """S1-4, fault 68: what is not on disk stays parked."""
     await shared.apply(to(receiver, "/status/400/full", "full"))
     await publisher.publish("full")
     await shared.parked(1, tenant="full")
@@ -321,7 +321,7 @@ async def test_a_purge_that_cannot_archive_takes_nothing(
 async def test_changes_by_the_command_line_reach_the_daemon(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 3, item 2: add, disable, enable, rotate-secret and remove act on the running daemon."""
+    """Add, disable, enable, rotate-secret and remove act on the running daemon."""
     target = "/ok/steered"
     url = receiver.url(target)
 
@@ -362,7 +362,7 @@ async def test_changes_by_the_command_line_reach_the_daemon(
 
 @pytest.mark.parametrize("words", [("parked", "list"), ("parked", "purge", "--older-than", "1d", "--yes")])
 async def test_parked_without_a_broker_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
-    """FAULTS 61: the remedy is named, the password is not."""
+    """Fault 61: the remedy is named, the password is not."""
     env = python_env() | {"LEVERET_AMQP_URL": DEAD, "LEVERET_HOME": str(tmp_path)}
     argv = [sys.executable, "-m", "consumer", *words]
 

@@ -41,7 +41,7 @@ def bodies(receiver: Receiver, target: str) -> dict[str, dict[str, Any]]:
 
 
 async def test_byte_arrays_are_read_as_text(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 90: tenant, let-through and trace headers, CloudEvents attributes, the rules of a source."""
+    """Fault 90: tenant, let-through and trace headers, CloudEvents attributes, the rules of a source."""
     settings = {
         "LEVERET_SOURCES": json.dumps(SOURCES),
         "LEVERET_EVENTS__HEADERS": '["region"]',
@@ -88,7 +88,7 @@ async def test_byte_arrays_are_read_as_text(vhost: str, tmp_path: Path, receiver
 async def test_a_body_as_spring_compresses_it(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, encoding: str, packed: bytes
 ) -> None:
-    """FAULTS 90: the character set beside the compression changes nothing."""
+    """Fault 90: the character set beside the compression changes nothing."""
     tenant = "spring-" + "".join(filter(str.isalnum, encoding))
     target = f"/ok/{tenant}"
     await shared.apply(to(receiver, target, tenant))
@@ -100,7 +100,7 @@ async def test_a_body_as_spring_compresses_it(
 
 
 async def test_an_encoding_that_is_not_read_says_so(shared: Daemon, publisher: EventPublisher) -> None:
-    """FAULTS 90: Spring's zip and kombu's bz2 are parked; the reason names what was not read."""
+    """Fault 90: Spring's zip and kombu's bz2 are parked; the reason names what was not read."""
     await publisher.publish("zip", body=b"PK", content_encoding="zip, UTF-8")
     await publisher.publish("bz2", body=b"BZh9", headers={"compression": "application/x-bz2"})
 

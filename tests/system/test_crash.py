@@ -29,7 +29,7 @@ IN_HAND = 2 * SLOTS  #: started, and settled in the 35 ms until the broker hears
 
 @pytest.mark.parametrize("window", FAILPOINTS)
 async def test_killed_at_each_window(vhost: str, tmp_path: Path, receiver: Receiver, window: str) -> None:
-    """FAULTS 57, 10: killed in *window* and started again: each event arrives at each endpoint.
+    """Faults 57, 10: killed in *window* and started again: each event arrives at each endpoint.
 
     Duplicates carry the same id and body, and there are no more of them than were in hand.
     """
@@ -60,7 +60,7 @@ async def test_killed_at_each_window(vhost: str, tmp_path: Path, receiver: Recei
 
 
 async def test_killed_amid_a_wide_fan_out(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 72: an event with 600 subscribers, killed in the middle: every one gets it, with one id."""
+    """Fault 72: an event with 600 subscribers, killed in the middle: every one gets it, with one id."""
     daemon = Daemon(tmp_path, vhost)
     targets = [f"/ok/wide/{index}" for index in range(600)]
     await daemon.apply(*(to(receiver, target, "wide") for target in targets))
@@ -80,7 +80,7 @@ async def test_killed_amid_a_wide_fan_out(vhost: str, tmp_path: Path, receiver: 
 
 
 async def test_a_blocked_loop_is_seen_and_survived(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 74: standing still for over 2 s shows in ``loop_lag_seconds``; no connection is lost."""
+    """Fault 74: standing still for over 2 s shows in ``loop_lag_seconds``; no connection is lost."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/still", "still"))
         first = await publisher.publish("still")

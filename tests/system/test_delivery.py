@@ -27,9 +27,9 @@ from tests.system.daemon import (
 async def test_each_subscriber_gets_it_signed(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Every endpoint that wants the type gets the data's bytes, signed, in one request (issue 2, 5 and 6).
+    """Every endpoint that wants the type gets the data's bytes, signed, in one request.
 
-    SW-01..12: the reference verifier takes it; nobody else's pattern or tenant matches (FAULTS 16).
+    SW-01..12: the reference verifier takes it; nobody else's pattern or tenant matches (fault 16).
     """
     await shared.apply(
         to(receiver, "/ok/all", "acme"),
@@ -56,7 +56,7 @@ async def test_each_subscriber_gets_it_signed(
 
 
 async def test_an_event_without_tenant(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """FAULTS 16: without the tenant header it belongs to the default tenant, and to nobody else."""
+    """Fault 16: without the tenant header it belongs to the default tenant, and to nobody else."""
     await shared.apply(to(receiver, "/ok/default", "default"), to(receiver, "/ok/sixteen", "sixteen"))
 
     nobody = await publisher.publish(None)
@@ -68,7 +68,7 @@ async def test_an_event_without_tenant(shared: Daemon, publisher: EventPublisher
 
 
 async def test_nobody_wants_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """FAULTS 7: an event without subscription is acked and counted ``unrouted``, not parked."""
+    """Fault 7: an event without subscription is acked and counted ``unrouted``, not parked."""
     await shared.apply(to(receiver, "/ok/seven", "seven", events=["order.*"]))
     before = shared.metric("leveret_events_total", outcome="unrouted")
 
@@ -84,7 +84,7 @@ async def test_nobody_wants_it(shared: Daemon, publisher: EventPublisher, receiv
 async def test_the_same_message_twice_has_one_id(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """SW-03, FAULTS 10: a message that comes twice has one ``webhook-id``, hashed if need be."""
+    """SW-03, fault 10: a message that comes twice has one ``webhook-id``, hashed if need be."""
     await shared.apply(to(receiver, "/ok/ten", "ten"))
 
     for event_id in ("plain_1", "dotted.1 \u00e9", "plain_1", "dotted.1 \u00e9"):
@@ -130,7 +130,7 @@ async def test_without_id_it_takes_the_inbox_hop(
 
 
 async def test_content_types(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """Text becomes one JSON string, other bytes base64, with the content type beside (issue 2, 5)."""
+    """Text becomes one JSON string, other bytes base64, with the content type beside."""
     await shared.apply(to(receiver, "/ok/types", "types"))
 
     text = await publisher.publish("types", body='a "b" \u20ac'.encode(), content_type="text/plain")
@@ -146,7 +146,7 @@ async def test_content_types(shared: Daemon, publisher: EventPublisher, receiver
 
 
 async def test_cloud_events(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """A structured and a binary CloudEvent arrive with type, time, id and source of their own (issue 2)."""
+    """A structured and a binary CloudEvent arrive with type, time, id and source of their own."""
     await shared.apply(to(receiver, "/ok/cloud", "cloud"))
     known = {"specversion": "1.0", "source": "/shop", "type": "com.shop.paid", "time": "2024-05-01T10:00:00Z"}
     structured = json.dumps(known | {"id": "s1", "data": {"n": 1}}).encode()
@@ -166,7 +166,7 @@ async def test_cloud_events(shared: Daemon, publisher: EventPublisher, receiver:
 async def test_bad_events_are_parked_and_others_flow(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 1, 2, 3, 5, 6, 16: parked with raw bytes and reason; what comes behind is delivered."""
+    """Faults 1, 2, 3, 5, 6, 16: parked with raw bytes and reason; what comes behind is delivered."""
     await shared.apply(to(receiver, "/ok/bad", "bad"))
     empty = await publisher.publish("bad", body=b"")
     trailing = await publisher.publish("bad", body=b'{"a":1} x')
@@ -194,7 +194,7 @@ async def test_bad_events_are_parked_and_others_flow(
 async def test_expiration_ends_what_waits(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 19: an ``expiration`` that passes while a retry waits ends it, parked ``expired``."""
+    """Fault 19: an ``expiration`` that passes while a retry waits ends it, parked ``expired``."""
     slow = {"max_attempts": 20, "base_s": 0.4, "multiplier": 1, "jitter": 0}
     await shared.apply(to(receiver, "/status/503/late", "late", retry=slow, breaker=dict(BREAKER_OFF)))
 
@@ -206,7 +206,7 @@ async def test_expiration_ends_what_waits(
 
 
 async def test_many_targets_are_split(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """FAULTS 72: one event with 250 subscribers becomes delivery messages of 100; each is sent once."""
+    """Fault 72: one event with 250 subscribers becomes delivery messages of 100; each is sent once."""
     targets = [f"/ok/many/{index}" for index in range(250)]
     await shared.apply(*(to(receiver, target, "many") for target in targets))
 

@@ -25,7 +25,7 @@ GRACE = "LEVERET_SENDING__DRAIN_GRACE_S"
 
 
 async def test_requests_end_and_nothing_comes_twice(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 58: with 60 requests in flight and 340 events behind them: exit 0, then each exactly once."""
+    """Fault 58: with 60 requests in flight and 340 events behind them: exit 0, then each exactly once."""
     target = "/slow/drain?s=0.4"
     daemon = Daemon(tmp_path, vhost, {"LEVERET_SENDING__CONCURRENCY": "60"})
     await daemon.apply(to(receiver, target, "drain", concurrency=60))
@@ -51,7 +51,7 @@ async def test_requests_end_and_nothing_comes_twice(vhost: str, tmp_path: Path, 
 async def test_requests_cut_at_the_end_of_the_grace_arrive_later(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 58: a request that outlives the grace becomes a delivery message and is sent after the restart.
+    """Fault 58: a request that outlives the grace becomes a delivery message and is sent after the restart.
 
     No attempt was spent on it.
     """
@@ -89,7 +89,7 @@ def taken(listen: str) -> Iterator[None]:
 
 
 async def test_a_second_signal_forces(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 58: the second SIGTERM ends it at once; the event comes again after a restart."""
+    """Fault 58: the second SIGTERM ends it at once; the event comes again after a restart."""
     entry = to(receiver, "/hang", "forced")
     daemon = Daemon(tmp_path, vhost, {GRACE: "60"})
     await daemon.apply(entry)
@@ -114,7 +114,7 @@ async def test_a_second_signal_forces(vhost: str, tmp_path: Path, receiver: Rece
 async def test_it_drains_without_a_broker(
     own_broker: PrivateBroker, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 58, 59: with the broker gone SIGTERM still ends it; what it held comes again."""
+    """Faults 58, 59: with the broker gone SIGTERM still ends it; what it held comes again."""
     url = own_broker.start(bound=True).amqp_url
     async with running(tmp_path, url, {GRACE: "0.5"}) as daemon:
         await daemon.apply(to(receiver, "/slow/alone?s=1&status=503", "alone"))
@@ -128,7 +128,7 @@ async def test_it_drains_without_a_broker(
 
 
 async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Issue 10, item 5: what is being parked when it ends at once is acked first, and not parked again."""
+    """What is being parked when it ends at once is acked first, and not parked again."""
     target = "/slow/twice?s=1&status=503"
     settings = {GRACE: "60", "LEVERET_SENDING__CONCURRENCY": "200"}
     once = {"max_attempts": 1}

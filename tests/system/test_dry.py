@@ -9,7 +9,7 @@ from tests.system.daemon import EventPublisher, requests_of, running, secret, to
 
 
 async def test_dry_signs_and_logs_and_sends_nothing(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
-    """Issue 5, item 6: match, transform, sign, log; the event is settled, and nobody was called."""
+    """Match, transform, sign, log; the event is settled, and nobody was called."""
     target = "/ok/dry"
     async with (
         running(tmp_path, vhost, {"LEVERET_SENDING__MODE": "dry"}) as daemon,

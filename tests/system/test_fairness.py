@@ -40,7 +40,7 @@ def bindings(management: httpx2.Client, vhost: str, source: str = NAMES.route) -
 async def test_a_flood_in_its_own_lane_is_led_around_it(
     vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client, tenant: str | bytearray
 ) -> None:
-    """FAULTS 71, 90: the tenant behind it is served long before its end; each event comes once."""
+    """Faults 71, 90: the tenant behind it is served long before its end; each event comes once."""
     named = {"tenant": tenant}
     async with running(tmp_path, vhost, SETTINGS) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, AWAY, "flood", concurrency=100), to(receiver, "/ok/quiet", "quiet"))
@@ -64,7 +64,7 @@ async def test_a_flood_in_its_own_lane_is_led_around_it(
 async def test_a_binding_that_was_left_is_removed(
     vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
 ) -> None:
-    """Issue: a worker that dies leaves nothing that another does not clean up; binding twice is once."""
+    """A worker that dies leaves nothing that another does not clean up; binding twice is once."""
     async with running(tmp_path, vhost, SETTINGS) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/left", "left"))
         connection = await aio_pika.connect(vhost)
@@ -97,7 +97,7 @@ def reader(vhost: str, management: httpx2.Client) -> Iterator[str]:
 async def test_without_the_right_to_bind_nothing_is_bound(
     vhost: str, management: httpx2.Client, reader: str
 ) -> None:
-    """Issue: a refusal is told, not raised, and is not asked for again."""
+    """A refusal is told, not raised, and is not asked for again."""
     admin = await aio_pika.connect(vhost)
     async with admin:
         channel = await admin.channel()
@@ -130,7 +130,7 @@ AFTER = {
 async def test_lanes_are_taken_away_and_nothing_is_lost(
     vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
 ) -> None:
-    """Issue 6, items 4 and 5: what stood in them comes, they get nothing more; one is a tenant's own."""
+    """What stood in them comes, they get nothing more; one is a tenant's own."""
     tenants = [*(f"t{number}" for number in range(12)), "own", "former"]
     connection = await aio_pika.connect(vhost)
     async with connection:

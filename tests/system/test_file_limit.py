@@ -61,7 +61,7 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def test_the_daemon_makes_the_checks_of_topology_check(node: Node) -> None:
-    """Issue 10, item 6: a warning, a metric and a note in time; later an error that names the limit."""
+    """A warning, a metric and a note in time; later an error that names the limit."""
     if not node.version.startswith("3."):
         pytest.skip("only RabbitMQ 3 reserves file handles for quorum queues")
     daemon = node.daemon
@@ -92,7 +92,7 @@ async def test_the_daemon_makes_the_checks_of_topology_check(node: Node) -> None
 
 
 async def test_without_the_management_api_it_says_what_it_did_not_see(vhost: str, tmp_path: Path) -> None:
-    """Issue 10, item 6: as far as its rights allow; nothing is an error then, and the daemon is ready."""
+    """As far as its rights allow; nothing is an error then, and the daemon is ready."""
     async with running(tmp_path, vhost) as daemon:
         note = await daemon.logged("topology.finding", severity="note")
 

@@ -19,7 +19,7 @@ OUT, DESK, OWN = "/ok/victim", "/ok/desk", "/ok/hostile"
 
 
 def test_there_are_as_many_kinds_as_promised() -> None:
-    """Issue 11: 30 at least, each with a name of its own."""
+    """30 at least, each with a name of its own."""
     names = [forgery.name for forgery in FORGERIES]
 
     assert len(names) == len(set(names)) >= 30
@@ -45,7 +45,7 @@ async def stopped(vhost: str, tmp_path: Path, receiver: Receiver) -> Daemon:
 
 
 async def test_every_kind_at_once(vhost: str, stopped: Daemon, receiver: Receiver) -> None:
-    """FAULTS 89, 18: the victim's dead letter leaves the lane, its events come once, operators hear nothing.
+    """Faults 89, 18: the victim's dead letter leaves the lane, its events come once, operators hear nothing.
 
     Forty copies of each death expire while no worker runs: more than the broker's dead-letter process holds.
     """

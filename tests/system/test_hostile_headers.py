@@ -24,7 +24,7 @@ async def parked_unread(daemon: Daemon, count: int) -> None:
 async def test_a_flood_of_costly_headers_reaches_nobody_else(
     vhost: str, tmp_path: Path, receiver: Receiver, kind: str
 ) -> None:
-    """FAULTS 85, 12: 30 such frames are parked unread; another tenant's events arrive once; no reconnect."""
+    """Faults 85, 12: 30 such frames are parked unread; another tenant's events arrive once; no reconnect."""
     hostile = [Raw(id=f"{kind}-{number}", table=HEADER_TABLES[kind]) for number in range(FLOOD)]
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/innocent", "innocent"))
@@ -45,7 +45,7 @@ OURS = ("due.00", "replay", "stray", "spill.00", "suspect", "overflow", "lane.00
 
 
 async def test_our_own_queues_are_read_as_carefully(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 85: who may write to our queues themselves gets such a message parked, too."""
+    """Fault 85: who may write to our queues themselves gets such a message parked, too."""
     table = HEADER_TABLES["voids"]
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/innocent", "innocent"))
@@ -71,7 +71,7 @@ async def test_our_own_queues_are_read_as_carefully(vhost: str, tmp_path: Path, 
 async def test_large_headers_of_few_values_are_no_fault(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 12: 120 kB in one header, and a table of depth 200, are ignored; the event is delivered."""
+    """Fault 12: 120 kB in one header, and a table of depth 200, are ignored; the event is delivered."""
     nested = b""
     for _ in range(200):
         nested = entry("t", b"F", long_text(nested))

@@ -19,7 +19,7 @@ LARGE = Load(name="4MB", count=10, size_bytes=4_000_000)
 async def test_the_bytes_in_hand_stay_within_the_memory(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 88: 10 events of 4 MB at slow endpoints, 16 MiB: two in hand; another tenant's arrive once."""
+    """Fault 88: 10 events of 4 MB at slow endpoints, 16 MiB: two in hand; another tenant's arrive once."""
     target = "/slow/large?s=0.5"
     async with running(tmp_path, vhost, MEMORY) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, target, "t00"), to(receiver, "/ok/innocent", "innocent"))
@@ -43,7 +43,7 @@ async def test_the_bytes_in_hand_stay_within_the_memory(
 
 
 async def test_a_drain_does_not_wait_for_memory(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 88, 58: while messages wait for room a SIGTERM ends tidily; then each is delivered once."""
+    """Faults 88, 58: while messages wait for room a SIGTERM ends tidily; then each is delivered once."""
     target = "/slow/large?s=1"
     daemon = Daemon(tmp_path, vhost, MEMORY)
     await daemon.apply(to(receiver, target, "t00"))
@@ -67,7 +67,7 @@ async def test_a_drain_does_not_wait_for_memory(vhost: str, tmp_path: Path, rece
 async def test_hosts_of_one_tenant_leave_handles_to_another(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 87: 64 open files and 60 healthy hosts: no attempt of anybody is spent, and all arrive."""
+    """Fault 87: 64 open files and 60 healthy hosts: no attempt of anybody is spent, and all arrive."""
     daemon = Daemon(tmp_path, vhost)
     daemon.limit_handles(64)
     hosts = Hosts(60)

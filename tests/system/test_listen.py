@@ -96,7 +96,7 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
 
 
 def test_it_verifies_and_prints_one_line_for_each(listen: Listen, tmp_path: Path) -> None:
-    """SW-05, FAULTS 51: good and bad signatures are told apart, 401 for the bad; hostile text is escaped."""
+    """SW-05, fault 51: good and bad signatures are told apart, 401 for the bad; hostile text is escaped."""
     (tmp_path / "secrets").write_text(f"# the old one\n{secret_of('old')}\n\n{SECRET}\n")
     listener = listen("--secret-file", "secrets")
 
@@ -119,7 +119,7 @@ def test_it_verifies_and_prints_one_line_for_each(listen: Listen, tmp_path: Path
 
 
 def test_a_secret_comes_from_the_variable(listen: Listen) -> None:
-    """Issue 3, item 3: secrets come from a file or the environment, never from argv."""
+    """Secrets come from a file or the environment, never from argv."""
     listener = listen("--json", WEBHOOK_SECRET=f"{secret_of('old')} {SECRET}")
 
     listener.post()
@@ -144,7 +144,7 @@ def test_without_a_secret_it_says_that_nothing_is_checked(listen: Listen) -> Non
 
 
 def test_paths_behave_and_options_rule_the_rest(listen: Listen) -> None:
-    """Issue 3, item 3: several behaviours on one port; Retry-After and attempts are told."""
+    """Several behaviours on one port; Retry-After and attempts are told."""
     listener = listen("--json", "--status", "202")
 
     asked = [
@@ -172,7 +172,7 @@ def test_paths_behave_and_options_rule_the_rest(listen: Listen) -> None:
 
 
 def test_hold_answers_all_at_once_and_tells_who_left(listen: Listen) -> None:
-    """Issue 3, item 3: nothing is answered until all are there; a caller that goes away is told as cut."""
+    """Nothing is answered until all are there; a caller that goes away is told as cut."""
     listener = listen("--json", "--hold", "3")
 
     with ThreadPoolExecutor(3) as callers:
@@ -229,7 +229,7 @@ def test_mistakes_are_one_line_with_a_remedy(
 
 
 def test_a_taken_port_names_the_remedy(tmp_path: Path) -> None:
-    """FAULTS 61: it does not start, and says which option to change."""
+    """Fault 61: it does not start, and says which option to change."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         argv = [sys.executable, "-m", "consumer", "listen", "--port", port]
@@ -243,7 +243,7 @@ def test_a_taken_port_names_the_remedy(tmp_path: Path) -> None:
 async def test_a_guest_subscription_lives_as_long_as_the_listener(
     listen: Listen, shared: Daemon, publisher: EventPublisher
 ) -> None:
-    """Issue 3, item 3: --subscribe registers its own endpoint with a secret of its own, and removes it."""
+    """--subscribe registers its own endpoint with a secret of its own, and removes it."""
     known = len(await shared.entries())
     listener = listen("--json", "--subscribe", "order.*", "--tenant", "guest", **shared.env)
     await shared.knows(known + 1)

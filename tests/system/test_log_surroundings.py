@@ -1,4 +1,4 @@
-"""The daemon's standard streams: nobody reads the log, or there is none (FAULTS 93)."""
+"""The daemon's standard streams: nobody reads the log, or there is none (fault 93)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TARGET = "/ok/log"
 
 
 async def test_an_unread_log_stops_no_delivery(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 93: a pipe holds 64 kB; far more is logged, every event is delivered and the end is clean."""
+    """Fault 93: a pipe holds 64 kB; far more is logged, every event is delivered and the end is clean."""
     daemon = Daemon(tmp_path, vhost)
     await daemon.apply(to(receiver, TARGET, "log"))
     daemon.log.unlink()

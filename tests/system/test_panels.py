@@ -15,10 +15,10 @@ from grafana.spec import Kind, all_queries, filled
 
 
 async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broker: BrokerEndpoint) -> None:
-    """Issue 3, item 5: retries, parked, breakers and tenants are seen by the very files that compose mounts.
+    """Retries, parked, breakers and tenants are seen by the very files that compose mounts.
 
     So are the broker's series that the alerts read; each bar is a number; no rule has an error; Prometheus'
-    own checker takes the configuration, the rules and what a scrape answers (FAULTS 78).
+    own checker takes the configuration, the rules and what a scrape answers (fault 78).
     """
     async with watched(tmp_path, vhost, broker.prometheus_url) as (prometheus, daemon):
         empty = await empty_queries(prometheus, DATA_S)

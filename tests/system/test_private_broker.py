@@ -199,7 +199,7 @@ def test_two_nodes_side_by_side(
 
 
 async def test_a_killed_node_comes_back(own_broker: PrivateBroker) -> None:
-    """After SIGKILL the next start has the same address and still holds what was confirmed (FAULTS 59)."""
+    """After SIGKILL the next start has the same address and still holds what was confirmed (fault 59)."""
     first = own_broker.start()
     async with await aio_pika.connect(first.amqp_url) as connection:
         channel = await connection.channel()
@@ -299,7 +299,7 @@ def test_a_process_is_known_by_more_than_its_id(bystander: subprocess.Popen[byte
 
 
 def test_a_process_lives_as_long_as_its_last_thread() -> None:
-    """A node whose first thread ended still holds its ports: it has not ended (FAULTS 59)."""
+    """A node whose first thread ended still holds its ports: it has not ended (fault 59)."""
     code = (
         "import ctypes, sys, threading\n"
         "threading.Thread(target=sys.stdin.read).start(); ctypes.CDLL(None).pthread_exit(None)"
@@ -396,7 +396,7 @@ def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: P
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"node": "x"}', b"\xff"])
 def test_a_damaged_identity_is_one_line(tmp_path: Path, damage: bytes) -> None:
-    """FAULTS 61: a disk that lost the file is told with the remedy; nothing is made in its place."""
+    """Fault 61: a disk that lost the file is told with the remedy; nothing is made in its place."""
     home = tmp_path / "home"
     (home / "broker").mkdir(parents=True)
     (home / "broker" / "identity.json").write_bytes(damage)

@@ -27,7 +27,7 @@ def seen(webhook_id: str, attempt: int, began: float) -> Seen:
 
 
 def test_the_clock_is_set_in_each_way_by_each_step() -> None:
-    """Issue 10: back and forward by an hour and a day, behind the port and below the process."""
+    """Back and forward by an hour and a day, behind the port and below the process."""
     assert {(case.way, case.step_s) for case in CASES} == {
         (way, step) for way in ("port", "faketime") for step in (-86_400, -3_600, 3_600, 86_400)
     }
@@ -72,7 +72,7 @@ def test_the_shifted_clock_follows_its_file(tmp_path: Path) -> None:
 
 
 async def test_a_clock_that_is_set_back_in_small(tmp_path: Path) -> None:
-    """FAULTS 82: a real daemon behind the clock port: its retries come in seconds, not in an hour."""
+    """Fault 82: a real daemon behind the clock port: its retries come in seconds, not in an hour."""
     bench = Bench(folder=tmp_path)
 
     found = await run_case(bench, Case("port", -3_600), 10)

@@ -93,7 +93,7 @@ def test_distance_tells_spread_waits_from_bunched_ones() -> None:
 
 
 def test_a_kill_explains_only_what_was_in_its_window() -> None:
-    """FAULTS 57: an event that was settled before the window is not excused by a later kill."""
+    """Fault 57: an event that was settled before the window is not excused by a later kill."""
     kill = 100.0
 
     assert explained([kill - WINDOW_S - 0.01], [], [kill]) == 0
@@ -205,7 +205,7 @@ def test_the_figures_of_two_brokers_share_one_file(tmp_path: Path) -> None:
 
 
 async def test_the_proof_of_hanging_in_small(tmp_path: Path) -> None:
-    """FAULTS 83: four endpoints, ill for two seconds, take all that waited; so few are short."""
+    """Fault 83: four endpoints, ill for two seconds, take all that waited; so few are short."""
     bench = Bench(folder=tmp_path / "run", scale=0.03)
 
     figures = {figure.name: figure for figure in await run_proof(hang.PROOF, bench)}

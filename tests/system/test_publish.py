@@ -101,7 +101,7 @@ def test_an_event_is_what_the_contract_says(publish: Publish, lane: str) -> None
 
 
 def test_data_comes_from_argument_file_or_stdin(publish: Publish, lane: str, tmp_path: Path) -> None:
-    """Issue 3, item 3: three ways in, byte for byte; without an id each event gets one of its own."""
+    """Three ways in, byte for byte; without an id each event gets one of its own."""
     (tmp_path / "data.bin").write_bytes(b"\x00\xff")
 
     runs = [
@@ -119,7 +119,7 @@ def test_data_comes_from_argument_file_or_stdin(publish: Publish, lane: str, tmp
 
 
 def test_cloudevents_by_flag(publish: Publish, lane: str) -> None:
-    """Issue 3, item 3: structured and binary; --json names the id that receivers will see."""
+    """Structured and binary; --json names the id that receivers will see."""
     structured = publish("a.b", '{"n":1.0}', "--cloudevents", "structured", "--id", "x.1", "--json")
     binary = publish("a.b", '{"n":1.0}', "--cloudevents", "binary", "--id", "x.1", "--source", "/s")
 
@@ -139,7 +139,7 @@ def test_cloudevents_by_flag(publish: Publish, lane: str) -> None:
 
 
 def test_many_at_a_rate_are_numbered_and_never_faster(publish: Publish, lane: str) -> None:
-    """Issue 3, item 3: --count with {n}; the last of 20 events at 50 a second leaves after 19 intervals."""
+    """--count with {n}; the last of 20 events at 50 a second leaves after 19 intervals."""
     began = time.monotonic()
 
     done = publish("a", '{"n":{n}}', "--count", "20", "--rate", "50", "--id", "e{n}")
@@ -176,7 +176,7 @@ def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str
 def test_what_cannot_be_published_is_one_line(
     publish: Publish, arguments: tuple[str, ...], words: list[str]
 ) -> None:
-    """Issue 3, item 3: every error names its remedy; nothing is published; exit 1."""
+    """Every error names its remedy; nothing is published; exit 1."""
     failed = publish(*arguments, stdin=b"")
 
     [line] = failed.stderr.splitlines()
@@ -204,7 +204,7 @@ def test_wrong_usage_is_exit_2(publish: Publish, arguments: tuple[str, ...], wor
 
 
 def test_no_queue_and_no_exchange_name_the_remedy(publish: Publish, vhost: str) -> None:
-    """Issue 3, item 3: unroutable is an error of ours, never silence; so is a broker without the topology."""
+    """Unroutable is an error of ours, never silence; so is a broker without the topology."""
 
     async def only_the_exchange() -> None:
         async with connected(vhost) as connection:
@@ -223,7 +223,7 @@ def test_no_queue_and_no_exchange_name_the_remedy(publish: Publish, vhost: str) 
 
 
 def test_a_full_lane_is_told_with_what_was_taken(publish: Publish, vhost: str) -> None:
-    """FAULTS 64: a broker that says nack is an error that says how many events are with it."""
+    """Fault 64: a broker that says nack is an error that says how many events are with it."""
 
     async def a_lane_for_two() -> None:
         async with connected(vhost) as connection:
@@ -244,7 +244,7 @@ def test_a_full_lane_is_told_with_what_was_taken(publish: Publish, vhost: str) -
 
 
 def test_no_broker_names_the_remedy_and_no_password(publish: Publish) -> None:
-    """Issue 3, item 3: nobody answers, or none is set and none runs: one line, without the password."""
+    """Nobody answers, or none is set and none runs: one line, without the password."""
     dead = publish("a", "1", AMQP_URL="amqp://u:hush@127.0.0.1:1/")
     none = publish("a", "1", AMQP_URL="")
 
@@ -255,7 +255,7 @@ def test_no_broker_names_the_remedy_and_no_password(publish: Publish) -> None:
 
 
 def test_a_terminal_sees_progress_and_ctrl_c_says_how_far_it_came(vhost: str, tmp_path: Path) -> None:
-    """Issue 3, item 3: a bar on a terminal; interrupted, it says how many the broker has, and exits 130."""
+    """A bar on a terminal; interrupted, it says how many the broker has, and exits 130."""
     stand(vhost)
     env = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_")} | {"LEVERET_AMQP_URL": vhost}
     command = [sys.executable, "-m", "consumer", "publish", "a", "{n}", "--count", "100000", "--rate", "100"]

@@ -10,14 +10,14 @@ import yaml
 from tests.receiver import Receiver
 from tests.system.daemon import Daemon, EventPublisher, all_delivered, to, until
 
-WITHIN_S = 1.0  #: Source: issue 2, item 7
+WITHIN_S = 1.0
 SLACK_S = 5.0  #: what a busy machine may add; the proof `change_visible_s` measures without it
 
 
 async def test_apply_takes_effect_within_a_second(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 2 item 7: ``subscriptions apply`` is seen within a second, without signal and restart."""
+    """``subscriptions apply`` is seen within a second, without signal and restart."""
     began = time.monotonic()
     await shared.apply(to(receiver, "/ok/polled", "polled"), signal_it=False)
     assert time.monotonic() - began < WITHIN_S + SLACK_S
@@ -30,7 +30,7 @@ async def test_apply_takes_effect_within_a_second(
 async def test_the_command_applies_and_generates_a_secret(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 2 item 7: a file goes in by the command line; applied twice it changes nothing."""
+    """A file goes in by the command line; applied twice it changes nothing."""
     path = shared.home / "file.yaml"
     entry = {"tenant": "filed", "url": receiver.url("/ok/filed"), "events": ["order.*"]}
     path.write_text(yaml.safe_dump({"subscriptions": [entry]}))
@@ -46,7 +46,7 @@ async def test_the_command_applies_and_generates_a_secret(
 
 
 async def test_sighup_reloads(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """Issue 2 item 7: SIGHUP reads the store again and ends nothing."""
+    """SIGHUP reads the store again and ends nothing."""
     loads = shared.count("subscriptions.loaded")
     assert shared.process is not None
 

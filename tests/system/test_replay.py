@@ -106,7 +106,7 @@ async def test_what_was_replayed_is_shown_when_the_broker_fails(
 async def test_an_entry_whose_subscription_is_gone_stays(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 84, S1-5: a worker would cancel it. Named, exit 1; without a store nothing is sent."""
+    """Fault 84, S1-5: a worker would cancel it. Named, exit 1; without a store nothing is sent."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         stays, goes = to(receiver, "/status/400/stays", "acme"), to(receiver, "/status/400/goes", "acme")
         await daemon.apply(stays, goes)

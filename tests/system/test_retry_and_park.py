@@ -45,7 +45,7 @@ def waits_s(requests: list[Received]) -> list[float]:
 async def test_a_failure_is_tried_again_after_the_policys_wait(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """S0-1, FAULTS 40: 503 twice, then taken; no wait is shorter than the policy's, bytes never differ."""
+    """S0-1, fault 40: 503 twice, then taken; no wait is shorter than the policy's, bytes never differ."""
     target = "/retry-after/twice?s=0&times=2"
     policy = {"max_attempts": 5, "base_s": 0.3, "multiplier": 2, "max_s": 10, "jitter": 0}
     await shared.apply(to(receiver, target, "twice", retry=policy))
@@ -66,7 +66,7 @@ async def test_a_failure_is_tried_again_after_the_policys_wait(
 async def test_retry_after_is_never_early_and_holds_the_endpoint(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, status: int
 ) -> None:
-    """FAULTS 39: after ``Retry-After: 2`` nothing of any event goes to that endpoint for 2 s."""
+    """Fault 39: after ``Retry-After: 2`` nothing of any event goes to that endpoint for 2 s."""
     tenant, target = f"after{status}", f"/retry-after/{status}?s=2&times=1&status={status}"
     await shared.apply(to(receiver, target, tenant))
 
@@ -84,7 +84,7 @@ async def test_retry_after_is_never_early_and_holds_the_endpoint(
 async def test_a_senseless_retry_after_is_ignored(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, value: str
 ) -> None:
-    """FAULTS 39: garbage, negative and zero waits leave the policy's own."""
+    """Fault 39: garbage, negative and zero waits leave the policy's own."""
     tenant = f"senseless{value.strip('-')}"
     target = f"/retry-after/{tenant}?s={value}&times=1&status=503"
     await shared.apply(to(receiver, target, tenant))
@@ -96,7 +96,7 @@ async def test_a_senseless_retry_after_is_ignored(
 
 
 async def test_retry_after_as_a_date(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """FAULTS 39: an HTTP date is waited for."""
+    """Fault 39: an HTTP date is waited for."""
     at = int(time.time()) + 3
     target = f"/retry-after/date?s={quote(formatdate(at, usegmt=True), safe=',:')}&times=1"
     await shared.apply(to(receiver, target, "date"))
@@ -110,7 +110,7 @@ async def test_retry_after_as_a_date(shared: Daemon, publisher: EventPublisher, 
 async def test_what_can_never_succeed_is_parked_at_once(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 37, S1-7: 400, 413, 415 and 422 are parked ``permanent`` after one attempt, 404 is retried."""
+    """Fault 37, S1-7: 400, 413, 415 and 422 are parked ``permanent`` after one attempt, 404 is retried."""
     statuses = (400, 413, 415, 422, 404)
     await shared.apply(*(to(receiver, f"/status/{status}/never", "never") for status in statuses))
 
@@ -124,7 +124,7 @@ async def test_what_can_never_succeed_is_parked_at_once(
 async def test_status_rules_of_a_subscription(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 37: ``on_status`` changes what a status or a class of them means."""
+    """Fault 37: ``on_status`` changes what a status or a class of them means."""
     await shared.apply(
         to(receiver, "/status/404/rules", "rules", on_status={"404": "park"}),
         to(receiver, "/status/502/rules", "rules", on_status={"5xx": "drop", "503": "retry"}),
@@ -144,7 +144,7 @@ async def test_status_rules_of_a_subscription(
 async def test_redirects_are_not_followed(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, status: int
 ) -> None:
-    """FAULTS 36: a redirect is a failure, the second URL is never visited, ``Location`` is on record."""
+    """Fault 36: a redirect is a failure, the second URL is never visited, ``Location`` is on record."""
     tenant, there = f"moved{status}", receiver.url(f"/ok/there{status}")
     await shared.apply(to(receiver, f"/redirect?to={quote(there)}&status={status}", tenant))
 
@@ -160,7 +160,7 @@ async def test_redirects_are_not_followed(
 async def test_gone_disables_the_subscription(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """SW-37, FAULTS 38: 410 disables; what waits is parked ``disabled`` unsent, new events are unmatched."""
+    """SW-37, fault 38: 410 disables; what waits is parked ``disabled`` unsent, new events are unmatched."""
     target = "/gone/away?after=0"
     await shared.apply(to(receiver, target, "gone"), to(receiver, "/ok/stays", "gone"))
 
@@ -219,7 +219,7 @@ async def test_age_ends_a_delivery(shared: Daemon, publisher: EventPublisher, re
 async def test_deleted_and_disabled_while_deliveries_wait(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 31: what waits for a deleted subscription is dropped, for a disabled one it is parked."""
+    """Fault 31: what waits for a deleted subscription is dropped, for a disabled one it is parked."""
     policy = {**QUICK, "base_s": 10.0, "max_s": 10.0}  # far longer than the change takes on a busy machine
     one = to(receiver, "/status/503/deleted", "cut", retry=policy)
     two = to(receiver, "/status/503/disabled", "cut", retry=policy)
@@ -240,7 +240,7 @@ async def test_deleted_and_disabled_while_deliveries_wait(
 async def test_a_changed_url_is_used_by_the_next_attempt(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 32: a retry that waits goes to the URL that stands then."""
+    """Fault 32: a retry that waits goes to the URL that stands then."""
     entry = to(receiver, "/status/503/before", "moving", retry={**QUICK, "base_s": 0.8})
     await shared.apply(entry)
     event_id = await publisher.publish("moving")
@@ -260,7 +260,7 @@ async def test_an_event_whose_spill_queue_is_unbound_goes_its_way(
     management: httpx2.Client,
     module_vhost: str,
 ) -> None:
-    """FAULTS 16, 64: it lands in stray and is delivered from there; the binding is back without a restart."""
+    """Faults 16, 64: it lands in stray and is delivered from there; the binding is back without a restart."""
     names, target = shared.names, "/ok/stray"
     await shared.apply(to(receiver, target, "stray"))
     spill = await publisher.channel.get_queue(names.spill(0), ensure=False)

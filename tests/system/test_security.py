@@ -37,7 +37,7 @@ FORGED = {
 async def test_forged_headers_and_properties(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, broker: BrokerEndpoint
 ) -> None:
-    """FAULTS 18: forged ``leveret-*`` headers, CC, BCC, user id, expiration, priority, reply-to, x-death.
+    """Fault 18: forged ``leveret-*`` headers, CC, BCC, user id, expiration, priority, reply-to, x-death.
 
     The event is retried and delivered once per subscription, no copy leaves us, and no channel closes.
     """
@@ -109,7 +109,7 @@ def limited(management: httpx2.Client) -> Iterator[Limited]:
 async def test_the_documented_rights_are_enough(
     vhost: str, tmp_path: Path, receiver: Receiver, limited: Limited, declare: bool
 ) -> None:
-    """Issue 2 item 4: ``run`` works with the rights we print, ``--no-declare`` with read and write alone."""
+    """``run`` works with the rights we print, ``--no-declare`` with read and write alone."""
     if not declare:
         async with running(tmp_path, vhost, name="declares"):
             pass
@@ -133,7 +133,7 @@ async def test_the_documented_rights_are_enough(
 async def test_secrets_stay_out_of_the_log(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, broker: BrokerEndpoint
 ) -> None:
-    """STYLE 9: neither the broker's password, nor a signing secret, nor a body is ever logged."""
+    """Neither the broker's password, nor a signing secret, nor a body is ever logged."""
     entry = to(receiver, "/status/400/quiet", "quiet")
     await shared.apply(entry)
     await publisher.publish("quiet", body=b'{"card":"4111-1111"}')
@@ -149,7 +149,7 @@ async def test_secrets_stay_out_of_the_log(
 async def test_a_webhook_never_reaches_the_daemon_itself_nor_its_broker(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, broker: BrokerEndpoint
 ) -> None:
-    """FAULTS 27: loopback is allowed here; the ports of health and AMQP are not, by whatever name."""
+    """Fault 27: loopback is allowed here; the ports of health and AMQP are not, by whatever name."""
     started = next(shared.lines("daemon.started"))
     urls = [
         f"http://{name}:{port}/"

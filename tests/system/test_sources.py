@@ -26,7 +26,7 @@ SOURCES = json.dumps(
 
 
 async def test_events_of_foreign_exchanges(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Issue 2 item 5: one source bound directly, one read through its inbox; both arrive as events."""
+    """One source bound directly, one read through its inbox; both arrive as events."""
     connection = await aio_pika.connect(vhost)
     async with connection:
         channel = await connection.channel()
@@ -50,7 +50,7 @@ async def test_events_of_foreign_exchanges(vhost: str, tmp_path: Path, receiver:
 
 
 async def test_two_prefixes_share_a_broker(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Issue 2 item 4: two instances with different prefixes work side by side and never mix."""
+    """Two instances with different prefixes work side by side and never mix."""
     other = {"LEVERET_TOPOLOGY__PREFIX": "second"}
     async with (
         running(tmp_path, vhost, name="one") as one,
@@ -69,7 +69,7 @@ async def test_two_prefixes_share_a_broker(vhost: str, tmp_path: Path, receiver:
 
 
 async def test_two_workers_share_the_work(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 75: two workers of one prefix share the events; one killed, the other delivers the rest."""
+    """Fault 75: two workers of one prefix share the events; one killed, the other delivers the rest."""
     target = "/slow/shared?s=0.1"
     settings = {"LEVERET_WINDOWS__LANE_PREFETCH": "20", "LEVERET_TOPOLOGY__LANES": "1"}
     one = Daemon(tmp_path, vhost, settings, "one")

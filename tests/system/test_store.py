@@ -60,7 +60,7 @@ def healed(shared: Daemon) -> Iterator[Daemon]:
 async def test_a_damaged_store_stops_nothing(
     healed: Daemon, publisher: EventPublisher, receiver: Receiver, damage: str
 ) -> None:
-    """FAULTS 68, 81: delivery goes on with what is in memory, and health says so; put back, it is in use.
+    """Faults 68, 81: delivery goes on with what is in memory, and health says so; put back, it is in use.
 
     A store that has gone is red: it may come back as another one.
     """
@@ -108,7 +108,7 @@ async def test_a_damaged_store_stops_nothing(
 
 
 async def test_the_same_fault_is_not_logged_for_ever(healed: Daemon, receiver: Receiver) -> None:
-    """FAULTS 68: a store that stays damaged is one log line a fault, not two a second for months."""
+    """Fault 68: a store that stays damaged is one log line a fault, not two a second for months."""
     await healed.apply(to(receiver, "/ok/once", "once"))
     copied(healed.store_path)
     failures = healed.count("store.failed")
@@ -126,7 +126,7 @@ async def test_the_same_fault_is_not_logged_for_ever(healed: Daemon, receiver: R
 async def test_gone_with_a_store_that_cannot_be_written(
     healed: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """FAULTS 38, 68: a 410 disables in memory although the store refuses; it is written once it can be."""
+    """Faults 38, 68: a 410 disables in memory although the store refuses; it is written once it can be."""
     target = "/gone/unwritten?after=0"
     await healed.apply(to(receiver, target, "unwritten"), to(receiver, "/ok/unwritten", "unwritten"))
     with closing(sqlite3.connect(healed.store_path, isolation_level=None)) as other:
@@ -156,7 +156,7 @@ async def on_postgres(
 async def test_postgres_stops_and_comes_back(
     on_postgres: tuple[Daemon, EventPublisher], own_postgres: Postgres, receiver: Receiver
 ) -> None:
-    """FAULTS 68: stopped in the middle: delivery goes on, a command is refused; started: both go on."""
+    """Fault 68: stopped in the middle: delivery goes on, a command is refused; started: both go on."""
     daemon, publisher = on_postgres
     await daemon.apply(to(receiver, "/ok/pg", "pg"))
     await all_delivered(receiver, "/ok/pg", [await publisher.publish("pg")])
@@ -179,7 +179,7 @@ async def test_postgres_stops_and_comes_back(
 
 
 async def test_a_lost_key_sends_nothing_unsigned(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 69: started without its key: what comes is parked, said, and replayed once the key is back."""
+    """Fault 69: started without its key: what comes is parked, said, and replayed once the key is back."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/key", "key"))
         await daemon.stop()
@@ -204,7 +204,7 @@ async def test_a_lost_key_sends_nothing_unsigned(vhost: str, tmp_path: Path, rec
 async def test_what_happens_is_written_down(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Issue 3, item 1: states of endpoints and what is parked can be read beside the daemon."""
+    """States of endpoints and what is parked can be read beside the daemon."""
     await shared.apply(
         to(receiver, "/status/503", "noted", retry={"max_attempts": 1}, breaker={"failures": 1})
     )

@@ -1,4 +1,4 @@
-"""The real daemon with a store that is empty, foreign, older or gone: nothing is lost (FAULTS 81)."""
+"""The real daemon with a store that is empty, foreign, older or gone: nothing is lost (fault 81)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def parked_in_lanes(vhost: str) -> int:
 
 @pytest.mark.parametrize("other", ["empty", "foreign"])
 async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: Receiver, other: str) -> None:
-    """FAULTS 81: red with the remedy; what is due or fresh stays, and arrives with the right store."""
+    """Fault 81: red with the remedy; what is due or fresh stays, and arrives with the right store."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         ids = await owing(daemon, publisher, receiver)
         stranger = Daemon(tmp_path, vhost, name="stranger")
@@ -76,7 +76,7 @@ async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: 
 async def test_a_second_worker_with_a_store_of_its_own_takes_nothing(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 81: it was 243 of 300 deliveries that such a worker cancelled."""
+    """Fault 81: it was 243 of 300 deliveries that such a worker cancelled."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, TARGET, "t", retry=PATIENT, breaker={"failures": 0}))
         second = Daemon(tmp_path, vhost, name="second")
@@ -92,7 +92,7 @@ async def test_a_second_worker_with_a_store_of_its_own_takes_nothing(
 async def test_yesterdays_backup_waits_until_it_is_adopted(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 81: red while running and at the start; adopted, it delivers, and what it lacks waits on."""
+    """Fault 81: red while running and at the start; adopted, it delivers, and what it lacks waits on."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/old", "old"))
         yesterday = copied(daemon.store_path)
@@ -121,7 +121,7 @@ async def test_yesterdays_backup_waits_until_it_is_adopted(
 async def test_a_folder_that_is_swapped_under_a_daemon(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 81: it delivers from memory, says so, and is well when the folder is back."""
+    """Fault 81: it delivers from memory, says so, and is well when the folder is back."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/swapped", "t"))
         aside = daemon.home.with_name("aside")
@@ -141,7 +141,7 @@ async def test_a_folder_that_is_swapped_under_a_daemon(
 
 
 async def test_a_store_that_is_away_at_the_start(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 68, 81: nothing is taken until it is there."""
+    """Faults 68, 81: nothing is taken until it is there."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         ids = await owing(daemon, publisher, receiver)
         daemon.store_path.rename(aside := daemon.home / "aside.db")
@@ -155,7 +155,7 @@ async def test_a_store_that_is_away_at_the_start(vhost: str, tmp_path: Path, rec
 
 
 async def test_a_removed_subscription_is_archived(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """FAULTS 31, issue 10, item 5: cancelled by the worker, each with who removed it and the body."""
+    """Fault 31: cancelled by the worker, each with who removed it and the body."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         entry = to(receiver, "/status/503", "t", retry=PATIENT, breaker={"failures": 0})
         await daemon.apply(entry, to(receiver, "/ok/left", "left"))
@@ -176,7 +176,7 @@ async def test_a_removed_subscription_is_archived(vhost: str, tmp_path: Path, re
 async def test_two_empty_stores_then_one_gets_subscriptions(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 81: the first store that holds something is the right one; the empty worker stops taking."""
+    """Fault 81: the first store that holds something is the right one; the empty worker stops taking."""
     async with running(tmp_path, vhost) as one, running(tmp_path, vhost, name="two") as two:
         await one.apply(to(receiver, "/ok/one", "t"))
         await until(lambda: REMEDY in two.unready(), "the other one is red")

@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.receiver import Receiver
 from tests.system.daemon import BREAKER_OFF, Daemon, EventPublisher, all_delivered, deliveries, to, until
 
-MOST_DEATHS = 8  #: Source: FAULTS 70
+MOST_DEATHS = 8  #: Source: fault 70
 
 
 async def test_what_kills_every_time_is_parked_as_poison(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 70: the worker dies at most 8 times of one message; then it is parked ``poison``, bytes kept."""
+    """Fault 70: the worker dies at most 8 times of one message; then it is parked ``poison``, bytes kept."""
     daemon = Daemon(tmp_path, vhost)
     await daemon.apply(to(receiver, "/ok/poison", "poison"))
     try:
@@ -50,7 +50,7 @@ def ended(daemon: Daemon) -> bool:
 async def test_many_deaths_over_full_lanes_park_nothing_innocent(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """FAULTS 70: 8 times kill -9 while the windows are full: every event arrives, none is parked.
+    """Fault 70: 8 times kill -9 while the windows are full: every event arrives, none is parked.
 
     What comes twice was in a slot, or settled in the 35 ms until the broker hears of it: a request takes 50.
     The proof ``restarts`` does it 50 times.

@@ -106,7 +106,7 @@ async def test_a_direct_key_skips_the_ladder(vhost: str) -> None:
 
 
 async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) -> None:
-    """FAULTS 64: a due queue was deleted: what comes back from a rung is kept in stray, not lost."""
+    """Fault 64: a due queue was deleted: what comes back from a rung is kept in stray, not lost."""
     async with standing(vhost, SMALL) as live:
         for number in range(50):
             await live.publish(NAMES.wait, NAMES.wait_key(0.1, "leveret.due.77"), str(number).encode())
@@ -117,7 +117,7 @@ async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) ->
 
 
 async def test_a_full_parked_queue_refuses(vhost: str) -> None:
-    """FAULTS 64, S1-4: parked says nack when it is full and loses nothing; overflow takes what it refused."""
+    """Fault 64, S1-4: parked says nack when it is full and loses nothing; overflow takes what it refused."""
     async with standing(vhost, replace(SMALL, parked_max_length=3)) as live:
         accepted = await count_until_refused(live)
         assert 3 <= accepted < 50
@@ -138,7 +138,7 @@ async def test_a_full_parked_queue_refuses(vhost: str) -> None:
 async def test_what_comes_back_too_often_ends_in_overflow(
     vhost: str, queue: str, exchange: str, key: str
 ) -> None:
-    """FAULTS 70: over its delivery limit a message goes to overflow, and says where it died."""
+    """Fault 70: over its delivery limit a message goes to overflow, and says where it died."""
     async with standing(vhost, replace(SMALL, delivery_limit=2)) as live:
         await live.publish(exchange, key, b"poison")
         await live.return_until_gone(queue, times=3)
@@ -193,7 +193,7 @@ async def test_message_ids_are_spread_when_the_hash_is_on_them(vhost: str) -> No
 
 @pytest.mark.parametrize("header", ["tenant", "x-tenant"])
 async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, header: str) -> None:
-    """Issue 6: whatever the header is called, and whether a number is published as text or as a number."""
+    """Whatever the header is called, and whether a number is published as text or as a number."""
     lanes = [NAMES.dedicated("42"), NAMES.lane(0), NAMES.lane(1)]
     tenants = ("42", 42, "43", 43, None)
     async with standing(vhost, replace(SMALL, hash_header=header, dedicated=("42",))) as live:
@@ -211,7 +211,7 @@ async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, he
 
 
 async def test_queues_that_there_were_more_of_are_told(vhost: str) -> None:
-    """Issue 6, item 4: fewer lanes, due or spill queues by mistake: what the others get nobody takes."""
+    """Fewer lanes, due or spill queues by mistake: what the others get nobody takes."""
     async with standing(vhost, replace(SMALL, lanes=3, due_queues=4, spill_queues=2)) as live:
         await live.publish(NAMES.due, NAMES.direct_key(NAMES.due_queue(2)))
         warnings = await declare(build_plan(SMALL), live.connection)
@@ -285,7 +285,7 @@ async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
 
 
 async def test_what_died_before_takes_a_way_of_its_own(vhost: str) -> None:
-    """FAULTS 89: one copy, in a queue without dead letters; also where an earlier release bound the ways."""
+    """Fault 89: one copy, in a queue without dead letters; also where an earlier release bound the ways."""
     inbox = SourceSpec(name="crm", exchange="crm")
     spec = replace(SMALL, sources=(inbox,))
     async with connected(vhost) as connection:
@@ -367,7 +367,7 @@ async def test_a_limit_that_is_missing_on_the_broker_is_used_as_found(vhost: str
 async def test_any_other_difference_is_an_error_that_names_it(
     vhost: str, queue: str, changes: dict[str, Any], words: str
 ) -> None:
-    """FAULTS 61: queue, argument, expected and found, at once; also behind a difference that is used."""
+    """Fault 61: queue, argument, expected and found, at once; also behind a difference that is used."""
     plan = build_plan(SMALL)
     async with connected(vhost) as connection:
         await declare(with_arguments(plan, queue, **changes), connection)
@@ -380,14 +380,14 @@ async def test_any_other_difference_is_an_error_that_names_it(
 
 
 async def test_another_queue_type_is_an_error(vhost: str) -> None:
-    """FAULTS 61: a topology of classic queues is not silently used as quorum."""
+    """Fault 61: a topology of classic queues is not silently used as quorum."""
     async with standing(vhost, replace(SMALL, queue_type="classic")) as live:
         with pytest.raises(TopologyConflict, match=r"queue leveret\.overflow"):
             await declare(build_plan(SMALL), live.connection)
 
 
 async def test_another_exchange_is_an_error(vhost: str) -> None:
-    """FAULTS 61: an exchange of another type, or without its alternate exchange, is named."""
+    """Fault 61: an exchange of another type, or without its alternate exchange, is named."""
     async with connected(vhost) as connection:
         channel = await connection.channel()
         await channel.declare_exchange(NAMES.due, "topic", durable=True)
@@ -419,7 +419,7 @@ async def test_a_queue_held_by_another_connection_is_a_clear_error(vhost: str) -
 
 
 async def test_a_deleted_queue_is_made_again(vhost: str) -> None:
-    """FAULTS 62, 64: declaring again repairs a deleted queue and its bindings without touching the rest."""
+    """Faults 62, 64: declaring again repairs a deleted queue and its bindings without touching the rest."""
     async with standing(vhost, SMALL) as live:
         await live.channel.queue_delete(NAMES.rung(0.1))
         [finding] = await probe(live.plan, live.connection)

@@ -255,7 +255,7 @@ def test_the_commands_work_together(command: CliRunner) -> None:
 
 
 def test_a_conflict_is_one_line_on_stderr(command: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 61: exit 1, no traceback, queue and argument named; a changed limit is a warning and exit 0."""
+    """Fault 61: exit 1, no traceback, queue and argument named; a changed limit is a warning and exit 0."""
     assert command.invoke(app, ["apply"]).exit_code == 0
     monkeypatch.setenv("LEVERET_TOPOLOGY__PARKED_MAX_LENGTH", "7")
     warned = command.invoke(app, ["apply"])
@@ -288,7 +288,7 @@ def test_show_export_and_permissions_ask_no_broker(
 
 
 async def test_how_large_a_message_the_broker_takes(vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 88: the private broker takes 16 MiB and no byte more; a broker that takes more is warned of."""
+    """Fault 88: the private broker takes 16 MiB and no byte more; a broker that takes more is warned of."""
     async with connected(vhost) as connection:
         assert await size_findings(PLAN, connection) == ()
         monkeypatch.setattr(message_size, "MAX_MESSAGE_BYTES", 1_000_000)

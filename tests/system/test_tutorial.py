@@ -8,7 +8,7 @@ from bench.newcomer.tutorial import BLOCKS, TUTORIAL, blocks, walk
 
 
 def test_every_block_of_the_tutorial_comes_to_its_end(tmp_path: Path) -> None:
-    """Issue 3: every command block of the tutorial is run, in a fresh folder."""
+    """Every command block of the tutorial is run, in a fresh folder."""
     found = walk(TUTORIAL.read_text("utf-8"), tmp_path)
 
     assert found.ended == found.blocks >= BLOCKS, found.said[-3000:]

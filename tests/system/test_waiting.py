@@ -20,7 +20,7 @@ async def steer(daemon: Daemon, *words: str) -> list[dict[str, Any]]:
 
 
 async def test_waiting_and_pauses_are_steered(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
-    """Issue 5, item 6: list, kick and cancel by tenant, subscription, event; pause and resume."""
+    """List, kick and cancel by tenant, subscription, event; pause and resume."""
     once, down = "/flaky/once?share=0&status=503", "/status/503/down"
     async with running(tmp_path, vhost, RUNGS) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(
@@ -72,7 +72,7 @@ async def test_waiting_and_pauses_are_steered(tmp_path: Path, vhost: str, receiv
 async def test_fresh_events_stay_in_their_lanes_when_too_much_waits(
     tmp_path: Path, vhost: str, receiver: Receiver
 ) -> None:
-    """Issue 5, item 6, `[limits] waiting_bytes`: the broker's disk is bounded, and nothing is lost."""
+    """The broker's disk is bounded, and nothing is lost."""
     down, fine = "/status/503/full", "/ok/full"
     settings = {**RUNGS, "LEVERET_LIMITS__WAITING_BYTES": str(1024 * 1024)}
     async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:

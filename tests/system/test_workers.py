@@ -33,7 +33,7 @@ async def four(tmp_path: Path, vhost: str) -> AsyncIterator[list[Daemon]]:
 
 
 async def test_four_workers_agree_count_and_spare(four: list[Daemon], vhost: str, receiver: Receiver) -> None:
-    """Issue 5, item 5: all count four; one that opens opens all; one probe closes all; one gone is missed."""
+    """All count four; one that opens opens all; one probe closes all; one gone is missed."""
     await until(lambda: [d.metric("leveret_workers") for d in four] == [WORKERS] * WORKERS, "four count four")
     target = "/hold/agree?n=5&status=503"  # of five failures over four workers one has two
     breaker = {"failures": 2, "cooldown_s": 3, "cooldown_max_s": 3}

@@ -83,5 +83,5 @@ def test_permissions_are_the_documented_patterns() -> None:
     ],
 )
 def test_the_brokers_words_are_read(text: str, found: Difference | None) -> None:
-    """FAULTS 61: the refusal of 3.10.8, as recorded, tells argument, expected and found."""
+    """Fault 61: the refusal of 3.10.8, as recorded, tells argument, expected and found."""
     assert parse_refusal(text) == found

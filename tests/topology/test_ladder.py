@@ -69,7 +69,7 @@ def test_usual_waits_take_few_hops(wanted_s: float, most: int) -> None:
 
 
 def test_retry_after_is_exact() -> None:
-    """FAULTS 39: with an exact wait the 2 % rule does not hold a rest of more than a second."""
+    """Fault 39: with an exact wait the 2 % rule does not hold a rest of more than a second."""
     assert next_hop_s(2.0, 120.0, LADDER) is None
     assert next_hop_s(2.0, 120.0, LADDER, exact=True) == 2.0
 

@@ -25,7 +25,7 @@ def test_the_default_names_are_the_documented_ones() -> None:
 
 
 def test_queues_that_only_we_publish_to() -> None:
-    """FAULTS 16: what stands there is no producer's event, whatever it looks like."""
+    """Fault 16: what stands there is no producer's event, whatever it looks like."""
     names = Names()
     spec = TopologySpec()
     lanes = [*map(names.lane, range(spec.lanes)), names.died]

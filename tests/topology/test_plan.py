@@ -59,7 +59,7 @@ def test_parked_refuses_and_expires_into_expired() -> None:
 
 
 def test_suspect_gives_two_tries_and_leads_to_overflow() -> None:
-    """FAULTS 70: a message that kills workers ends in overflow after two more tries."""
+    """Fault 70: a message that kills workers ends in overflow after two more tries."""
     plan = build_plan(SPEC)
     suspect = queue_arguments(plan, "leveret.suspect")
 
@@ -145,7 +145,7 @@ def test_sources_are_bound_straight_or_through_an_inbox() -> None:
 
 
 def test_a_death_on_record_never_enters_a_queue_with_dead_letters() -> None:
-    """FAULTS 89: every way in passes a guard, and what the guard takes has nothing that could jam."""
+    """Fault 89: every way in passes a guard, and what the guard takes has nothing that could jam."""
     plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
     taken = "x-death=(any) x-match=any-with-x"
 

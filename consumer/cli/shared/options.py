@@ -16,7 +16,7 @@ Options = TypeVar("Options")
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Let typer see a function of one dataclass as one with a parameter for each of its fields.
 
-    A field is annotated as a parameter of typer's is. Source: STYLE 5 (at most 5 parameters).
+    A field is annotated as a parameter of typer's is. A function takes at most 5 parameters.
     """
 
     def wrap(function: Callable[[Options], None]) -> Callable[..., None]:

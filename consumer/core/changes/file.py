@@ -166,7 +166,7 @@ def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str
     A tenant has one subscription per URL and per name. A secret of another tenant is refused, since either
     could forge the other's webhooks; one tenant's secret at two of its endpoints is warned about.
 
-    Source: words, subscription; SW-30; FAULTS 29.
+    Source: words, subscription; SW-30; fault 29.
     """
     urls: dict[tuple[str, str], SubscriptionEntry] = {}
     names: set[tuple[str, str]] = set()

@@ -34,7 +34,7 @@ class StoredEntry(SubscriptionEntry):
     """When each secret was replaced, Unix seconds; 0 for the newest, and where it is unknown."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
-    """Why its secrets cannot be decrypted; they stay sealed until all are given anew. FAULTS 69.
+    """Why its secrets cannot be decrypted; they stay sealed until all are given anew. Fault 69.
 
     It then has no secrets to sign with, and a mask in the place of each other one.
     """

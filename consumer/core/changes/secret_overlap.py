@@ -3,7 +3,7 @@
 Data flow: secrets before + secrets after + time -> the moments of replacement -> StoredEntry; a change that
 would give up a secret within its grace is refused, since its receivers would reject every webhook.
 
-Source: STANDARD_WEBHOOKS SW-32 (grace 24 h, at most 10 secrets).
+Source: SW-32 (grace 24 h, at most 10 secrets).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Who is right depends on nothing but epoch and state. So it does not matter in wh
 whether one comes twice, and whether one is lost as long as a later one tells the same: workers that have
 heard the same are of the same mind. Times travel as rests, since clocks of machines differ.
 
-Source: ARCHITECTURE "Breaker" (a lower epoch is ignored, opening takes epoch + 1).
+A message with a lower epoch is ignored; opening takes epoch + 1.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Every change of state takes the next epoch. A request remembers the epoch in whi
 answer counts only while that epoch lasts: what was sent before the breaker opened can neither close it,
 nor be taken for the probe, nor spoil a fresh start.
 
-Source: REQUIREMENTS S3-1, S3-6; ARCHITECTURE "Breaker".
+Source: S3-1, S3-6.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def outlasting(policy: BreakerPolicy, timeout_s: float) -> BreakerPolicy:
     return policy if policy.probe_timeout_s >= least_s else replace(policy, probe_timeout_s=least_s)
 
 
-#: Named breaker policies. Source: REQUIREMENTS S3-6 (threshold, cooldown).
+#: Named breaker policies. Source: S3-6 (threshold, cooldown).
 BREAKERS: Final[Mapping[str, BreakerPolicy]] = MappingProxyType(
     {
         "default": BreakerPolicy(),

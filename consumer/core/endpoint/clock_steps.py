@@ -6,7 +6,7 @@ failure.
 
 A machine that slept looks as if its clock had been set forward: what was left then is left still.
 
-Source: FAULTS 82.
+Source: fault 82.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Data flow: flow.endpoint keeps one :class:`Failing` per endpoint from the first 
 lasted for :data:`LONG_S` is told to the other workers and kept in the store as a :class:`Health`;
 :func:`merged` joins what two of them know.
 
-Source: STANDARD_WEBHOOKS SW-41 (Svix: every attempt failed for 5 days; the clock starts once failures within
+Source: SW-41 (Svix: every attempt failed for 5 days; the clock starts once failures within
 24 h lie at least 12 h apart, so that two bad moments far from each other are not taken for days of failure).
 """
 

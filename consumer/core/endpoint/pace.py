@@ -6,8 +6,6 @@ whatever comes back at once, after a pause, an outage or a restart, leaves at th
 
 What may not be sent now is given a moment of its own by :func:`spread`, as far apart as the endpoint takes
 requests, and comes back then as a delivery message, without having spent an attempt.
-
-Source: ARCHITECTURE "One virtual clock per endpoint".
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-#: Interval of the first requests after an outage. Source: ARCHITECTURE "Breaker".
+#: Interval of the first requests after an outage.
 SLOW_START_S: Final = 1.0
 #: Below this the slow start is over.
 SLOW_START_FLOOR_S: Final = 0.01

@@ -3,7 +3,7 @@
 Data flow: type, tenant, data, id -> Draft, checked -> compose(number) -> Composed, which an edge publishes.
 The bytes of the data are checked, never parsed and written anew, also within a structured CloudEvent.
 
-Source: ARCHITECTURE, "The outside contract"; CloudEvents 1.0.2, JSON format and AMQP binding.
+Source: docs/publish.md; CloudEvents 1.0.2, JSON format and AMQP binding.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Data flow: what each tenant holds, what came of whom by which lane, once in a while -> NoiseMeter -> tenants
 to be re-routed, each with the reason.
 
-Source: Architecture, "Fairness"; FAULTS 71.
+Source: Architecture, "Fairness"; fault 71.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ moves on by the job's deliveries over the tenant's weight; virtual time is the t
 virtual time 1: time for one delivery of each waiting tenant of weight 1. Who has not waited lately begins at
 the present time, so a quiet tenant goes before the backlog of others, and who was served ahead pays it back.
 
-Source: REQUIREMENTS S1-8, S1-16; start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996).
+Source: S1-8, S1-16; start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from consumer.core.fairness.accounts import REMEMBERED, Account, Accounts, Caps, Claim
 
-#: Jobs of one tenant in a row while another waits that was not served ahead. Source: REQUIREMENTS S1-8.
+#: Jobs of one tenant in a row while another waits that was not served ahead. Source: S1-8.
 MAX_CONSECUTIVE: Final = 3
-#: Priority of a tenant that was just served, and of one that waits longest. Source: REQUIREMENTS S1-8.
+#: Priority of a tenant that was just served, and of one that waits longest. Source: S1-8.
 LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
 #: Rounds without service after which a tenant over its cap is served like any other.
@@ -37,7 +37,7 @@ def priority_after(rounds: int) -> int:
     Raises:
         ValueError: *rounds* is negative.
 
-    Source: REQUIREMENTS S1-8; tests/data/priority.json.
+    Source: S1-8; tests/data/priority.json.
     """
     if rounds < 0:
         raise ValueError(f"rounds cannot be negative, got {rounds}")

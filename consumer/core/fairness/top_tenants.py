@@ -20,7 +20,7 @@ def exchanges(own: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[s
         own: Jobs in a minute by tenant, of those with series of their own.
         others: The same of the others.
 
-    Source: REQUIREMENTS S1-9; Issue "Fairness", item 5 (the top N tenants).
+    Source: S1-9; Issue "Fairness", item 5 (the top N tenants).
     """
     leaving = sorted(own, key=lambda tenant: (own[tenant], tenant))
     coming = sorted(others, key=lambda tenant: (-others[tenant], tenant))

@@ -3,7 +3,7 @@
 Data flow: flow.observe -> Note -> :class:`Digest` (one per thing and minute, few in all) -> OpsEvent ->
 CloudEvent on ``leveret.ops``, and deliveries to the subscriptions of the tenant ``leveret``.
 
-Source: REQUIREMENTS S2-5; CloudEvents 1.0.2, JSON format.
+Source: S2-5; CloudEvents 1.0.2, JSON format.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
     Every entry has every field: a raw one was never a delivery, a delivery has lost exchange and key, and
     what an entry has not is None.
 
-    Source: REQUIREMENTS S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
+    Source: S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
     movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
     """
     shown: dict[str, object] = {

@@ -61,7 +61,7 @@ _FIELDS: Mapping[GroupBy, str] = {
 def grouped(rows: Iterable[Mapping[str, object]], keys: Sequence[GroupBy]) -> Sequence[Mapping[str, object]]:
     """Count *rows* of :func:`consumer.core.message.parked.entry_as_dict` by *keys*, the largest group first.
 
-    Source: REQUIREMENTS S1-13 (group the dead letters by code and by tenant).
+    Source: S1-13 (group the dead letters by code and by tenant).
     """
     groups: dict[tuple[object, ...], dict[str, object]] = {}
     for row in rows:

@@ -44,7 +44,7 @@ class Meaning:
 
 
 #: HTTP statuses with a meaning of their own.
-#: Source: REQUIREMENTS S1-7 (the mail codes mapped to HTTP); STANDARD_WEBHOOKS SW-36..40; FAULTS 36-40.
+#: Source: S1-7 (the mail codes mapped to HTTP); SW-36..40; faults 36-40.
 STATUSES: Final[Mapping[int, Meaning]] = {
     **dict.fromkeys(
         (400, 406, 411, 413, 414, 415, 422, 431, 501, 505),
@@ -64,7 +64,7 @@ STATUSES: Final[Mapping[int, Meaning]] = {
 }
 
 #: What the first digit means where the status has no row of its own.
-#: A 3xx is parked at once (S1-7); FAULTS 36 has it retried. S1-7 is the rule that names the classification's
+#: A 3xx is parked at once (S1-7); fault 36 has it retried. S1-7 is the rule that names the classification's
 #: one place, and a redirect is never followed, so a retry would only meet the same redirect again.
 CLASSES: Final[Mapping[int, Meaning]] = {
     3: Meaning(StatusRule.PARK, Signal.ALIVE, "moved: redirects are not followed, change the URL"),
@@ -75,7 +75,7 @@ CLASSES: Final[Mapping[int, Meaning]] = {
 #: A status outside 200..599 is no HTTP answer at all.
 ODD_STATUS: Final = Meaning(StatusRule.RETRY, Signal.FAILING, "not a final HTTP status")
 
-#: What went wrong when no status came. Source: REQUIREMENTS S1-7, S3-4; FAULTS 42-49.
+#: What went wrong when no status came. Source: S1-7, S3-4; faults 42-49.
 KINDS: Final[Mapping[Kind, Meaning]] = {
     Kind.TIMEOUT_CONNECT: Meaning(StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"),
     Kind.TIMEOUT_TOTAL: Meaning(StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"),
@@ -116,7 +116,7 @@ _CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
 def is_success(outcome: Outcome) -> bool:
     """Say whether the endpoint took the webhook: any 2xx, even when the response body broke off.
 
-    Source: Standard Webhooks 1.0.0 (SW-35); FAULTS 34.
+    Source: Standard Webhooks 1.0.0 (SW-35); fault 34.
     """
     return outcome.status is not None and 200 <= outcome.status < 300
 
@@ -151,7 +151,7 @@ def throttles(outcome: Outcome, *, failed_before: bool) -> bool:
         failed_before: The attempt before it at this endpoint failed too: one 502 among a thousand good
             answers is no reason to wait.
 
-    Source: STANDARD_WEBHOOKS SW-38 (429), SW-39 (502, 504); FAULTS 40.
+    Source: SW-38 (429), SW-39 (502, 504); fault 40.
     """
     return outcome.status == 429 or (failed_before and outcome.status in (502, 504))
 

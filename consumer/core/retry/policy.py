@@ -48,11 +48,11 @@ __all__ = [
     "wait_bounds_s",
 ]
 
-#: A delivery lives at least this long. Source: ARCHITECTURE, REQUIREMENTS S1-15.
+#: A delivery lives at least this long. Source: S1-15.
 MIN_MAX_AGE_S: Final = 86_400.0
 #: While our own side fails, a delivery looks again after this long, ± half, and spends no attempt.
 OURS_WAIT_S: Final = 10.0
-#: Room for jitter and for the requests themselves over the planned schedule. Source: ARCHITECTURE.
+#: Room for jitter and for the requests themselves over the planned schedule.
 MAX_AGE_FACTOR: Final = 1.2
 
 
@@ -176,7 +176,7 @@ def planned_delay_s(policy: RetryPolicy, failed_attempt: int) -> float:
         policy: Of the delivery's subscription.
         failed_attempt: Number of the attempt that just failed, 1-based.
 
-    Source: REQUIREMENTS S0-1: ``base * multiplier ** (attempt - 1)``, capped.
+    Source: S0-1: ``base * multiplier ** (attempt - 1)``, capped.
     """
     if failed_attempt < 1:
         raise ValueError(f"attempts are counted from 1, got {failed_attempt}")
@@ -223,7 +223,7 @@ def delay_s(
         previous_s: The wait before that attempt; only decorrelated waits look at it.
         success_ratio: Share of the endpoint's recent attempts that it took; only adaptive ones look at it.
 
-    Source: REQUIREMENTS S0-1, S1-1, S4-1 (cap before jitter); S2-1 (jitter inside the cap); S0-10.
+    Source: S0-1, S1-1, S4-1 (cap before jitter); S2-1 (jitter inside the cap); S0-10.
     """
     planned = planned_delay_s(policy, failed_attempt)
     if policy.jitter_kind is Jitter.DECORRELATED:
@@ -291,7 +291,7 @@ def deadline(
     Args:
         policy: Of the delivery's subscription.
         arrived_at: When the event was first taken, Unix seconds.
-        expires_at: What the producer's ``expiration`` says, Unix seconds; None is never (FAULTS 19).
+        expires_at: What the producer's ``expiration`` says, Unix seconds; None is never (fault 19).
         late_s: So much longer it may live, for one more try; the producer's word counts all the same.
     """
     limit = arrived_at + max_age_s(policy) + late_s
@@ -317,7 +317,7 @@ class Situation:
 def decide(outcome: Outcome, situation: Situation) -> Verdict:
     """Return what becomes of a delivery after one attempt.
 
-    Source: REQUIREMENTS S1-2, S1-7, S3-4; FAULTS 34-40, 52.
+    Source: S1-2, S1-7, S3-4; faults 34-40, 52.
     """
     if is_success(outcome):
         return Delivered(disables=outcome.control is Control.DISABLE)

@@ -2,7 +2,7 @@
 
 Data flow: RetryPolicy -> texts in milliseconds -> API (``/webhook/subscriptions/sender/stats``).
 
-Source: REQUIREMENTS S0-6.
+Source: S0-6.
 """
 
 from __future__ import annotations

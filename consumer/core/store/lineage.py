@@ -7,7 +7,7 @@ A store is made with an identity of its own, which its copies share. Each change
 a random mark. So a store that contains the recorded generation knows all that the record's writer knew; one
 that does not may lack subscriptions for which deliveries wait.
 
-Source: FAULTS 81.
+Source: fault 81.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ SECRETS_MAX: Final = 10
 """Most secrets of one endpoint. Source: SW-32 (Svix keeps 10 old keys)."""
 HEADERS_MAX: Final = 32
 HEADER_VALUE_MAX: Final = 4_096
-"""Longest value in characters. Source: FAULTS 28."""
+"""Longest value in characters. Source: fault 28."""
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 """Source: RFC 9110, 5.6.2."""
@@ -46,7 +46,7 @@ OUR_HEADERS: Final = frozenset(
         *("connection", "keep-alive", "te", "trailer", "upgrade", "expect", "traceparent", "tracestate"),
     }
 )
-"""Headers that we or the protocol set. Source: FAULTS 28; RFC 9110, 7.6.1."""
+"""Headers that we or the protocol set. Source: fault 28; RFC 9110, 7.6.1."""
 OUR_PREFIXES: Final = ("webhook-", "proxy-")
 """So do their names begin, too."""
 
@@ -277,7 +277,7 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
     ``http://`` with a host name is taken where some network is allowed: each address it resolves to must
     then be in one, or nothing is sent.
 
-    Source: ARCHITECTURE, outside contract (``LEVERET_EGRESS__ALLOW``); FAULTS 20-22.
+    Source: docs/reference.md (``LEVERET_EGRESS__ALLOW``); faults 20-22.
     """
     reason = refuse_url(url.scheme, url.host, rule)
     if reason is None and (":" in url.host or url.host.replace(".", "").isdigit()):

@@ -11,6 +11,6 @@ MASK: Final = "***"
 def printable(text: str) -> str:
     r"""Return *text* with everything that a terminal or a log might obey written as ``\x1b`` and the like.
 
-    Source: FAULTS 51.
+    Source: fault 51.
     """
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Final
 
-#: No endpoint can make us wait longer than this. Source: FAULTS 39.
+#: No endpoint can make us wait longer than this. Source: fault 39.
 RETRY_AFTER_MAX_S: Final = 86_400.0
 
 #: More parts than an honest header has are not read: a head of 64 KiB holds 32,000, at 2 us each.
@@ -34,7 +34,7 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
     Returns:
         Whole seconds, rounded up, from 0 to :data:`RETRY_AFTER_MAX_S`.
 
-    Source: RFC 9110 10.2.3; FAULTS 39.
+    Source: RFC 9110 10.2.3; fault 39.
     """
     if not value:
         return None

@@ -54,7 +54,7 @@ def parse_url(text: str) -> Url:
         ValueError: it is no URL that a webhook may go to; says what is wrong and what to do, and never
             repeats the URL, which may hold a token.
 
-    Source: RFC 3986; RFC 5891 (internationalised names); FAULTS 26.
+    Source: RFC 3986; RFC 5891 (internationalised names); fault 26.
     """
     if len(text) > URL_MAX:
         raise ValueError(f"is longer than {URL_MAX} characters; shorten it")

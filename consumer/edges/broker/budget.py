@@ -11,7 +11,7 @@ RabbitMQ closes a connection that it cannot write to for 15 to 30 s. So a wait e
 and lets :data:`TRICKLE_BYTES` pass.
 
 Source: aiormq ``Connection`` (its reader awaits ``channel.frames.put``), ``Channel._read_content``; RabbitMQ
-"Networking", ``send_timeout``; FAULTS 88.
+"Networking", ``send_timeout``; fault 88.
 """
 
 from __future__ import annotations

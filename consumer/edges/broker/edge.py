@@ -163,7 +163,7 @@ class BrokerEdge:
         """Say whether it is to be consumed now.
 
         Not suspect while nothing is started: what is unstarted at a stop is given back, and there a return
-        tells of a worker's death (FAULTS 70).
+        tells of a worker's death (fault 70).
         """
         rests = source is Source.SUSPECT and self.publisher.pressed() is not None
         return not (self._stopped or rests or source in self._left)

@@ -22,7 +22,7 @@ from consumer.edges.serve.front import Front
 from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
-"""Source: REQUIREMENTS S0-6."""
+"""Source: S0-6."""
 
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")

@@ -3,7 +3,7 @@
 Data flow: Intake asks :meth:`Rate.room` before it starts a job; Endpoints asks for each target, says what was
 sent, and puts off what a wide event has beyond the room.
 
-Source: REQUIREMENTS S1-11.
+Source: S1-11.
 """
 
 from __future__ import annotations

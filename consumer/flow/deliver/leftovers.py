@@ -6,7 +6,7 @@
 
 A store that is away has no tombstones: then everything waits.
 
-Source: FAULTS 31, 81.
+Source: faults 31, 81.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def changes(before: dict[str, object], after: dict[str, object]) -> list[tuple[s
 
 
 def test_each_field_is_named_with_its_two_values() -> None:
-    """Issue 3, item 2: apply --dry-run shows the change field by field, inner fields by their path."""
+    """Apply --dry-run shows the change field by field, inner fields by their path."""
     assert changes({}, {"timeout_s": 3, "retry": {"policy": "linear"}}) == [
         ("retry.policy", None, "linear"),
         ("timeout_s", None, 3.0),
@@ -68,7 +68,7 @@ def test_no_value_of_a_secret_or_header_ever_shows(entries: Sequence[StoredEntry
 
 @given(kept_sets())
 def test_an_export_applied_again_changes_nothing(entries: Sequence[StoredEntry]) -> None:
-    """Issue 3, item 2: export writes a file that apply takes back with no change, with secrets or without."""
+    """Export writes a file that apply takes back with no change, with secrets or without."""
     for secrets in (False, True):
         text = as_yaml(exported(entries, secrets=secrets))
 
@@ -84,7 +84,7 @@ def test_an_export_applied_again_changes_nothing(entries: Sequence[StoredEntry])
 
 @given(kept_sets())
 def test_an_export_with_secrets_moves_everything(entries: Sequence[StoredEntry]) -> None:
-    """Issue 3, item 2: into an empty store it gives the same ones, secrets included, without old notes."""
+    """Into an empty store it gives the same ones, secrets included, without old notes."""
     text = as_yaml(exported(entries, secrets=True))
 
     moved = merge((), parse_subscriptions(text, "f", RULES).entries, counting())
@@ -129,12 +129,12 @@ OAUTH2 = {"token_url": "https://id.example/t?k=hush2", "client_id": "app", "clie
 def test_a_changed_credential_is_told_and_not_shown(
     before: Mapping[str, object], after: Mapping[str, object], told: list[tuple[str, object, object]]
 ) -> None:
-    """Issue 3, item 2: a dry run says that a password, token or client secret changes, and never which."""
+    """A dry run says that a password, token or client secret changes, and never which."""
     assert changes({"auth": before}, {"auth": after}) == told
 
 
 def test_certificates_are_told_by_whose_they_are() -> None:
-    """Issue 3, item 2: subject, end and fingerprint instead of PEM text; that the key is another one."""
+    """Subject, end and fingerprint instead of PEM text; that the key is another one."""
     other = AUTHORITY.pair("other.example")
     told = changes({"tls": TLS["pair"]}, {"tls": {"certificate": other.certificate, "key": other.key}})
 

@@ -195,7 +195,7 @@ def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], told: 
 
 
 def test_a_growth_for_one_status_begins_from_the_formula() -> None:
-    """Issue 10, item 7: beside a schedule, by_status takes a formula of its own, by growth as by base_s."""
+    """Beside a schedule, by_status takes a formula of its own, by growth as by base_s."""
     retry = {"policy": "standard-webhooks", "adaptive": False, "by_status": {"5xx": {"growth": "linear"}}}
 
     own = dict(build(retry=retry).retry.by_status)
@@ -204,7 +204,7 @@ def test_a_growth_for_one_status_begins_from_the_formula() -> None:
 
 
 def test_what_was_kept_before_it_was_refused_goes_on() -> None:
-    """Issue 10, item 7: an upgrade neither locks nor damages a subscription that says growth too much."""
+    """An upgrade neither locks nor damages a subscription that says growth too much."""
     named = {"policy": "standard-webhooks", "growth": "linear", "adaptive": True}
     values = {"url": "https://a.example/", "events": ["#"], "secrets": [SECRET], "retry": named}
     kept = StoredEntry.model_validate(values)
@@ -220,7 +220,7 @@ def test_what_was_kept_before_it_was_refused_goes_on() -> None:
 
 
 def test_rate_and_ratio_are_taken_over() -> None:
-    """Issue 5, items 2 and 3: what the entry says reaches the subscription."""
+    """What the entry says reaches the subscription."""
     built = build(rate_per_s=50, burst=5, breaker={"failure_ratio": 0.5, "window_s": 30, "min_requests": 10})
 
     assert build(timeout_s=30, breaker={"probe_timeout_s": 5}).breaker.probe_timeout_s == 35.0
@@ -245,7 +245,7 @@ def test_bare_status_numbers_are_statuses() -> None:
 
 
 def test_all_faults_are_told_at_once_with_line_and_field() -> None:
-    """Issue 2, item 7: errors name line and field, all at once, by line; none repeats a secret."""
+    """Errors name line and field, all at once, by line; none repeats a secret."""
     text = """subscriptions:
   - tenant: "a b"
     url: ftp://user:hush@x/
@@ -314,12 +314,12 @@ def test_all_faults_are_told_at_once_with_line_and_field() -> None:
     ],
 )
 def test_what_is_no_subscriptions_file_is_told_with_its_line(text: str, line: str) -> None:
-    """Issue 2, item 7: broken YAML, too, names the line, and nothing in it is ever run."""
+    """Broken YAML, too, names the line, and nothing in it is ever run."""
     assert faults(text)[0].startswith(line)
 
 
 def test_nested_aliases_do_not_fill_the_memory() -> None:
-    """Issue 2, item 7; FAULTS 86: a few lines of aliases of aliases are refused before they are expanded."""
+    """A few lines of aliases of aliases are refused before they are expanded."""
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     bomb = "a0: &a0 x\n" + "\n".join(levels)
 
@@ -331,7 +331,7 @@ def test_nested_aliases_do_not_fill_the_memory() -> None:
 
 
 def test_an_alias_is_as_good_as_what_it_repeats() -> None:
-    """Issue 2, item 7: what stands there once for all entries is what aliases are for."""
+    """What stands there once for all entries is what aliases are for."""
     text = "subscriptions:\n- {url: 'https://a.example/1', events: &e ['order.*']}\n"
     text += "".join(f"- {{url: 'https://a.example/{n}', events: *e}}\n" for n in range(2, 500))
 
@@ -355,12 +355,12 @@ def test_an_alias_is_as_good_as_what_it_repeats() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_what_no_subscription_needs_is_refused(value: str, fault: str) -> None:
-    """FAULTS 86: other tags, such as binary data; numbers that YAML 1.1 needs quadratic time for; depth."""
+    """Fault 86: other tags, such as binary data; numbers that YAML 1.1 needs quadratic time for; depth."""
     assert fault in faults(f"subscriptions:\n- note: {value}\n")[0]
 
 
 def test_a_file_beyond_any_use_is_refused() -> None:
-    """FAULTS 86: by its size, before it is looked at."""
+    """Fault 86: by its size, before it is looked at."""
     assert faults("#" * (TEXT_MAX + 1))[0].startswith(f"f:1: has more than {TEXT_MAX} characters")
 
 
@@ -389,14 +389,14 @@ def test_a_file_beyond_any_use_is_refused() -> None:
     ids=lambda headers: repr(headers)[:30],
 )
 def test_headers_that_would_break_the_request_are_refused(headers: dict[str, str]) -> None:
-    """FAULTS 28: headers of ours or of HTTP, odd names, line breaks and huge values are refused."""
+    """Fault 28: headers of ours or of HTTP, odd names, line breaks and huge values are refused."""
     (line,) = faults(entry(headers=headers))
 
     assert line.startswith("f:1: subscriptions[0].headers: ")
 
 
 def test_other_headers_are_kept_as_they_are() -> None:
-    """FAULTS 28: the bound itself is allowed, and credentials for the endpoint are."""
+    """Fault 28: the bound itself is allowed, and credentials for the endpoint are."""
     value = "x" * HEADER_VALUE_MAX
 
     assert build(headers={"Authorization": "Bearer a b", "x-long": value}).headers == (
@@ -417,7 +417,7 @@ def test_other_headers_are_kept_as_they_are() -> None:
     ],
 )
 def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
-    """FAULTS 29, SW-09, SW-10: wrong length, wrong base64, a public key, a wrong public half."""
+    """Fault 29, SW-09, SW-10: wrong length, wrong base64, a public key, a wrong public half."""
     (line,) = faults(entry(secrets=[secret]))
 
     assert line.startswith("f:1: subscriptions[0].secrets: ")
@@ -426,7 +426,7 @@ def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
 
 @pytest.mark.parametrize("field", ["secrets", "headers", "url", "retry"])
 def test_a_value_of_the_wrong_kind_is_not_repeated_where_it_may_be_secret(field: str) -> None:
-    """FAULTS 29: a secret written as text instead of a list does not show up in the error."""
+    """Fault 29: a secret written as text instead of a list does not show up in the error."""
     (line,) = faults(entry(**{field: "hush"}))
 
     assert line.startswith(f"f:1: subscriptions[0].{field}: must be ")
@@ -443,7 +443,7 @@ def two(first: dict[str, object], second: dict[str, object]) -> str:
 
 
 def test_a_secret_belongs_to_one_tenant() -> None:
-    """FAULTS 29, SW-30: a secret of another tenant is refused; of its own, warned about."""
+    """Fault 29, SW-30: a secret of another tenant is refused; of its own, warned about."""
     foreign = two({"tenant": "a", "name": "x", "secrets": [SECRET]}, {"tenant": "b", "secrets": [SECRET]})
     own = two({"name": "x", "secrets": [SECRET]}, {"secrets": [SECRET]})
 
@@ -489,7 +489,7 @@ def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
     ],
 )
 def test_literal_addresses_that_are_not_public_are_refused(url: str) -> None:
-    """FAULTS 20-22: a literal address inside is refused at registration, and http:// without permission."""
+    """Faults 20-22: a literal address inside is refused at registration, and http:// without permission."""
     (line,) = faults(entry(url=url))
 
     assert line.startswith("f:1: subscriptions[0].url: ")
@@ -524,7 +524,7 @@ FIELDS = st.sampled_from(
 @example({"retry": {"a\n\x1b[31m": False}})
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
 def test_any_values_are_taken_or_refused_by_line(fields: dict[str, object]) -> None:
-    """Issue 2, item 7: no file makes the check fail in any other way, and each fault is one line."""
+    """No file makes the check fail in any other way, and each fault is one line."""
     try:
         text = entry(**fields)
         parsed = parse(text)
@@ -537,7 +537,7 @@ def test_any_values_are_taken_or_refused_by_line(fields: dict[str, object]) -> N
 
 
 def test_a_thousand_subscriptions_are_read_in_a_moment() -> None:
-    """Issue 2, item 7: reading and checking 1,000 subscriptions is a small part of `apply`'s second."""
+    """Reading and checking 1,000 subscriptions is a small part of `apply`'s second."""
     text = "subscriptions:\n" + "".join(
         f'  - tenant: t{n % 10}\n    name: n{n}\n    url: https://h{n}.example/x\n    events: ["order.*"]\n'
         for n in range(1000)

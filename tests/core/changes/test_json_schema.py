@@ -247,7 +247,7 @@ def file(**fields: object) -> dict[str, object]:
 
 
 def test_it_is_a_schema_and_knows_every_field() -> None:
-    """Issue 3, item 2: a JSON Schema for editors, each field with its description."""
+    """A JSON Schema for editors, each field with its description."""
     Draft7Validator.check_schema(SCHEMA)
     fields = SCHEMA["properties"]["subscriptions"]["items"]["properties"]
 
@@ -257,7 +257,7 @@ def test_it_is_a_schema_and_knows_every_field() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in RIGHT.items() for v in values])
 def test_both_take_what_is_right(field: str, value: object) -> None:
-    """Issue 3, item 2: the schema accepts what the parser accepts."""
+    """The schema accepts what the parser accepts."""
     document = file(**{field: value})
 
     assert parses(document)
@@ -266,7 +266,7 @@ def test_both_take_what_is_right(field: str, value: object) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in WRONG.items() for v in values])
 def test_both_refuse_what_is_wrong(field: str, value: object) -> None:
-    """Issue 3, item 2: the schema refuses what the parser refuses."""
+    """The schema refuses what the parser refuses."""
     document = file(**{field: value})
 
     assert not parses(document)
@@ -283,7 +283,7 @@ MIXED = st.fixed_dictionaries(
 
 @given(MIXED, st.sampled_from([{}, {"tennant": "x"}]))
 def test_both_judge_any_mixture_alike(fields: dict[str, object], more: dict[str, object]) -> None:
-    """Issue 3, item 2: fields together, unknown keys among them, are judged by both in the same way."""
+    """Fields together, unknown keys among them, are judged by both in the same way."""
     document = {"subscriptions": [fields | more]}
 
     assert parses(document) == JUDGE.is_valid(document)
@@ -294,7 +294,7 @@ def test_both_judge_any_mixture_alike(fields: dict[str, object], more: dict[str,
     [None, [], {}, {"subscriptions": None}, {"subscriptions": {}}, {"subscriptions": ["x"]}, {"subs": []}],
 )
 def test_both_refuse_another_shape(document: object) -> None:
-    """Issue 3, item 2: the top of the file."""
+    """The top of the file."""
     assert not parses(document)
     assert not JUDGE.is_valid(document)
 

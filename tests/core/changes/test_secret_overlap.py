@@ -44,7 +44,7 @@ NINE = [str(number) for number in range(SECRETS_MAX - 1, 0, -1)]
 
 
 def test_an_eleventh_secret_is_refused_until_the_oldest_has_had_its_grace() -> None:
-    """Issue 10, item 5: the error says when the oldest ends; then it goes for the new one."""
+    """The error says when the oldest ends; then it goes for the new one."""
     entries = full()
     before = secrets(entries)
 
@@ -58,7 +58,7 @@ def test_an_eleventh_secret_is_refused_until_the_oldest_has_had_its_grace() -> N
 
 
 def test_a_file_is_held_to_the_same() -> None:
-    """Issue 10, item 5: an apply that puts a new secret in the place of the oldest, within its grace."""
+    """An apply that puts a new secret in the place of the oldest, within its grace."""
     entries = full()
     file = parsed(*listed("new", *NINE))
 

@@ -44,7 +44,7 @@ def secrets(one: StoredEntry) -> list[str]:
 
 @given(kept_sets(least=1))
 def test_each_is_found_by_id_and_by_full_name(entries: Sequence[StoredEntry]) -> None:
-    """Issue 3, item 2: tenant/name, id, or tenant and name mean the same subscription, whatever the name."""
+    """Tenant/name, id, or tenant and name mean the same subscription, whatever the name."""
     for one in entries:
         assert find(entries, Address(text=one.id)) is one
         assert find(entries, Address(text=full_name(one))) is one
@@ -52,7 +52,7 @@ def test_each_is_found_by_id_and_by_full_name(entries: Sequence[StoredEntry]) ->
 
 
 def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
-    """Issue 3, item 2: a name that two tenants have is an error that names both."""
+    """A name that two tenants have is an error that names both."""
     entries = kept(entry("shop", "acme"), entry("shop", "globex"), entry("till", "acme"))
 
     assert full_name(find(entries, Address(text="till"))) == "acme/till"
@@ -72,7 +72,7 @@ def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
     ],
 )
 def test_a_miss_names_what_comes_near(wanted: Address, told: str) -> None:
-    """Issue 3, item 2: a name that is not there is an error with near names."""
+    """A name that is not there is an error with near names."""
     with pytest.raises(ConfigError) as raised:
         find(kept(entry("shop")), wanted)
 
@@ -80,7 +80,7 @@ def test_a_miss_names_what_comes_near(wanted: Address, told: str) -> None:
 
 
 def test_add_refuses_a_name_or_url_that_is_taken() -> None:
-    """ARCHITECTURE, words: one subscription per name and per URL of a tenant; the remedy is told."""
+    """One subscription per name and per URL of a tenant; the remedy is told."""
     entries = kept(entry("shop"))
     [same_name] = parsed(entry("shop", url="https://else.example/"))
     [same_url] = parsed(entry("other", url=entry("shop")["url"]))
@@ -106,7 +106,7 @@ def test_add_generates_a_secret_to_be_shown() -> None:
 
 @given(kept_sets(least=1), st.data())
 def test_enable_undoes_disable(entries: Sequence[StoredEntry], data: st.DataObject) -> None:
-    """Issue 3, item 2: enable after disable gives what was enabled before; both are idempotent."""
+    """Enable after disable gives what was enabled before; both are idempotent."""
     one = data.draw(st.sampled_from(list(entries)))
     started = enable(entries, one.id).entries
 
@@ -123,7 +123,7 @@ def test_enable_undoes_disable(entries: Sequence[StoredEntry], data: st.DataObje
 
 
 def test_what_was_disabled_by_hand_stays_so_when_its_file_is_applied() -> None:
-    """Issue 3, item 2: an operator's disable outlives the next apply, which says so; --enable ends it."""
+    """An operator's disable outlives the next apply, which says so; --enable ends it."""
     file = parsed(entry("shop"))
     off = disable(kept(entry("shop")), find(kept(entry("shop")), Address(text="shop")).id, NOTE).entries
 
@@ -153,7 +153,7 @@ def test_rotate_keeps_the_newest_secrets(entries: Sequence[StoredEntry], times: 
 
 
 def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
-    """FAULTS 29: not one of its own, not another tenant's, not a bad one; no text repeats a secret."""
+    """Fault 29: not one of its own, not another tenant's, not a bad one; no text repeats a secret."""
     mine, theirs = secret_of("mine"), secret_of("theirs")
     entries = kept(entry("shop", secrets=[mine]), entry("till", "globex", secrets=[theirs]))
     shop = find(entries, Address(text="acme/shop")).id
@@ -172,7 +172,7 @@ def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
 def test_remove_takes_what_is_named_and_nothing_else(
     entries: Sequence[StoredEntry], chosen: set[int]
 ) -> None:
-    """Issue 3, item 2: remove leaves every other subscription as it was."""
+    """Remove leaves every other subscription as it was."""
     ids = {one.id for number, one in enumerate(entries) if number in chosen}
 
     step = remove(entries, ids)
@@ -219,7 +219,7 @@ def test_no_history_breaks_the_set(entries: Sequence[StoredEntry], steps: list[t
 
 
 def test_a_step_on_what_is_gone_changes_nothing() -> None:
-    """FAULTS 75: another writer may have removed it meanwhile."""
+    """Fault 75: another writer may have removed it meanwhile."""
     entries = kept(entry("shop"))
 
     for what in ("enable", "disable", "rotate", "drop", "remove"):

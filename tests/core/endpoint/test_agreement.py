@@ -36,7 +36,7 @@ def mind(state: State) -> tuple[int, str]:
 
 
 def test_a_message_comes_back_as_it_was_said() -> None:
-    """Whatever is said is heard the same (issue 5, item 5)."""
+    """Whatever is said is heard the same."""
     well = replace(NEWS, state="closed", openings=0, failing_s=7.5, taken_s=9.0)
     said = Said(Kind.STATE, "w1", [NEWS, well])
 
@@ -56,7 +56,7 @@ def test_a_message_comes_back_as_it_was_said() -> None:
     ],
 )
 def test_what_is_none_of_ours_is_passed_by(message: dict[str, Any]) -> None:
-    """Nobody who may publish there can make a worker fall (FAULTS: hostile input on control)."""
+    """Nobody who may publish there can make a worker fall."""
     assert agreement.decode(message) is None
 
 
@@ -89,7 +89,7 @@ def test_a_wrong_row_is_left_out_and_the_others_count(row: object) -> None:
 
 
 def test_a_lower_epoch_is_ignored_and_in_one_epoch_care_wins() -> None:
-    """ARCHITECTURE "Breaker": late messages change nothing; of two workers that disagree one is right."""
+    """Late messages change nothing; of two workers that disagree one is right."""
     low_epoch = [(1, state) for state in RANK]
     order = [*low_epoch, (2, "closed"), (2, "open"), (3, "closed")]
 
@@ -117,7 +117,7 @@ def test_who_opened_it_probes_first() -> None:
 def test_of_two_that_opened_together_one_goes_first(
     apart_s: float, sample: float, beats: list[float]
 ) -> None:
-    """Issue 5, item 3: one probe, also where nobody was told; what is told again and again does not grow."""
+    """One probe, also where nobody was told; what is told again and again does not grow."""
     first, second = Open(until=30.0, epoch=1, since=0.0), Open(until=30.0 + apart_s, epoch=1, since=0.0)
     now = 0.0
     for step in (0.0, *beats):
@@ -142,7 +142,7 @@ def test_of_two_that_opened_together_one_goes_first(
 def test_lost_late_and_doubled_messages_end_in_agreement(steps: list[tuple[int, str, int]]) -> None:
     """Four workers, any order, any loss: once all have told all, they are of one mind, and none is wedged.
 
-    Issue 5, item 5: epochs, lost and late messages, two that disagree.
+    : epochs, lost and late messages, two that disagree.
     """
     states: list[State] = [Closed() for _ in range(4)]
     sent: list[int | None] = [None] * 4  # epoch of the request in flight
@@ -251,7 +251,7 @@ def test_what_is_known_of_failures_travels_with_it() -> None:
 
 
 def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
-    """Issue 5, item 3: an endpoint that takes probes only gets two failures of each worker, not five."""
+    """An endpoint that takes probes only gets two failures of each worker, not five."""
     closed, _ = breaker.settle(Probing(9.0, epoch=3, openings=2), Answer(ok=True, epoch=3), 0.0, EAGER, 0.0)
 
     heard = agreement.adopted(agreement.told(("sub_1", "e1"), closed, 0.0, 0.0), 0.0, 0.5)
@@ -264,7 +264,7 @@ def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
 
 
 def test_forced_open_travels_and_outranks_what_is_open() -> None:
-    """Issue 5, item 3: forced open by an operator, it stays so in every worker, and over a restart."""
+    """Forced open by an operator, it stays so in every worker, and over a restart."""
     forced = breaker.force(Closed(epoch=4))
 
     news = agreement.told(("sub_1", "e1"), forced, 0.0, 100.0)
@@ -276,7 +276,7 @@ def test_forced_open_travels_and_outranks_what_is_open() -> None:
 
 
 def test_one_of_all_leads() -> None:
-    """Issue 5, item 4: what one of all is to do, one does; another one when that is gone."""
+    """What one of all is to do, one does; another one when that is gone."""
     crew = {name: Workers() for name in "abc"}
     for name, workers in crew.items():
         for other in set(crew) - {name}:

@@ -72,7 +72,7 @@ def test_opens_exactly_at_the_limit(limit: int, answers: list[bool]) -> None:
 
 
 def test_lets_one_probe_through_after_the_cooldown() -> None:
-    """S3-1, FAULTS 54, 55: nothing for 30 s, then one request, the others wait for it."""
+    """S3-1, faults 54, 55: nothing for 30 s, then one request, the others wait for it."""
     state: State = opened()
 
     state, sent = admit(state, 29.999, POLICY)
@@ -127,7 +127,7 @@ def test_growth_is_forgotten_after_success() -> None:
 
 
 def test_an_endpoint_that_takes_only_probes_does_not_swing() -> None:
-    """Issue 5, item 3: 200 to the probe and 503 to the rest: two requests a cooldown, and cooldowns grow."""
+    """200 to the probe and 503 to the rest: two requests a cooldown, and cooldowns grow."""
     state: State = opened()
     now, cooldowns = 30.0, []
     for _ in range(6):
@@ -151,7 +151,7 @@ RATIO = BreakerPolicy(failures=10_000, failure_ratio=0.5, window_s=10.0, min_req
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=120))
 def test_a_ratio_opens_by_its_window(history: list[tuple[float, bool]]) -> None:
-    """S3-1, issue 5, item 3: it opens when of the last answers, enough of them, too large a share failed."""
+    """S3-1: it opens when of the last answers, enough of them, too large a share failed."""
     state: State = Closed()
     now = 0.0
     seen: list[tuple[float, bool]] = []
@@ -206,7 +206,7 @@ def test_an_operator_resets() -> None:
 
 
 def test_forced_open_stays_until_a_reset() -> None:
-    """Issue 5, item 3: by an operator; no probe, no time and no setting closes it, a reset does."""
+    """By an operator; no probe, no time and no setting closes it, a reset does."""
     states: list[State] = [Closed(failures=4, epoch=7), opened(), Probing(1e9, epoch=7)]
     for state in states:
         forced = force(state)
@@ -251,7 +251,7 @@ def test_cooldown_stays_within_its_bounds(
 
 
 def test_cooldowns_are_spread_also_at_the_limit() -> None:
-    """ARCHITECTURE: endpoints that fell together are not probed together."""
+    """Endpoints that fell together are not probed together."""
     for openings in (1, 3, 50):
         waits = {cooldown_s(POLICY, openings, n / 10) for n in range(10)}
 

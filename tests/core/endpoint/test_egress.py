@@ -16,12 +16,12 @@ STRICT = EgressRule()
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["address"])
 def test_only_public_addresses_may_be_reached(case: dict[str, object]) -> None:
-    """SW-45, FAULTS 20, 22: each listed address is reachable or not, over TLS and the default rule."""
+    """SW-45, faults 20, 22: each listed address is reachable or not, over TLS and the default rule."""
     assert (refuse_address(str(case["address"]), STRICT, tls=True) is None) is case["allowed"]
 
 
 def test_a_zone_does_not_hide_a_link_local_address() -> None:
-    """FAULTS 22: an address with a zone is refused, whatever it is."""
+    """Fault 22: an address with a zone is refused, whatever it is."""
     assert refuse_address("fe80::1%eth0", STRICT, tls=True) is not None
 
 
@@ -46,7 +46,7 @@ def test_plain_http_to_a_public_address_needs_allow_http() -> None:
     "host", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "a.0x7f", "1.2.3.4.5"]
 )
 def test_odd_spellings_of_an_address_are_refused(host: str) -> None:
-    """FAULTS 21: what a resolver may read as an IPv4 address is refused before any look-up."""
+    """Fault 21: what a resolver may read as an IPv4 address is refused before any look-up."""
     assert refuse_url("https", host, STRICT) is not None
 
 
@@ -59,14 +59,14 @@ def test_names_and_plain_addresses_pass_to_the_resolver(host: str) -> None:
 
 
 def test_only_http_and_https_are_spoken() -> None:
-    """FAULTS 26: other schemes are refused; http too when nothing could allow it."""
+    """Fault 26: other schemes are refused; http too when nothing could allow it."""
     assert refuse_url("ftp", "hook.example", STRICT) is not None
     assert refuse_url("http", "hook.example", STRICT) is not None
     assert refuse_url("http", "hook.example", parse_rule(["10.0.0.0/8"])) is None
 
 
 def test_a_network_may_be_allowed_at_one_port() -> None:
-    """Issue 4, item 4: ``NETWORK:PORT`` lets that port through and no other."""
+    """``NETWORK:PORT`` lets that port through and no other."""
     rule = parse_rule(["10.0.0.0/8:8443", "fd00::/8:443"])
 
     assert refuse_address("10.1.2.3", rule, tls=False, port=8443) is None
@@ -77,7 +77,7 @@ def test_a_network_may_be_allowed_at_one_port() -> None:
 
 
 def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
-    """Issue 4, item 4: ``deny`` goes before ``allow`` and before the public internet."""
+    """``deny`` goes before ``allow`` and before the public internet."""
     rule = parse_rule(["10.0.0.0/8"], deny=["10.9.0.0/16", "93.184.216.34/32"])
 
     assert refuse_address("10.1.0.1", rule, tls=True) is None
@@ -98,14 +98,14 @@ def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
     ],
 )
 def test_a_translator_that_is_allowed_does_not_open_what_stands_behind_it(outer: str, network: str) -> None:
-    """FAULTS 22: the IPv4 address inside is judged too; it counts when both are allowed."""
+    """Fault 22: the IPv4 address inside is judged too; it counts when both are allowed."""
     assert refuse_address(outer, STRICT, tls=True) is not None
     assert "127.0.0.1" in str(refuse_address(outer, parse_rule([network]), tls=True))
     assert refuse_address(outer, parse_rule([network, "127.0.0.0/8"]), tls=True) is None
 
 
 def test_loopback_and_unspecified_hold_no_other_address() -> None:
-    """FAULTS 22: ``::1`` is itself, though it lies in ``::/96``."""
+    """Fault 22: ``::1`` is itself, though it lies in ``::/96``."""
     assert refuse_address("::1", parse_rule(["::1/128"]), tls=True) is None
     assert refuse_address("::", parse_rule(["::/128"]), tls=True) is None
 
@@ -143,7 +143,7 @@ def test_a_bad_network_is_a_config_error_that_names_it(text: str) -> None:
     ],
 )
 def test_a_mapped_network_is_that_of_ipv4(network: str, address: str, inside: bool) -> None:
-    """FAULTS 22: allowed, with a port or without, or denied: a network matches however it is written."""
+    """Fault 22: allowed, with a port or without, or denied: a network matches however it is written."""
     allowing, at_port = parse_rule([network]), parse_rule([f"{network}:8443"])
     denying = parse_rule(["0.0.0.0/0", "::/0"], deny=[network])
 

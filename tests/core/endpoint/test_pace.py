@@ -44,7 +44,7 @@ def rate(per_s: float, burst: int | None = None, workers: int = 1) -> Pace:
 def test_a_rate_bounds_what_is_sent_in_any_second(
     per_s: float, burst: int | None, steps: list[float]
 ) -> None:
-    """ARCHITECTURE, S1-11: whenever requests ask, no second has more than the rate and its burst."""
+    """S1-11: whenever requests ask, no second has more than the rate and its burst."""
     clock, now, began = rate(per_s, burst), 1000.0, []
     for step in steps:
         now += step / per_s
@@ -73,7 +73,7 @@ def test_a_rate_is_reached_and_kept() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 7])
 def test_workers_share_a_rate(workers: int) -> None:
-    """Issue 5, item 2: the shares of all live workers add up to the configured rate."""
+    """The shares of all live workers add up to the configured rate."""
     own = rate(100.0, burst=28, workers=workers)
 
     assert workers / own.interval_s == pytest.approx(100.0)
@@ -117,7 +117,7 @@ def test_the_room_is_what_goes_at_once(per_s: float, burst: int | None, steps: l
 def test_what_is_put_off_keeps_its_distance_and_its_earliest_time(
     start: float, steps: list[tuple[float, float, float]]
 ) -> None:
-    """FAULTS 55: never before now or the earliest time, and as far apart as was said at each step."""
+    """Fault 55: never before now or the earliest time, and as far apart as was said at each step."""
     now, free_from = start, 0.0
     free_at = 0.0
     for step, earliest_in_s, interval_s in steps:
@@ -131,7 +131,7 @@ def test_what_is_put_off_keeps_its_distance_and_its_earliest_time(
 
 @given(st.lists(st.tuples(st.sampled_from(["pause", "send"]), times), max_size=30))
 def test_pause_holds_everything_and_is_never_shortened(steps: list[tuple[str, float]]) -> None:
-    """FAULTS 39: after Retry-After nothing is sent earlier."""
+    """Fault 39: after Retry-After nothing is sent earlier."""
     clock, latest = Pace(), 0.0
     for kind, at in steps:
         if kind == "pause":
@@ -143,7 +143,7 @@ def test_pause_holds_everything_and_is_never_shortened(steps: list[tuple[str, fl
 
 
 def test_slow_start_doubles_the_pace_with_every_success() -> None:
-    """S3-1, ARCHITECTURE "Breaker": one a second at first, twice as fast per success, then unlimited."""
+    """S3-1: one a second at first, twice as fast per success, then unlimited."""
     clock, now = slow_start(Pace(), 50.0), 50.0
     waits = []
     while clock.slow_s:
@@ -158,7 +158,7 @@ def test_slow_start_doubles_the_pace_with_every_success() -> None:
 
 
 def test_a_failure_slows_the_start_down() -> None:
-    """ARCHITECTURE "Breaker": half as fast after a failure, never slower than one a second."""
+    """Half as fast after a failure, never slower than one a second."""
     clock = slow_start(Pace(), 0.0)
     for _ in range(3):
         clock = speed_up(clock, 0.0)
@@ -174,7 +174,7 @@ def test_a_failure_slows_the_start_down() -> None:
 
 
 def test_slow_start_holds_to_a_pause_and_a_rate() -> None:
-    """ARCHITECTURE: Retry-After still holds; the interval of a rate stays when the slow start is over."""
+    """Retry-After still holds; the interval of a rate stays when the slow start is over."""
     assert opens_at(slow_start(pause_until(Pace(), 60.0), 30.0), 30.0) == 60.0
     clock = slow_start(rate(5.0, burst=1), 0.0)
     for _ in range(10):
@@ -190,7 +190,7 @@ def test_throttling_without_a_time_waits_longer_each_time() -> None:
 
 
 def test_saturated_endpoint_takes_what_its_slots_give() -> None:
-    """ARCHITECTURE: sixteen slots of 2 s each are eight requests a second."""
+    """Sixteen slots of 2 s each are eight requests a second."""
     assert saturation_interval_s(2.0, 16) == 0.125
 
 
@@ -203,7 +203,7 @@ def test_saturated_endpoint_takes_what_its_slots_give() -> None:
 def test_what_is_held_is_given_moments_at_most_a_little_ahead(
     count: int, interval_s: float, least_s: float, due_s: float
 ) -> None:
-    """FAULTS 83: however slow the endpoint is, moments lie within a minute behind the end of the hold."""
+    """Fault 83: however slow the endpoint is, moments lie within a minute behind the end of the hold."""
     earliest, free_at, given = 1000.0 + due_s, 0.0, []
     for _ in range(count):
         free_at, at = spread_within(free_at, earliest, interval_s, least_s)

@@ -36,7 +36,7 @@ def binary(prefix: str = "ce-", body: bytes = b'{"n":1}', **attributes: Any) -> 
 
 
 def test_structured_is_mapped() -> None:
-    """FAULTS 13, SW-20 to 23: attributes become members, the data's bytes stay."""
+    """Fault 13, SW-20 to 23: attributes become members, the data's bytes stay."""
     body = b"""
     { "specversion" : "1.0", "data": {"z": 1e400, "a": [ "]}" ] , "a":-0}, "type":"com.example.order-created",
       "source":"/shop", "id":"A.1", "time":"2022-11-03T20:26:10.5+01:00", "subject": "o1",
@@ -65,7 +65,7 @@ def test_structured_is_mapped() -> None:
 
 @pytest.mark.parametrize("prefix", ["ce-", "CE-", "Ce-", "cloudEvents_", "cloudEvents:"])
 def test_binary_is_mapped(prefix: str) -> None:
-    """FAULTS 14: each prefix gives the same event, and that is the structured one's."""
+    """Fault 14: each prefix gives the same event, and that is the structured one's."""
     event = decoded(binary(prefix, time="2022-11-03T20:26:10Z", subject="o1"))
 
     same = decoded(structured(time="2022-11-03T20:26:10Z", subject="o1", data={"n": 1}))
@@ -75,7 +75,7 @@ def test_binary_is_mapped(prefix: str) -> None:
 
 
 def test_ce_names_are_read_without_case() -> None:
-    """FAULTS 14: with the prefix ce- names count in any case, as RabbitMQ clients write them."""
+    """Fault 14: with the prefix ce- names count in any case, as RabbitMQ clients write them."""
     headers = {"CE-Id": "A.1", "ce-SOURCE": "/shop", "Ce-SpecVersion": "1.0", "ce-type": "t"}
 
     assert decoded(message(headers=headers)).extras["source"] == "/shop"
@@ -93,7 +93,7 @@ def test_id_is_made_of_source_and_id() -> None:
 
 
 def test_mixed_prefixes_are_parked() -> None:
-    """FAULTS 14: two prefixes in one message contradict each other."""
+    """Fault 14: two prefixes in one message contradict each other."""
     headers = {**binary("ce-").headers, **binary("cloudEvents_").headers}
 
     assert parked(message(headers=headers)) == "malformed"
@@ -105,7 +105,7 @@ def test_mixed_prefixes_are_parked() -> None:
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("value", [..., "", None, {"a": 1}], ids=["absent", "empty", "null", "table"])
 def test_binary_without_a_mandatory_attribute_is_plain(name: str, value: Any) -> None:
-    """FAULTS 14: such a message is a plain event."""
+    """Fault 14: such a message is a plain event."""
     event = decoded(binary(**{name: value}))
 
     assert (event.id, event.type, event.extras) == ("ord-1", "order.created", {})
@@ -114,19 +114,19 @@ def test_binary_without_a_mandatory_attribute_is_plain(name: str, value: Any) ->
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("value", [..., "", None, {"a": 1}, 1.0])
 def test_structured_without_a_mandatory_attribute_is_parked(name: str, value: Any) -> None:
-    """FAULTS 14: a body that calls itself a CloudEvent and is none is malformed."""
+    """Fault 14: a body that calls itself a CloudEvent and is none is malformed."""
     assert parked(structured(**{name: value})) == "malformed"
 
 
 @pytest.mark.parametrize("version", ["0.3", "2.0", "1", "1.", "1.0.2", "11.0", "x"])
 def test_other_versions_are_parked(version: str) -> None:
-    """FAULTS 13: specversion other than 1.x."""
+    """Fault 13: specversion other than 1.x."""
     assert parked(structured(specversion=version)) == "unsupported_format"
     assert parked(binary(specversion=version)) == "unsupported_format"
 
 
 def test_later_minor_versions_are_read() -> None:
-    """FAULTS 13: 1.x keeps its meaning."""
+    """Fault 13: 1.x keeps its meaning."""
     assert decoded(structured(specversion="1.1")).extras["source"] == "/shop"
 
 
@@ -141,18 +141,18 @@ def test_later_minor_versions_are_read() -> None:
     ],
 )
 def test_other_formats_are_parked(content_type: str) -> None:
-    """FAULTS 13: batch, avro and the rest."""
+    """Fault 13: batch, avro and the rest."""
     assert parked(structured(content_type)) == "unsupported_format"
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"1", b'"x"', b"{", b"{} {}", b'{"id":"\\ud800"}', b"\xff"])
 def test_structured_that_is_no_object_is_parked(body: bytes) -> None:
-    """FAULTS 2, 5: strict JSON, and an object."""
+    """Faults 2, 5: strict JSON, and an object."""
     assert parked(message(body, content_type=STRUCTURED)) == "malformed"
 
 
 def test_base64_data_stays_base64() -> None:
-    """FAULTS 13: data_base64 is the data as a string, and says so."""
+    """Fault 13: data_base64 is the data as a string, and says so."""
     raw = bytes(range(256))
     event = decoded(structured(data_base64=base64.b64encode(raw).decode(), datacontenttype="image/png"))
 
@@ -163,12 +163,12 @@ def test_base64_data_stays_base64() -> None:
 
 @pytest.mark.parametrize("text", ["%%%", "YQ", "YQ==YQ==", "YQ==\n", "é", 7, {"a": 1}, True])
 def test_broken_base64_is_parked(text: object) -> None:
-    """FAULTS 13: data_base64 must be base64 text."""
+    """Fault 13: data_base64 must be base64 text."""
     assert parked(structured(data_base64=text)) == "malformed"
 
 
 def test_two_kinds_of_data_are_parked() -> None:
-    """FAULTS 13: data and data_base64 exclude each other."""
+    """Fault 13: data and data_base64 exclude each other."""
     assert parked(structured(data=1, data_base64="YQ==")) == "malformed"
 
 
@@ -177,7 +177,7 @@ def test_two_kinds_of_data_are_parked() -> None:
     [({}, None), ({"data": None}, None), ({"data_base64": None}, None), ({"data": ""}, ""), ({"data": 0}, 0)],
 )
 def test_structured_without_data(members: dict[str, Any], data: object) -> None:
-    """FAULTS 13: no data is null; empty and zero are data."""
+    """Fault 13: no data is null; empty and zero are data."""
     assert payload(decoded(structured(**members)))["data"] == data
 
 
@@ -190,7 +190,7 @@ def test_structured_text_data_names_its_type() -> None:
 
 
 def test_binary_without_body_has_no_data() -> None:
-    """FAULTS 1: a CloudEvent may have no data; a plain event may not."""
+    """Fault 1: a CloudEvent may have no data; a plain event may not."""
     assert payload(decoded(binary(body=b"")))["data"] is None
 
 
@@ -205,7 +205,7 @@ def test_binary_other_data() -> None:
 
 
 def test_binary_data_that_is_no_json_is_parked() -> None:
-    """FAULTS 2: strict JSON here too."""
+    """Fault 2: strict JSON here too."""
     assert parked(binary(body=b"{")) == "malformed"
 
 
@@ -241,7 +241,7 @@ def test_a_wrong_time_is_parked_in_structured_mode_too(value: object) -> None:
 
 
 def test_tenant_comes_from_header_then_extension() -> None:
-    """FAULTS 16: the header that routes decides, then the extensions tenant and tenantid."""
+    """Fault 16: the header that routes decides, then the extensions tenant and tenantid."""
     assert decoded(structured(tenant="other")).tenant == "acme"
     without = structured(tenant="t1", tenantid="t2")
     without.headers = {}
@@ -252,7 +252,7 @@ def test_tenant_comes_from_header_then_extension() -> None:
 
 
 def test_a_wrong_tenant_extension_is_parked() -> None:
-    """FAULTS 16: characters beyond the pattern are never a tenant."""
+    """Fault 16: characters beyond the pattern are never a tenant."""
     raw = structured(tenant=".*\n")
     raw.headers = {}
 
@@ -261,7 +261,7 @@ def test_a_wrong_tenant_extension_is_parked() -> None:
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_an_empty_tenant_header_lets_the_extension_speak(nothing: object) -> None:
-    """FAULTS 16: None and empty text name nobody, in the header as in the first extension."""
+    """Fault 16: None and empty text name nobody, in the header as in the first extension."""
     raw = binary(tenant="", tenantid="t2")
     raw.headers = {**raw.headers, "tenant": nothing}
 
@@ -269,7 +269,7 @@ def test_an_empty_tenant_header_lets_the_extension_speak(nothing: object) -> Non
 
 
 def test_a_falsy_tenant_header_still_decides() -> None:
-    """FAULTS 16: 0 is a tenant and [] is a wrong one; neither gives way to what the event says."""
+    """Fault 16: 0 is a tenant and [] is a wrong one; neither gives way to what the event says."""
     zero, wrong = binary(tenant="evil"), binary(tenant="evil")
     zero.headers = {**zero.headers, "tenant": 0}
     wrong.headers = {**wrong.headers, "tenant": []}
@@ -291,7 +291,7 @@ def test_trace_comes_from_the_extension_then_the_headers() -> None:
 
 @pytest.mark.parametrize("name", ["id", "source", "subject", "dataschema", "region", "datacontenttype"])
 def test_endless_attributes_are_parked(name: str) -> None:
-    """FAULTS 12: what travels on in headers is bounded, 2,048 bytes a value."""
+    """Fault 12: what travels on in headers is bounded, 2,048 bytes a value."""
     rules = DecodeRules(extensions=frozenset({"region"}))
     fits: dict[str, Any] = {name: "é" * 1024, "data": 1}
     too_long: dict[str, Any] = {name: "é" * 1024 + "x", "data": 1}
@@ -301,12 +301,12 @@ def test_endless_attributes_are_parked(name: str) -> None:
 
 
 def test_other_attributes_do_not_leave() -> None:
-    """FAULTS 12: extensions leave by the allow-list alone."""
+    """Fault 12: extensions leave by the allow-list alone."""
     assert "region" not in payload(decoded(binary(region="eu")))
 
 
 def test_attributes_that_no_double_holds_are_absent() -> None:
-    """FAULTS 5: a huge number passes as data, and is no attribute."""
+    """Fault 5: a huge number passes as data, and is no attribute."""
     raw = structured(data=1, region="eu")
     raw.body = raw.body.replace(b'"eu"', b"1e400")
 
@@ -314,14 +314,14 @@ def test_attributes_that_no_double_holds_are_absent() -> None:
 
 
 def test_headers_that_are_no_text_are_no_attributes() -> None:
-    """FAULTS 12: whatever a client hands over as a header's name."""
+    """Fault 12: whatever a client hands over as a header's name."""
     headers: dict[Any, object] = {**binary().headers, b"ce-\xff": 1, 7: 1}
 
     assert decoded(message(headers=headers)).extras["source"] == "/shop"
 
 
 def test_names_may_be_escaped() -> None:
-    r"""FAULTS 2: "d\u0061ta" is data; the last of two counts."""
+    r"""Fault 2: "d\u0061ta" is data; the last of two counts."""
     raw = structured(data=1)
     raw.body = raw.body[:-1] + rb',"d\u0061ta":2}'
 
@@ -349,7 +349,7 @@ def test_the_datas_bytes_are_in_the_payload(value: object, indent: int, first: b
     )
 )
 def test_no_cloudevent_breaks_the_decoder(members: dict[str, Any]) -> None:
-    """FAULTS 2, 13: a structured event of any content is an event or parked."""
+    """Faults 2, 13: a structured event of any content is an event or parked."""
     try:
         event = decoded(message(json.dumps(ATTRIBUTES | members).encode(), content_type=STRUCTURED))
     except BadEvent:

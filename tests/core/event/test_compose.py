@@ -69,7 +69,7 @@ def test_the_bytes_of_json_arrive_as_they_were(
     "number", [b"1e400", b"-0", b"1.0", b"123456789012345678901234567890", b'{"a":1,"a":2}']
 )
 def test_numbers_and_duplicates_are_never_written_anew(form: Form, number: bytes) -> None:
-    """FAULTS 5: what a parser would change goes through untouched."""
+    """Fault 5: what a parser would change goes through untouched."""
     made = draft(number, form=form)
 
     made.check(MOST)
@@ -94,7 +94,7 @@ def test_other_data_arrives_as_text_or_base64(form: Form) -> None:
 
 @pytest.mark.parametrize("form", [Form.STRUCTURED, Form.BINARY])
 def test_a_cloudevent_carries_its_attributes(form: Form) -> None:
-    """STANDARD_WEBHOOKS 1.5: id and source make the webhook's id and travel with it; so does the time."""
+    """Id and source make the webhook's id and travel with it; so does the time."""
     made = draft(form=form, source="/shop")
 
     event = received(made.compose("ord.1", 1, NOW))
@@ -142,7 +142,7 @@ def test_numbers_go_into_data_and_id_only_when_asked_for() -> None:
     ids=repr,
 )
 def test_what_would_be_parked_is_refused_with_place_and_remedy(made: Draft, words: list[str]) -> None:
-    """FAULTS 1, 2, 6, 8: one line that names what is wrong, and where."""
+    """Faults 1, 2, 6, 8: one line that names what is wrong, and where."""
     with pytest.raises(ConfigError) as refused:
         made.check(MOST)
 
@@ -153,7 +153,7 @@ def test_what_would_be_parked_is_refused_with_place_and_remedy(made: Draft, word
 
 @pytest.mark.parametrize("text", ["", "x" * 236, "a\x00b", "\udcff"])
 def test_an_id_that_amqp_cannot_carry_is_refused(text: str) -> None:
-    """FAULTS 9: the id is checked before anything is published, with room for the number in it."""
+    """Fault 9: the id is checked before anything is published, with room for the number in it."""
     with pytest.raises(ConfigError, match="--id"):
         check_id(text)
     check_id("x" * 235)

@@ -55,7 +55,7 @@ def test_a_plain_event() -> None:
     "content_type", ["application/json", None, "", "application/vnd.x+json", "text/json"]
 )
 def test_what_is_not_json_is_parked(body: bytes, content_type: str | None) -> None:
-    """FAULTS 1, 2, 3, 5: declared JSON or nothing declared, and it is no JSON."""
+    """Faults 1, 2, 3, 5: declared JSON or nothing declared, and it is no JSON."""
     assert parked(message(body, content_type=content_type)) == "malformed"
 
 
@@ -72,7 +72,7 @@ def test_outer_white_space_stays_outside(value: object, before: bytes, after: by
 
 
 def test_size_is_bounded() -> None:
-    """SW-26, FAULTS 6: one byte over the limit is parked, the limit itself passes."""
+    """SW-26, fault 6: one byte over the limit is parked, the limit itself passes."""
     rules = DecodeRules(max_event_bytes=10)
 
     assert decoded(message(b'"12345678"'), rules).body == b'"12345678"'
@@ -121,12 +121,12 @@ def test_anything_else_is_base64(content_type: str, body: bytes) -> None:
 )
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "X-GZIP "])
 def test_compressed_bodies_are_inflated(packed: bytes, encoding: str) -> None:
-    """FAULTS 6: gzip and both kinds of deflate."""
+    """Fault 6: gzip and both kinds of deflate."""
     assert decoded(message(packed, content_encoding=encoding)).body == b'{"n":1}'
 
 
 def test_inflating_is_bounded() -> None:
-    """FAULTS 6: a bomb is parked; no more than the limit is ever inflated."""
+    """Fault 6: a bomb is parked; no more than the limit is ever inflated."""
     bomb = message(gzip.compress(b"0" * 50_000_000), content_encoding="gzip")
     tracemalloc.start()
     try:
@@ -144,7 +144,7 @@ def test_inflating_is_bounded() -> None:
     ids=["empty", "plain", "cut", "more", "two"],
 )
 def test_broken_compression_is_parked(body: bytes) -> None:
-    """FAULTS 2: a stream that is cut, or followed by something."""
+    """Fault 2: a stream that is cut, or followed by something."""
     assert parked(message(body, content_encoding="gzip")) == "malformed"
 
 
@@ -162,13 +162,13 @@ def test_broken_compression_is_parked(body: bytes) -> None:
     ],
 )
 def test_a_character_set_beside_the_compression(packed: bytes, encoding: str) -> None:
-    """FAULTS 90: as Spring's compressors write it, in any case and with any blanks."""
+    """Fault 90: as Spring's compressors write it, in any case and with any blanks."""
     assert decoded(message(packed, content_encoding=encoding)).body == b'{"n":1}'
 
 
 @given(st.sampled_from(["gzip", "deflate", "X-Gzip"]), st.text(" \t,:;", max_size=4), st.booleans())
 def test_compressions_and_character_sets_in_any_order(name: str, between: str, charset_first: bool) -> None:
-    """FAULTS 90: separators and order change nothing."""
+    """Fault 90: separators and order change nothing."""
     parts = ["UTF-8", name] if charset_first else [name, "UTF-8"]
 
     body = decoded(message(gzip.compress(b"[1]"), content_encoding=f",{between}".join(parts))).body
@@ -189,7 +189,7 @@ def test_compressions_and_character_sets_in_any_order(name: str, between: str, c
     ],
 )
 def test_other_encodings_are_parked(encoding: str, named: str) -> None:
-    """FAULTS 6, 90: what we cannot undo is no JSON either; the reason names it."""
+    """Faults 6, 90: what we cannot undo is no JSON either; the reason names it."""
     bad = attempt(message(content_encoding=encoding))
 
     assert isinstance(bad, BadEvent)
@@ -197,7 +197,7 @@ def test_other_encodings_are_parked(encoding: str, named: str) -> None:
 
 
 def test_what_kombu_compressed_is_inflated() -> None:
-    """FAULTS 90: ``application/x-gzip`` of kombu is a zlib stream; bounded like any other."""
+    """Fault 90: ``application/x-gzip`` of kombu is a zlib stream; bounded like any other."""
     for packed in (zlib.compress(b'{"n":1}'), gzip.compress(b'{"n":1}')):
         raw = kombu(packed, "application/x-gzip")
         assert decoded(raw).body == b'{"n":1}'
@@ -209,7 +209,7 @@ def test_what_kombu_compressed_is_inflated() -> None:
     "name", ["application/x-bz2", "application/x-lzma", "application/zstd", "application/x-brotli"]
 )
 def test_other_compressions_of_kombu_are_parked(name: str) -> None:
-    """FAULTS 90: the reason names the header and its value."""
+    """Fault 90: the reason names the header and its value."""
     bad = attempt(kombu(b"BZh91AY", name))
 
     assert isinstance(bad, BadEvent)
@@ -219,7 +219,7 @@ def test_other_compressions_of_kombu_are_parked(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["application/x-gzip", "gzip", "none", 5, True, None, [1], bytearray(b"x")])
 def test_a_header_of_that_name_changes_no_plain_body(value: object) -> None:
-    """FAULTS 90: an application may have a header ``compression`` of its own."""
+    """Fault 90: an application may have a header ``compression`` of its own."""
     assert decoded(kombu(b'{"n":1}', value)).body == b'{"n":1}'
 
 
@@ -232,7 +232,7 @@ def kombu(body: bytes, compression: object) -> RawMessage:
     "encoding", ["", "identity", "utf-8", "UTF-8", " UTF-8 ", "binary", "identity, utf-8", ","]
 )
 def test_encodings_that_change_nothing(encoding: str) -> None:
-    """FAULTS 13: some clients write the character set there."""
+    """Fault 13: some clients write the character set there."""
     assert decoded(message(content_encoding=encoding)).body == b'{"n":1}'
 
 
@@ -251,7 +251,7 @@ def test_encodings_that_change_nothing(encoding: str) -> None:
     ],
 )
 def test_types_are_normalised(raw: str, normal: str) -> None:
-    """FAULTS 8, SW-21: other characters become _, empty words go, the original is kept beside it."""
+    """Fault 8, SW-21: other characters become _, empty words go, the original is kept beside it."""
     event = decoded(message(type=raw))
 
     assert event.type == normal
@@ -260,12 +260,12 @@ def test_types_are_normalised(raw: str, normal: str) -> None:
 
 @pytest.mark.parametrize("raw", ["x" * 256, "é" * 128, "x" * 10_000, "...", "."])
 def test_types_beyond_repair_are_parked(raw: str) -> None:
-    """FAULTS 8: over 255 bytes, or without any word."""
+    """Fault 8: over 255 bytes, or without any word."""
     assert parked(message(type=raw)) == "malformed"
 
 
 def test_where_the_type_comes_from() -> None:
-    """FAULTS 7: property type, then routing key, then the default, then parked."""
+    """Fault 7: property type, then routing key, then the default, then parked."""
     rules = DecodeRules(default_type="some.event")
 
     assert decoded(message(type="a.b"), rules).type == "a.b"
@@ -276,7 +276,7 @@ def test_where_the_type_comes_from() -> None:
 
 @pytest.mark.parametrize("raw", ["a.b", "a\r\nb: c", "x" * 300, "ä", "\udcff", b"\xff.", 'a"b'])
 def test_unfit_ids_are_hashed(raw: Any) -> None:
-    """FAULTS 9, SW-06: always the same fit id for the same unfit one."""
+    """Fault 9, SW-06: always the same fit id for the same unfit one."""
     event = decoded(message(message_id=raw))
 
     assert re.fullmatch(r"msg_[a-z2-7]{27}", event.id)
@@ -284,13 +284,13 @@ def test_unfit_ids_are_hashed(raw: Any) -> None:
 
 
 def test_redelivery_keeps_the_event() -> None:
-    """FAULTS 10: the same message twice is the same event."""
+    """Fault 10: the same message twice is the same event."""
     assert decoded(message(redelivered=True, delivery_count=3)) == decoded(message())
 
 
 @pytest.mark.parametrize("absent", [None, ""])
 def test_events_without_id(absent: str | None) -> None:
-    """FAULTS 9: the hop by default; else a hash of the content, or parked."""
+    """Fault 9: the hop by default; else a hash of the content, or parked."""
     raw = message(message_id=absent)
     by_hash, by_park = (DecodeRules(missing_id=way) for way in (MissingId.HASH, MissingId.PARK))
 
@@ -304,7 +304,7 @@ def test_events_without_id(absent: str | None) -> None:
 
 
 def test_a_bad_event_without_id_is_parked_at_once() -> None:
-    """FAULTS 2: what is malformed does not take the hop."""
+    """Fault 2: what is malformed does not take the hop."""
     assert parked(message(b"{", message_id=None)) == "malformed"
 
 
@@ -339,7 +339,7 @@ def test_without_a_time_arrival_counts(value: Any) -> None:
 
 @pytest.mark.parametrize("absent", [{}, {"tenant": None}, {"tenant": ""}])
 def test_no_tenant(absent: dict[str, object]) -> None:
-    """FAULTS 16: the default tenant, or parked where there is none."""
+    """Fault 16: the default tenant, or parked where there is none."""
     assert decoded(message(headers=absent)).tenant == "default"
     assert parked(message(headers=absent), DecodeRules(default_tenant=None)) == "bad_tenant"
 
@@ -362,18 +362,18 @@ def test_no_tenant(absent: dict[str, object]) -> None:
     ],
 )
 def test_bad_tenants_are_parked(value: object) -> None:
-    """FAULTS 16: what is no tenant id is never matched with one, nor made one."""
+    """Fault 16: what is no tenant id is never matched with one, nor made one."""
     assert parked(message(headers={"tenant": value})) == "bad_tenant"
 
 
 @pytest.mark.parametrize(("value", "tenant"), [("a.b:c@d-e_f", "a.b:c@d-e_f"), (42, "42"), (b"acme", "acme")])
 def test_good_tenants(value: object, tenant: str) -> None:
-    """FAULTS 16: text, or an integer as some systems number their customers."""
+    """Fault 16: text, or an integer as some systems number their customers."""
     assert decoded(message(headers={"tenant": value})).tenant == tenant
 
 
 def test_tenant_header_and_pattern_are_settings() -> None:
-    """FAULTS 16: the header's name and what a tenant looks like."""
+    """Fault 16: the header's name and what a tenant looks like."""
     rules = DecodeRules(tenant_header="x-company", tenant_pattern=re.compile(r"\d+"))
 
     assert decoded(message(headers={"x-company": "7", "tenant": "8"}), rules).tenant == "7"

@@ -22,7 +22,7 @@ def test_alone_a_tenant_has_everything() -> None:
 
 
 def test_beside_others_a_tenth_stays_free_until_they_are_idle() -> None:
-    """FAULTS 71: an event of a quiet tenant finds a slot, for a minute after its last one."""
+    """Fault 71: an event of a quiet tenant finds a slot, for a minute after its last one."""
     lender = BorrowLimit(CAPS)
     lender.served({"a", "b"}, 0.0)
 

@@ -35,7 +35,7 @@ def named(
 
 
 def test_ten_seconds_over_a_tenth_make_a_tenant_noisy() -> None:
-    """FAULTS 71: not before, and only the one that holds more."""
+    """Fault 71: not before, and only the one that holds more."""
     meter = NoisyTenantMeter(RULE)
 
     found = [named(meter, look({"a": 26, "b": 25}), 0.5) for _ in range(20)]
@@ -51,7 +51,7 @@ def test_nobody_is_noisy_while_nobody_else_waits() -> None:
 
 
 def test_a_backlog_that_fills_a_lane_hides_who_waits_behind() -> None:
-    """FAULTS 71: a quiet tenant in the same lane is not in hand yet, however idle the worker is."""
+    """Fault 71: a quiet tenant in the same lane is not in hand yet, however idle the worker is."""
     meter = NoisyTenantMeter(RULE)
     behind = Look(held={"a": 3, "b": 200}, backlogged={"a"})
 
@@ -95,7 +95,7 @@ def test_who_never_is_rerouted_takes_nobodys_place() -> None:
 
 
 def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
-    """Issue, item 6: soft: after ten seconds, with the reason, whatever it holds."""
+    """After ten seconds, with the reason, whatever it holds."""
     meter = NoisyTenantMeter(RULE)
     seen = Look(held={}, over_limit={"a": "brings more than its 5 events/s"})
 

@@ -21,14 +21,14 @@ def fed(prefetch: Prefetch, size: int, count: int, at: float = 0.0, every_s: flo
 
 
 def test_a_window_begins_as_if_all_were_of_the_largest_size() -> None:
-    """FAULTS 88: 512 messages x 16 lanes of the broker's maximum would end the process at each start."""
+    """Fault 88: 512 messages x 16 lanes of the broker's maximum would end the process at each start."""
     assert Prefetch(512, ROOM).value == ROOM // START_BYTES
     assert Prefetch(512, MIB).value == 1
     assert Prefetch(512).value == 512
 
 
 def test_small_messages_open_it_within_a_few() -> None:
-    """Issue 11, item 2: the throughput of small events does not suffer."""
+    """The throughput of small events does not suffer."""
     prefetch = Prefetch(512, ROOM)
 
     fed(prefetch, 6_000, 20)

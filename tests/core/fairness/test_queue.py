@@ -169,7 +169,7 @@ def test_a_large_weight_is_worth_more_than_the_limit() -> None:
 
 
 def test_a_quiet_tenant_goes_before_the_flood() -> None:
-    """FAULTS 71: behind a flood, the quiet one is next or next but one, every time that it comes."""
+    """Fault 71: behind a flood, the quiet one is next or next but one, every time that it comes."""
     line = Line()
     line.push("f" * 1000)
     line.serve(100)
@@ -313,7 +313,7 @@ def test_tenants_long_gone_are_forgotten() -> None:
 
 
 def test_a_decision_takes_logarithmic_time() -> None:
-    """Issue: O(log n): comparisons per decision with 4,096 tenants stay near their logarithm."""
+    """O(log n): comparisons per decision with 4,096 tenants stay near their logarithm."""
     compared = 0
 
     class Counted(float):
@@ -434,7 +434,7 @@ def test_the_cost_of_a_job_is_charged_to_its_share_too() -> None:
     st.integers(1, 12),
 )
 def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int) -> None:
-    """Issue: work conservation: whatever each tenant holds, a free slot is given to somebody who waits."""
+    """Work conservation: whatever each tenant holds, a free slot is given to somebody who waits."""
     line = Line(Caps(capacity=capacity), WEIGHTS)
     running: list[Work] = []
     for step in steps:
@@ -512,7 +512,7 @@ def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
 
 
 def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
-    """FAULTS 71: a new tenant with each message: who has waited has its turn in four rounds, each time."""
+    """Fault 71: a new tenant with each message: who has waited has its turn in four rounds, each time."""
     line = Line()
     line.push("b" * 50)
     names = iter(range(100_000))

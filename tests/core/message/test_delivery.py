@@ -140,7 +140,7 @@ def test_a_thousand_attempts_stay_within_a_frame() -> None:
 
 
 def test_our_headers_are_all_that_is_written() -> None:
-    """Nothing but ``leveret-*`` leaves with a delivery message (FAULTS 18)."""
+    """Nothing but ``leveret-*`` leaves with a delivery message (fault 18)."""
     headers = headers_of(ordinary())
 
     assert all(name.startswith("leveret-") for name in headers)
@@ -190,7 +190,7 @@ def test_broken_headers_never_raise_anything_else(broken: dict[str, Any]) -> Non
 @pytest.mark.parametrize("value", [Decimal("sNaN"), Decimal("NaN"), float("nan"), 1.5, "1", None, [1]])
 @pytest.mark.parametrize("header", ["leveret-arrived", "leveret-not-before", "leveret-wait"])
 def test_a_time_that_is_no_whole_number_is_refused(header: str, value: object) -> None:
-    """It would stand in every comparison later, or raise there (FAULTS 16)."""
+    """It would stand in every comparison later, or raise there (fault 16)."""
     raw = on_queue(ordinary())
     raw.headers = {**raw.headers, header: value}
 
@@ -226,7 +226,7 @@ def on_wire(value: object) -> bool:
 @settings(max_examples=60)
 @given(MESSAGES)
 def test_any_message_can_be_wrapped(raw: RawMessage) -> None:
-    """Nothing that a producer can put into a message stops it from being moved (FAULTS 9, 12)."""
+    """Nothing that a producer can put into a message stops it from being moved (faults 9, 12)."""
     headers: Any = wrap_raw(raw)
     moved = replace(raw, headers=headers, exchange="leveret.dlx", routing_key="suspect")
 
@@ -242,7 +242,7 @@ def test_any_message_can_be_wrapped(raw: RawMessage) -> None:
 @settings(max_examples=60)
 @given(MESSAGES.filter(lambda raw: all(map(on_wire, raw.headers.values()))), ALL_RULES)
 def test_a_moved_message_decodes_as_it_would_have(raw: RawMessage, rules: Any) -> None:
-    """The way through suspect changes neither event nor tenant, nor why it is parked (FAULTS 16, 70)."""
+    """The way through suspect changes neither event nor tenant, nor why it is parked (faults 16, 70)."""
     back = unwrap_raw(replace(raw, headers=wrap_raw(raw), queue="leveret.suspect"))
 
     before, after = attempt(raw, rules), attempt(back, rules)
@@ -274,14 +274,14 @@ def test_a_moved_message_decodes_as_it_would_have(raw: RawMessage, rules: Any) -
     ],
 )
 def test_header_values_are_kept_as_far_as_anybody_reads_them(value: object, kept: object) -> None:
-    """Text, numbers, truth values stay; bytes and times become text; the rest is only shown (FAULTS 12)."""
+    """Text, numbers, truth values stay; bytes and times become text; the rest is only shown (fault 12)."""
     raw = message(headers={"tenant": "acme", "x": value})
 
     assert unwrap_raw(replace(raw, headers=wrap_raw(raw))).headers == {"tenant": "acme", "x": kept}
 
 
 def test_the_queue_survives_the_wrapper() -> None:
-    """A source's message keeps its inbox, by which its tenant is found: never cross-tenant (FAULTS 16)."""
+    """A source's message keeps its inbox, by which its tenant is found: never cross-tenant (fault 16)."""
     raw = message(queue="leveret.inbox.shop")
 
     back = unwrap_raw(replace(raw, headers=wrap_raw(raw), queue="leveret.suspect"))
@@ -301,7 +301,7 @@ def test_a_wrapper_from_before_the_queue_was_kept_is_read() -> None:
 
 
 def test_headers_that_fill_a_frame_are_cut_to_fit_into_one() -> None:
-    """A producer's 128 KB of headers still leave in one frame; short ones stay (FAULTS 12)."""
+    """A producer's 128 KB of headers still leave in one frame; short ones stay (fault 12)."""
     many = {f"h{n}": "\x00" * 6000 for n in range(20)}
     raw = message(headers=many | {"tenant": "acme"})
 
@@ -321,7 +321,7 @@ def test_a_forged_wrapper_is_a_bad_event(text: str) -> None:
 
 
 def test_producers_cannot_wrap() -> None:
-    """A producer's own ``leveret-raw`` is content like any other and does not survive as ours (FAULTS 18)."""
+    """A producer's own ``leveret-raw`` is content like any other and does not survive as ours (fault 18)."""
     forged = message(headers={"tenant": "acme", "leveret-raw": "{}", "leveret-v": 1})
 
     event = decode_event(forged, RULES, NOW)

@@ -1,4 +1,4 @@
-"""When a delivery message is due, and when its time is over, while clocks are set (FAULTS 82)."""
+"""When a delivery message is due, and when its time is over, while clocks are set (fault 82)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def waiting(**more: Any) -> DeliveryMessage:
     st.lists(st.floats(-40 * DAY, 40 * DAY), max_size=20),
 )
 def test_no_wait_outlasts_what_was_chosen(wait_s: float, steps: list[float]) -> None:
-    """FAULTS 82: however the clock is set between the hops, the hops and the hold add up to the wait at most.
+    """Fault 82: however the clock is set between the hops, the hops and the hold add up to the wait at most.
 
     Only the shortest rung may be more: a failure is always stored.
     """
@@ -89,7 +89,7 @@ def test_a_rung_that_was_left_early_served_nothing() -> None:
 def test_who_comes_late_lives_for_one_more_try(
     message: DeliveryMessage, deadline: float, now: float, late: float
 ) -> None:
-    """FAULTS 82: what was to be sent before its deadline is sent, also when the clock says it is past."""
+    """Fault 82: what was to be sent before its deadline is sent, also when the clock says it is past."""
     assert late_s(message, [deadline], now) == pytest.approx(late)
 
 

@@ -67,7 +67,7 @@ def test_the_sum_of_a_storm_is_told_while_it_lasts() -> None:
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
-    """FAULTS 74: the wall clock goes back by an hour: what happens is told at once and then summed up."""
+    """Fault 74: the wall clock goes back by an hour: what happens is told at once and then summed up."""
     digest = Digest()
     for number in range(EVENTS_MAX + 5):
         digest.note(Note(type=OperatorEventType.TENANT_NOISY, tenant=f"t{number}"), AT)

@@ -91,7 +91,7 @@ def test_a_parked_delivery_is_read_as_it_was_parked(owed: DeliveryMessage, note:
 @settings(max_examples=60)
 @given(MESSAGES, NOTES)
 def test_any_raw_message_can_be_parked(raw: RawMessage, note: ParkNote) -> None:
-    """A producer's message is parked with its raw bytes and shown, whatever it holds (FAULTS 1, 12)."""
+    """A producer's message is parked with its raw bytes and shown, whatever it holds (faults 1, 12)."""
     entry = read_entry(parked(raw, raw_entry_headers(raw, note)))
 
     assert entry.raw is not None
@@ -200,7 +200,7 @@ def test_every_entry_has_the_same_fields(raw: RawMessage, owed: DeliveryMessage,
 
 
 def test_the_same_thing_parked_twice_has_one_id() -> None:
-    """A crash between confirm and ack parks twice; the ids show that it is one (FAULTS 57)."""
+    """A crash between confirm and ack parks twice; the ids show that it is one (fault 57)."""
     again = replace(NOTE, at=AT + 99, detail="later")
     raw = message()
 
@@ -214,7 +214,7 @@ def test_the_same_thing_parked_twice_has_one_id() -> None:
 @settings(max_examples=200)
 @given(MESSAGES)
 def test_one_message_has_one_id_on_every_way(raw: RawMessage) -> None:
-    """FAULTS 57: whether it comes again, comes from suspect, or died on the way, it is one entry."""
+    """Fault 57: whether it comes again, comes from suspect, or died on the way, it is one entry."""
     again = replace(raw, headers={**raw.headers, "x-delivery-count": 3}, redelivered=True, delivery_count=3)
     moved = unwrap_raw(replace(raw, headers=wrap_raw(raw), queue="leveret.suspect"))
     dead = replace(raw, headers={**raw.headers, "x-death": [{"queue": "q"}]}, expiration=None)
@@ -240,7 +240,7 @@ def test_one_message_has_one_id_on_every_way(raw: RawMessage) -> None:
     ids=str,
 )
 def test_two_messages_of_one_body_have_two_ids(other: dict[str, Any]) -> None:
-    """FAULTS 89: two tenants' broken JSON are two entries, and a replay of one leaves the other."""
+    """Fault 89: two tenants' broken JSON are two entries, and a replay of one leaves the other."""
     raw = message(b'{"broken":', headers={"tenant": "acme"}, message_id=None)
 
     one, two = (raw_entry_headers(each, NOTE)["leveret-entry"] for each in (raw, replace(raw, **other)))

@@ -73,7 +73,7 @@ ENTRIES = [
     ],
 )
 def test_every_filter_counts(chosen: Filter, numbers: list[int]) -> None:
-    """Issue 3, item 2: by tenant, type, reason, subscription and time; all that are given must fit."""
+    """By tenant, type, reason, subscription and time; all that are given must fit."""
     assert [entry.id for entry in ENTRIES if chosen(entry)] == [f"prk_{number}" for number in numbers]
 
 
@@ -99,7 +99,7 @@ def test_groups_are_counted_largest_first() -> None:
 
 @given(st.recursive(st.none() | st.binary() | st.integers() | st.text(), st.lists))
 def test_a_tenant_of_any_kind_can_be_shown(tenant: object) -> None:
-    """FAULTS 12, 16: what a producer put into the header breaks no listing."""
+    """Faults 12, 16: what a producer put into the header breaks no listing."""
     shown = entry_as_dict(raw(0, tenant))["tenant"]
 
     assert shown is None or isinstance(shown, str)
@@ -119,5 +119,5 @@ def test_types_fit_as_in_a_subscription(pattern: list[str], words: list[str]) ->
 
 
 def test_many_wildcards_cost_little() -> None:
-    """FAULTS 8: a pattern of wildcards against a long type ends at once."""
+    """Fault 8: a pattern of wildcards against a long type ends at once."""
     assert not fits(".".join(["#", "a"] * 60), ".".join(["a"] * 59 + ["b"]))

@@ -60,7 +60,7 @@ def test_every_kind_without_a_status_is_retried(kind: Kind) -> None:
     ],
 )
 def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
-    """S3-1, FAULTS 37-40: an ailing server counts; a refusal or a throttle is a sign of life."""
+    """S3-1, faults 37-40: an ailing server counts; a refusal or a throttle is a sign of life."""
     assert breaker_counts(answered(status)) is counts
     assert counts_by_retry(answered(status)) is counts
     assert breaker_signal(answered(status)) is (Signal.FAILING if counts else Signal.ALIVE)
@@ -71,7 +71,7 @@ def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
     [Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL, Kind.DNS, Kind.REFUSED, Kind.RESET, Kind.TLS, Kind.PROTOCOL],
 )
 def test_an_unreachable_endpoint_counts(kind: Kind) -> None:
-    """S3-1, FAULTS 53: the breaker opens on time-outs and broken connections."""
+    """S3-1, fault 53: the breaker opens on time-outs and broken connections."""
     assert breaker_counts(Outcome(kind=kind, duration_s=0.1))
 
 
@@ -121,7 +121,7 @@ def test_refuses_unknown_rules() -> None:
 
 
 def test_the_table_of_kinds_is_whole() -> None:
-    """Issue 4: every kind once, with what the breaker does; a fault of our own side is put off."""
+    """Every kind once, with what the breaker does; a fault of our own side is put off."""
     rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
 
     assert list(rows) == [kind.value for kind in Kind]
@@ -133,7 +133,7 @@ def test_the_table_of_kinds_is_whole() -> None:
 
 
 def test_the_table_of_kinds_is_right_for_every_status() -> None:
-    """Issue 4: what a row says of a status, or of all that it does not name, is what happens to it."""
+    """What a row says of a status, or of all that it does not name, is what happens to it."""
     rows = {kind: told for kind, _, *told in kind_table()}
 
     for status in range(300, 600):

@@ -189,7 +189,7 @@ def test_every_kind_of_wait_keeps_to_its_bounds(
     max_s: float,
     samples: list[tuple[float, float]],
 ) -> None:
-    """S0-10, issue 5, item 1: each wait of a chain lies where its policy says, and within the cap."""
+    """S0-10: each wait of a chain lies where its policy says, and within the cap."""
     growth, jitter, adaptive = kind
     policy = RetryPolicy(
         growth=growth, jitter_kind=jitter, adaptive=adaptive, base_s=base_s, max_s=max_s, max_attempts=31
@@ -207,14 +207,14 @@ def test_every_kind_of_wait_keeps_to_its_bounds(
 
 
 def test_linear_waits_grow_by_the_base() -> None:
-    """Issue 5, item 1: linear growth, capped."""
+    """Linear growth, capped."""
     policy = RetryPolicy(growth=Growth.LINEAR, base_s=5.0, max_s=18.0, max_attempts=6)
 
     assert planned_delays_s(policy) == (5.0, 10.0, 15.0, 18.0, 18.0)
 
 
 def test_full_jitter_is_even_from_nothing_to_the_wait() -> None:
-    """Issue 5, item 1: uniform over [0, planned]."""
+    """Uniform over [0, planned]."""
     policy = RetryPolicy(jitter_kind=Jitter.FULL)
 
     assert [delay_s(policy, 3, n / 4) for n in range(4)] == [0.0, 1.0, 2.0, 3.0]
@@ -314,7 +314,7 @@ def test_bad_policies_are_refused_by_field(field: str, value: object) -> None:
 
 @pytest.mark.parametrize("row", RETRY_AFTER, ids=[repr(r["value"]) for r in RETRY_AFTER])
 def test_retry_after_vectors(row: dict[str, Any]) -> None:
-    """SW-40, FAULTS 39: seconds and dates, rounded up, clamped to a day; garbage is ignored."""
+    """SW-40, fault 39: seconds and dates, rounded up, clamped to a day; garbage is ignored."""
     now = datetime.fromisoformat(row["now"]).timestamp()
 
     assert parse_retry_after(row["value"], now) == row["seconds"]
@@ -344,20 +344,20 @@ def test_retry_after_vectors(row: dict[str, Any]) -> None:
     ],
 )
 def test_retry_after_in_odd_forms(value: str | None, seconds: float | None) -> None:
-    """FAULTS 39: all three date forms, several headers (the longest wait counts), overlong digits."""
+    """Fault 39: all three date forms, several headers (the longest wait counts), overlong digits."""
     now = datetime.fromisoformat("2015-10-21T07:27:00Z").timestamp()
 
     assert parse_retry_after(value, now) == seconds
 
 
 def test_only_so_many_parts_of_retry_after_are_read() -> None:
-    """FAULTS 86: a head of 64 KiB holds 32,000 of them; the longest wait of the first 32 counts."""
+    """Fault 86: a head of 64 KiB holds 32,000 of them; the longest wait of the first 32 counts."""
     assert parse_retry_after("1, " * 31 + "120" + ", 9" * 20_000, 0.0) == 120
     assert parse_retry_after("1, " * 32 + "120", 0.0) == 1
 
 
 def test_dates_are_gmt_wherever_we_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FAULTS 39: the date form without a zone is GMT too, not the machine's time."""
+    """Fault 39: the date form without a zone is GMT too, not the machine's time."""
     now = datetime.fromisoformat("2015-10-21T07:27:00Z").timestamp()
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -370,7 +370,7 @@ def test_dates_are_gmt_wherever_we_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9 A-Za-z:+-]{0,40}", fullmatch=True))
 def test_no_retry_after_breaks_us(value: str) -> None:
-    """FAULTS 39: whatever the header says, the answer is none or within a day, never an error."""
+    """Fault 39: whatever the header says, the answer is none or within a day, never an error."""
     wait_s = parse_retry_after(value, NOW)
 
     assert wait_s is None or 0 <= wait_s <= 86_400
@@ -379,7 +379,7 @@ def test_no_retry_after_breaks_us(value: str) -> None:
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 @pytest.mark.parametrize("kind", [Kind.OK, Kind.RESET, Kind.TIMEOUT_TOTAL, Kind.TOO_LARGE, Kind.PROTOCOL])
 def test_any_2xx_is_delivered(status: int, kind: Kind) -> None:
-    """SW-35, FAULTS 34: the status decides, also when the body broke off, and no rule changes it."""
+    """SW-35, fault 34: the status decides, also when the body broke off, and no rule changes it."""
     outcome = Outcome(kind=kind, status=status, duration_s=0.1)
 
     assert decide(outcome, situation(attempt=5, rules={"200": StatusRule.PARK})) == Delivered()
@@ -411,20 +411,20 @@ def test_last_attempt_parks_exhausted() -> None:
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_can_only_lengthen(status: int, retry_after: str, verdict: Retry) -> None:
-    """SW-38 to SW-40, FAULTS 39: the wait is the longer of the two; exact when the endpoint named it."""
+    """SW-38 to SW-40, fault 39: the wait is the longer of the two; exact when the endpoint named it."""
     policy = RetryPolicy(max_age_s=1e6)
 
     assert decide(failure(status, retry_after=retry_after), situation(policy)) == verdict
 
 
 def test_schedule_is_exact_only_when_the_endpoint_decided() -> None:
-    """FAULTS 39: a Retry-After within the schedule changes nothing."""
+    """Fault 39: a Retry-After within the schedule changes nothing."""
     assert decide(failure(retry_after="3"), situation(attempt=3)) == Retry(4.0, exact=False)
     assert decide(failure(retry_after="5"), situation(attempt=3)) == Retry(5.0, exact=True)
 
 
 def test_wait_never_passes_the_age_limit() -> None:
-    """FAULTS 39: a wait past the limit ends at the limit, where the delivery is parked."""
+    """Fault 39: a wait past the limit ends at the limit, where the delivery is parked."""
     policy = RetryPolicy(max_age_s=30.0)
 
     late = decide(failure(retry_after="3600"), situation(policy, now=NOW + 10))
@@ -437,7 +437,7 @@ def test_wait_never_passes_the_age_limit() -> None:
 
 @pytest.mark.parametrize("status", [400, 406, 411, 413, 414, 415, 422, 431, 501, 505])
 def test_hopeless_requests_park_at_once(status: int) -> None:
-    """S1-2, S1-7, FAULTS 37: what can never succeed is not tried again."""
+    """S1-2, S1-7, fault 37: what can never succeed is not tried again."""
     assert decide(failure(status), situation()) == Park(ParkReason.PERMANENT, f"HTTP {status}")
 
 
@@ -445,7 +445,7 @@ def test_hopeless_requests_park_at_once(status: int) -> None:
     "status", [401, 403, 404, 405, 407, 408, 418, 421, 425, 429, 500, 502, 503, 504, 599]
 )
 def test_what_may_pass_is_retried(status: int) -> None:
-    """S1-7, FAULTS 37, 40: a deploy, a throttle or a fault of the server passes."""
+    """S1-7, faults 37, 40: a deploy, a throttle or a fault of the server passes."""
     assert decide(failure(status), situation()) == Retry(1.0)
 
 
@@ -454,7 +454,7 @@ def test_what_may_pass_is_retried(status: int) -> None:
     [k for k in Kind if k not in (Kind.OK, Kind.PROXY, Kind.LOCAL) and not k.value.startswith("http_")],
 )
 def test_transport_failures_are_retried(kind: Kind) -> None:
-    """S1-7, S3-4, FAULTS 42-44: no answer is always worth another try, under every policy."""
+    """S1-7, S3-4, faults 42-44: no answer is always worth another try, under every policy."""
     outcome = Outcome(kind=kind, duration_s=0.1)
 
     assert decide(outcome, situation()) == Retry(1.0)
@@ -463,7 +463,7 @@ def test_transport_failures_are_retried(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
 def test_a_fault_of_our_own_side_spends_no_attempt(kind: Kind) -> None:
-    """FAULTS 87: it is waited out, on the last attempt too; age still ends it."""
+    """Fault 87: it is waited out, on the last attempt too; age still ends it."""
     outcome = Outcome(kind=kind, duration_s=0.1)
     last = situation(attempt=POLICIES["default"].max_attempts)
     old = situation(now=NOW + 86_399)
@@ -474,7 +474,7 @@ def test_a_fault_of_our_own_side_spends_no_attempt(kind: Kind) -> None:
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 503])
 def test_an_endpoint_may_ask_for_silence(status: int) -> None:
-    """FAULTS 52: ``disable`` ends the endpoint, even after a success; ``abort-message`` a failed delivery."""
+    """Fault 52: ``disable`` ends the endpoint, even after a success; ``abort-message`` a failed delivery."""
     success = status < 300
     kind = Kind.OK if success else Kind.HTTP_4XX
     disable = Outcome(kind=kind, status=status, duration_s=0.1, control=Control.DISABLE)
@@ -499,7 +499,7 @@ def test_redirect_parks_with_its_location(status: int) -> None:
 
 
 def test_gone_disables() -> None:
-    """SW-37, FAULTS 38: 410 parks this one and disables the endpoint."""
+    """SW-37, fault 38: 410 parks this one and disables the endpoint."""
     assert decide(failure(410), situation()) == Park(ParkReason.DISABLED, "HTTP 410", disables=True)
 
 
@@ -513,7 +513,7 @@ def test_transport_only_takes_a_status_as_result() -> None:
 
 
 def test_status_rules_of_the_subscription_win() -> None:
-    """FAULTS 37: on_status changes each kind, an exact status before its class."""
+    """Fault 37: on_status changes each kind, an exact status before its class."""
     rules = {
         "404": StatusRule.PARK,
         "4xx": StatusRule.DROP,

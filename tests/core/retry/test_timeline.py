@@ -25,7 +25,7 @@ ANY = st.builds(
 
 @given(ANY, st.integers(2, 200))
 def test_any_policy_can_be_drawn(policy: RetryPolicy, width: int) -> None:
-    """Issue 3, item 2: from the first attempt to the last, never wider than asked, never more marks."""
+    """From the first attempt to the last, never wider than asked, never more marks."""
     picture = draw(policy, width)
 
     assert len(picture) <= width
@@ -48,7 +48,7 @@ def test_jitter_lies_around_the_plan(policy: RetryPolicy) -> None:
 
 @pytest.mark.parametrize(("name", "logarithmic"), [("default", False), ("standard-webhooks", True)])
 def test_a_long_schedule_needs_another_scale(name: str, logarithmic: bool) -> None:
-    """Issue 3, item 2: 5 s and 24 h are both to be seen."""
+    """5 s and 24 h are both to be seen."""
     assert is_logarithmic(POLICIES[name]) == logarithmic
     assert draw(POLICIES[name], 60).count(ATTEMPT) == POLICIES[name].max_attempts
 

@@ -34,13 +34,13 @@ OWN = lineage("a", {3: "c", 4: "d", 5: "e"})
     ],
 )
 def test_the_verdicts(record: Generation | None, doubt: Doubt | None) -> None:
-    """FAULTS 81: only what contains the recorded generation is right."""
+    """Fault 81: only what contains the recorded generation is right."""
     assert judge(OWN, record, messages=9) is doubt
 
 
 @pytest.mark.parametrize(("messages", "doubt"), [(0, None), (1, Doubt.EMPTY)])
 def test_an_empty_store_without_a_record(messages: int, doubt: Doubt | None) -> None:
-    """FAULTS 81: right on an empty broker alone."""
+    """Fault 81: right on an empty broker alone."""
     assert judge(lineage("a", {0: ""}, subscriptions=0), None, messages) is doubt
 
 
@@ -90,5 +90,5 @@ def test_written_and_read(store: str, number: int) -> None:
     "body", [b"", b"{}", b"[]", b'{"store":"","number":1,"mark":"a"}', b'{"store":"a","number":-1,"mark":""}']
 )
 def test_anything_else_is_not_a_record(body: bytes) -> None:
-    """FAULTS 16: who may publish there may write anything."""
+    """Fault 16: who may publish there may write anything."""
     assert decode(body) is None

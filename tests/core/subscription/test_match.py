@@ -75,7 +75,7 @@ def plainly(subscriptions: Sequence[Subscription], tenant: str, event_type: str)
 
 @given(subscription_lists(), st.lists(event_types, max_size=5))
 def test_equals_the_plain_definition(subscriptions: list[Subscription], types: list[str]) -> None:
-    """SW-33, FAULTS 16: the same subscriptions, each once, in order, of this tenant only."""
+    """SW-33, fault 16: the same subscriptions, each once, in order, of this tenant only."""
     matcher = Matcher(subscriptions)
 
     for tenant in ("x", "y", "", "z"):
@@ -108,7 +108,7 @@ def test_replacing_one_tenant_leaves_the_others(
 
 @given(subscription_lists(), st.data())
 def test_what_is_switched_off_is_matched_no_more(before: list[Subscription], data: st.DataObject) -> None:
-    """FAULTS 38: one after the other; each is found by its id still, and the old matcher is as it was."""
+    """Fault 38: one after the other; each is found by its id still, and the old matcher is as it was."""
     matcher, now = Matcher(before), list(before)
     event_type = data.draw(event_types)
     for at in data.draw(st.permutations(range(len(before)))):
@@ -154,7 +154,7 @@ def test_topic_rules(pattern: str, event_type: str, expected: bool) -> None:
 
 
 def test_tenants_are_compared_whole() -> None:
-    """FAULTS 16: a tenant with pattern characters is only a name."""
+    """Fault 16: a tenant with pattern characters is only a name."""
     matcher = Matcher([subscribe("acme", "1", "#")])
 
     for tenant in (".*", "acm", "acme ", "ACME", "*", "#", "acme\n"):
@@ -162,7 +162,7 @@ def test_tenants_are_compared_whole() -> None:
 
 
 def test_get_also_finds_what_is_switched_off() -> None:
-    """FAULTS 31: a disabled subscription is not matched, but still known."""
+    """Fault 31: a disabled subscription is not matched, but still known."""
     off = subscribe("x", "1", "#", enabled=False)
     matcher = Matcher([off])
 
@@ -173,7 +173,7 @@ def test_get_also_finds_what_is_switched_off() -> None:
 
 
 def test_hostile_patterns_cost_no_backtracking() -> None:
-    """FAULTS 8: the longest chain of ``#`` against a long type is walked in a moment, not in 2^n steps."""
+    """Fault 8: the longest chain of ``#`` against a long type is walked in a moment, not in 2^n steps."""
     hostile = ".".join(["#", "a"] * 30 + ["#", "b"])
     matcher = Matcher([subscribe("x", "1", hostile)])
 
@@ -189,7 +189,7 @@ def test_answers_keep_the_given_order() -> None:
 
 
 def test_memo_is_bounded() -> None:
-    """FAULTS 8: a producer with endless event types or a huge fan-out does not fill the memory."""
+    """Fault 8: a producer with endless event types or a huge fan-out does not fill the memory."""
     many = [subscribe("x", str(n), "big") for n in range(MEMO_TARGETS + 1)]
     matcher = Matcher([*many, subscribe("x", "all", "t.*")])
     big = matcher.match("x", "big")
@@ -214,7 +214,7 @@ def test_memo_never_outlives_a_change() -> None:
 
 
 def test_refuses_strangers_and_doubles() -> None:
-    """FAULTS 16: one tenant's list cannot hold another's subscription, and an id names one only."""
+    """Fault 16: one tenant's list cannot hold another's subscription, and an id names one only."""
     matcher = Matcher()
     with pytest.raises(ValueError, match="belongs to the tenant 'x'"):
         matcher.replace({"x": [subscribe("y", "1", "#")]})
@@ -239,7 +239,7 @@ def test_refuses_patterns_that_fit_nothing(pattern: str) -> None:
 
 @pytest.mark.parametrize("seed", ["#.*.#.a", "*", "#.a", "a.*", "#.a.#.b", "a"])
 def test_no_pattern_costs_more_than_its_length(seed: str) -> None:
-    """FAULTS 86: to match a type of 127 words against 1,000 patterns takes no longer than to compile them.
+    """Fault 86: to match a type of 127 words against 1,000 patterns takes no longer than to compile them.
 
     Node by node it took 70 times as long: 4.6 s.
     """
@@ -270,7 +270,7 @@ def test_many_patterns_are_matched_as_each_by_itself(given_patterns: list[str], 
 
 
 def test_only_so_many_masks_are_kept() -> None:
-    """FAULTS 86: a mask is as long as all patterns, and words are a producer's choice."""
+    """Fault 86: a mask is as long as all patterns, and words are a producer's choice."""
     words_wanted = [f"w{number}" for number in range(MASKS_KEPT + 50)]
     wildcards = Wildcards([f"{word}.*" for word in words_wanted])
 

@@ -43,7 +43,7 @@ def test_what_is_written_can_be_read(seconds: int) -> None:
 
 
 def test_a_moment_is_a_time_or_an_age() -> None:
-    """Issue 3, item 2: --since takes both."""
+    """--since takes both."""
     assert parse_moment("2h", NOW) == NOW - 7200
     assert parse_moment("2025-12-31T23:00:00Z", NOW) == NOW - 3600
     assert parse_moment("2026-01-01T01:00:00+01:00", NOW) == NOW

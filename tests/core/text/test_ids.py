@@ -14,7 +14,7 @@ from consumer.core.text import ids
 
 @given(st.text())
 def test_every_id_is_safe_to_sign_and_send(text: str) -> None:
-    """SW-06, FAULTS 9: no full stop, line break or space in any id, whatever the producer wrote."""
+    """SW-06, fault 9: no full stop, line break or space in any id, whatever the producer wrote."""
     made = ids.event_id(text)
 
     assert ids.is_event_id(made)
@@ -23,7 +23,7 @@ def test_every_id_is_safe_to_sign_and_send(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a.b", "a\r\nb", "x" * 300, "", "ä", "a b", "abc\n", "\ud800"])
 def test_unfit_ids_are_hashed(text: str) -> None:
-    """FAULTS 9: an unfit message_id becomes msg_ and 27 characters of its SHA-256."""
+    """Fault 9: an unfit message_id becomes msg_ and 27 characters of its SHA-256."""
     made = ids.event_id(text)
 
     assert made.startswith("msg_")

@@ -68,7 +68,7 @@ def test_milliseconds_round_trip(unix_ms: int) -> None:
 
 @given(st.text() | st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"))
 def test_no_text_breaks_it(text: str) -> None:
-    """FAULTS 2: whatever is written there is a time or None."""
+    """Fault 2: whatever is written there is a time or None."""
     utc = rfc3339.normalise(text)
     unix_ms = rfc3339.to_ms(text)
 

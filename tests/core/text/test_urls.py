@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = json.loads((DATA / "urls.json").read_text(encodi
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: repr(row["url"])[:48])
 def test_every_vector_is_judged_as_written(row: dict[str, Any]) -> None:
-    """FAULTS 26: each URL of the vectors is taken or refused as it says."""
+    """Fault 26: each URL of the vectors is taken or refused as it says."""
     if row["ok"]:
         assert parse_url(row["url"]).text
         return
@@ -61,20 +61,20 @@ def test_a_url_has_one_normal_form(text: str, normal: str) -> None:
     ],
 )
 def test_more_that_no_webhook_may_go_to(url: str) -> None:
-    """FAULTS 26: look-alike hosts, raw non-ASCII, broken escapes and one character too many are refused."""
+    """Fault 26: look-alike hosts, raw non-ASCII, broken escapes and one character too many are refused."""
     with pytest.raises(ValueError, match=r"^(has|holds|is|must|names) "):
         parse_url(url)
 
 
 @pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
 def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
-    """FAULTS 26: the error says what to do with user name and password."""
+    """Fault 26: the error says what to do with user name and password."""
     with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
         parse_url(url)
 
 
 def test_the_longest_url_is_taken() -> None:
-    """FAULTS 26: the bound itself is allowed."""
+    """Fault 26: the bound itself is allowed."""
     url = "https://hook.example/".ljust(URL_MAX, "a")
 
     assert parse_url(url).text == url
@@ -82,7 +82,7 @@ def test_the_longest_url_is_taken() -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_judged_without_another_error(text: str) -> None:
-    """FAULTS 26: no text makes the check fail in any other way than by refusing."""
+    """Fault 26: no text makes the check fail in any other way than by refusing."""
     for url in (text, f"https://{text}/", f"https://hook.example/{text}"):
         try:
             parsed = parse_url(url)
@@ -111,5 +111,5 @@ def test_any_text_is_judged_without_another_error(text: str) -> None:
     ],
 )
 def test_a_shown_url_has_no_secret_parts(url: str, shown: str) -> None:
-    """Words, endpoint: a URL is shown without query and userinfo; so is what a redirect names (FAULTS 36)."""
+    """Words, endpoint: a URL is shown without query and userinfo; so is what a redirect names (fault 36)."""
     assert show_url(url) == shown

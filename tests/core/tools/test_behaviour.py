@@ -32,7 +32,7 @@ def statuses(behaviour: Behaviour, requests: int) -> list[int]:
 
 
 def test_the_presets_do_what_they_are_called() -> None:
-    """Issue 3, item 3: each by its path: healthy, slow, flaky, failing, gone, holding, with Retry-After."""
+    """Each by its path: healthy, slow, flaky, failing, gone, holding, with Retry-After."""
     found = {name: ask(Endpoint(), behaviour_of(f"/{name}", {}, Behaviour())) for name in PRESETS}
 
     assert found["healthy"] == Answer(status=200)
@@ -78,7 +78,7 @@ def test_a_number_out_of_its_range_is_refused_by_name(query: dict[str, str]) -> 
 
 @given(st.text(max_size=40), st.integers(1, 10))
 def test_flaky_is_the_same_on_every_run(event_id: str, attempt: int) -> None:
-    """Issue 3, item 3: by hash of id and attempt; 0 never fails, 1 always."""
+    """By hash of id and attempt; 0 never fails, 1 always."""
     assert fails(event_id, attempt, 0.3) == fails(event_id, attempt, 0.3)
     assert not fails(event_id, attempt, 0.0)
     assert fails(event_id, attempt, 1.0)
@@ -116,7 +116,7 @@ def test_busy_says_how_long_and_means_it() -> None:
 
 
 def test_hold_answers_all_together_with_the_last() -> None:
-    """Issue 3, item 3: holds until all are there; what comes later is answered at once."""
+    """Holds until all are there; what comes later is answered at once."""
     endpoint, behaviour = Endpoint(), Behaviour(hold=2, status=202)
 
     answers = [ask(endpoint, behaviour, f"e{n}") for n in range(3)]

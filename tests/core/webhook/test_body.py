@@ -38,7 +38,7 @@ def test_the_specs_example() -> None:
 
 
 def test_bytes_are_never_written_anew() -> None:
-    """FAULTS 5: numbers, order, spaces and duplicates leave as they came."""
+    """Fault 5: numbers, order, spaces and duplicates leave as they came."""
     data = b'{"z": 1e400, "a":-0 ,"a":1.0,"n":12345678901234567890123,"s":"\\u00e9\\/"}'
 
     assert b'"data":' + data + b"}" in build_body(event(data))

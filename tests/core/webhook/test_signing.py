@@ -260,7 +260,7 @@ def test_bare_text_is_taken_as_raw_bytes(length: int) -> None:
     ],
 )
 def test_refuses_bad_secrets(text: str, fault: str) -> None:
-    """SW-09 to SW-11, FAULTS 29: every bad secret is refused with its fault, and never printed."""
+    """SW-09 to SW-11, fault 29: every bad secret is refused with its fault, and never printed."""
     with pytest.raises(ConfigError, match=re.escape(fault)) as caught:
         parse_secret(text)
 
@@ -274,7 +274,7 @@ def test_refuses_bad_public_keys() -> None:
 
 
 def test_secrets_never_show() -> None:
-    """STYLE 8: neither kind of key prints its secret."""
+    """Neither kind of key prints its secret."""
     raw = b"0123456789abcdefghijklmnop"
     shown = repr([HmacKey(raw), Ed25519Key(raw[:24] + b"qrstuvwx")])
 
@@ -283,7 +283,7 @@ def test_secrets_never_show() -> None:
 
 
 def test_never_signs_without_a_key_or_with_an_ambiguous_id() -> None:
-    """SW-06, FAULTS 69: no unsigned webhook, and no id that could shift the signed parts."""
+    """SW-06, fault 69: no unsigned webhook, and no id that could shift the signed parts."""
     key = HmacKey(bytes(24))
 
     with pytest.raises(ValueError, match="unsigned"):

@@ -42,7 +42,7 @@ def look(
 
 
 def test_it_says_which_signature_fits_which_key() -> None:
-    """Issue 3, item 2: during a rotation either fits; places are counted from 1."""
+    """During a rotation either fits; places are counted from 1."""
     given = headers(secret_of("new"), secret_of("old"), PRIVATE)
 
     assert look(given, NEW).matches == [Match(1, "v1", 1)]
@@ -90,7 +90,7 @@ def test_a_missing_header_is_named(name: str) -> None:
     ],
 )
 def test_what_is_wrong_is_told(changes: dict[str, str], told: str) -> None:
-    """Issue 3, item 2: exactly what is wrong."""
+    """Exactly what is wrong."""
     changed = {f"webhook-{name}": value for name, value in changes.items()}
 
     found = look(headers(secret_of("new")) | changed)
@@ -109,12 +109,12 @@ def test_what_is_wrong_is_told(changes: dict[str, str], told: str) -> None:
     ],
 )
 def test_a_body_that_was_changed_on_the_way_is_recognised(body: bytes, told: str) -> None:
-    """Issue 3, item 2: the usual accidents are named, with what to do."""
+    """The usual accidents are named, with what to do."""
     assert told in str(look(headers(secret_of("new")), body=body).fault)
 
 
 def test_line_breaks_that_were_turned_are_recognised() -> None:
-    """Issue 3, item 2: a body saved on another system."""
+    """A body saved on another system."""
     body = b'{\n"a":1\n}'
 
     found = look(headers(secret_of("new"), body=body), body=body.replace(b"\n", b"\r\n"))
@@ -169,7 +169,7 @@ def test_it_never_says_yes_where_a_receiver_says_no(given: dict[str, str], body:
     ],
 )
 def test_headers_come_in_many_forms(text: str) -> None:
-    """Issue 3, item 2: as proxies, curl and frameworks log them."""
+    """As proxies, curl and frameworks log them."""
     found = parse_headers(text)
 
     assert {name: found[name] for name in ("webhook-id", "webhook-timestamp")} == {

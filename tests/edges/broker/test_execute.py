@@ -91,7 +91,7 @@ async def test_age_ends_it() -> None:
 
 
 async def test_cancelling_ends_it_at_once() -> None:
-    """STYLE 7: CancelledError always passes."""
+    """CancelledError always passes."""
 
     async def cancelled() -> None:
         raise asyncio.CancelledError

@@ -45,7 +45,7 @@ async def test_it_returns_when_it_is_confirmed(worker: Worker) -> None:
 
 @pytest.mark.parametrize("error", [BrokerUnavailable("lost"), Unroutable("none"), Refused("full")])
 async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: Exception) -> None:
-    """Returned, refused or unconfirmed: again after a pause that grows to 5 s; counted (FAULTS 64, 65)."""
+    """Returned, refused or unconfirmed: again after a pause that grows to 5 s; counted (faults 64, 65)."""
     worker.publisher.faults = [error] * 20
 
     await worker.outbox.confirmed(ONE)
@@ -64,7 +64,7 @@ async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: E
 
 
 async def test_it_can_give_up_between_tries(worker: Worker) -> None:
-    """Once told so it publishes no more, and says that nothing was confirmed (FAULTS 64)."""
+    """Once told so it publishes no more, and says that nothing was confirmed (fault 64)."""
     worker.publisher.faults = [Refused("full")] * 5
     looks = iter([False, False, True])
 
@@ -155,7 +155,7 @@ async def test_an_entry_goes_to_parked_by_its_reason(worker: Worker) -> None:
 
 
 async def test_a_refused_entry_takes_the_other_way_at_once(worker: Worker) -> None:
-    """No pause between parked and overflow; the entry is the same (FAULTS 64)."""
+    """No pause between parked and overflow; the entry is the same (fault 64)."""
     worker.publisher.full = {"parked."}
 
     await worker.outbox.park_delivery(owed(), ParkReason.EXPIRED, "too old")

@@ -76,7 +76,7 @@ def dead(raw: RawMessage, reason: str, queue: str, **death: Any) -> RawMessage:
     ],
 )
 async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, reason: ParkReason) -> None:
-    """With its raw bytes and the exchange and key of its producer, confirmed, then acked (FAULTS 19, 70)."""
+    """With its raw bytes and the exchange and key of its producer, confirmed, then acked (faults 19, 70)."""
     ticket = await desk.take(dead(event_message(b"{"), why, NAMES.lane(3)))
 
     [entry] = desk.worker.parked()
@@ -91,7 +91,7 @@ async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, re
 
 
 async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> None:
-    """One entry per delivery, attempts kept (FAULTS 70)."""
+    """One entry per delivery, attempts kept (fault 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1", "sub_2"), not_before=START)
 
     await desk.take(dead(delivery_message(owed), "delivery_limit", DUE))
@@ -114,9 +114,9 @@ async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> 
 async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
     desk: Desk, queue: str, exchange: str
 ) -> None:
-    """Out of a queue of ours it comes wrapped; the entry is not (FAULTS 70).
+    """Out of a queue of ours it comes wrapped; the entry is not (fault 70).
 
-    FAULTS 16: otherwise a replay would lose its tenant.
+    fault 16: otherwise a replay would lose its tenant.
     """
     raw = event_message(b"\x00poison")
     wrapped = event_message(b"\x00poison", headers=wrap_raw(raw), exchange=exchange, routing_key="own")
@@ -130,7 +130,7 @@ async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
 
 
 async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
-    """Forged headers on an event that died in a lane: parked as the raw message that it is (FAULTS 18)."""
+    """Forged headers on an event that died in a lane: parked as the raw message that it is (fault 18)."""
     owed = DeliveryMessage(event=event(tenant="victim"), targets=("sub_victim",))
     forged = delivery_message(owed, exchange=NAMES.events, routing_key="order.created")
 
@@ -142,7 +142,7 @@ async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
 
 
 async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
-    """FAULTS 90, 12: the broker's record of it is bytes; the entry shows the key as a lane's reader would."""
+    """Faults 90, 12: the broker's record of it is bytes; the entry shows the key as a lane's reader would."""
     await desk.take(dead(event_message(), "expired", NAMES.lane(0), **{"routing-keys": [b"order.\xff"]}))
 
     [entry] = desk.worker.parked()
@@ -170,7 +170,7 @@ async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
     ids=str,
 )
 async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, forged: dict[str, Any]) -> None:
-    """FAULTS 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
+    """Fault 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
     death = {"reason": "expired", "queue": NAMES.lane(0)} | forged
     await desk.take(dead(event_message(), **death))
 
@@ -181,7 +181,7 @@ async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, fo
 
 
 async def test_a_second_death_of_an_event_is_not_believed(desk: Desk) -> None:
-    """FAULTS 89: what carries a death on record enters no lane, so an event dies once."""
+    """Fault 89: what carries a death on record enters no lane, so an event dies once."""
     raw = dead(event_message(), "expired", NAMES.lane(0))
     deaths: Any = raw.headers["x-death"]
     raw.headers = {**raw.headers, "x-death": [*deaths, {"queue": NAMES.overflow, "reason": "expired"}]}
@@ -214,7 +214,7 @@ async def test_what_only_looks_like_ours_is_parked_raw(desk: Desk, headers: dict
 
 
 async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk) -> None:
-    """While parked is full nothing is acked and nothing returns to overflow (FAULTS 64, S1-4)."""
+    """While parked is full nothing is acked and nothing returns to overflow (fault 64, S1-4)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     headers = delivery_entry_headers(owed, NOTE)
     raw = delivery_message(owed, headers=headers | {"x-death": []}, routing_key="refused.exhausted")
@@ -233,7 +233,7 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk
 
 @pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
 async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str) -> None:
-    """After ten minutes, before the consumer timeout takes it away; that is no bug (FAULTS 64, 67)."""
+    """After ten minutes, before the consumer timeout takes it away; that is no bug (faults 64, 67)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = {
         "refused": delivery_message(
@@ -256,7 +256,7 @@ async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str)
 
 
 async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> None:
-    """Its channel closed: it is given out again, so this copy is no longer published (FAULTS 67)."""
+    """Its channel closed: it is given out again, so this copy is no longer published (fault 67)."""
     desk.worker.publisher.full = {"parked."}
     lost = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
     await desk.worker.clock.advance(60)
@@ -273,7 +273,7 @@ async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> 
 
 @pytest.mark.parametrize("expired", [False, True])
 async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) -> None:
-    """FAULTS 58: parked or archived once: it is acked before the end; what was not begun is given back."""
+    """Fault 58: parked or archived once: it is acked before the end; what was not begun is given back."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
     raw = raw if expired else dead(event_message(), "expired", NAMES.lane(0))
@@ -297,7 +297,7 @@ async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) ->
 
 
 async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
-    """FAULTS 58, 64: while the parked queue is full nothing is under way: given back at the next look."""
+    """Faults 58, 64: while the parked queue is full nothing is under way: given back at the next look."""
     desk.worker.publisher.full = {"parked."}
     ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
     await desk.worker.clock.advance(60)
@@ -310,7 +310,7 @@ async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
 
 
 async def test_leaving_ends_without_an_answer(desk: Desk) -> None:
-    """A broker that confirms nothing does not hold up the end for ever (FAULTS 58, 65)."""
+    """A broker that confirms nothing does not hold up the end for ever (faults 58, 65)."""
     desk.worker.publisher.hang()
     ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
 
@@ -355,7 +355,7 @@ async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: Desk) -
 
 
 async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: Desk) -> None:
-    """Not archived: said, given back after a pause, and the next one is worked off (FAULTS 68)."""
+    """Not archived: said, given back after a pause, and the next one is worked off (fault 68)."""
     desk.archive.failures = [OSError(28, "No space left on device")]
     first = await desk.take(event_message(b"1"), expired=True)
     assert first.settles == []
@@ -381,7 +381,7 @@ GARBLED_HEADERS = {
 async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
     desk: Desk, garbled: dict[str, object]
 ) -> None:
-    """A newer worker's or an absurd one: with headers and bytes, and it stops nothing (S1-4, FAULTS 68)."""
+    """A newer worker's or an absurd one: with headers and bytes, and it stops nothing (S1-4, fault 68)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     headers = delivery_entry_headers(owed, NOTE) | garbled
 
@@ -403,7 +403,7 @@ async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
 async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
     desk: Desk, garbled: dict[str, object]
 ) -> None:
-    """Whoever wrote it: parked with its bytes and headers, and it stops nothing (FAULTS 19, 70)."""
+    """Whoever wrote it: parked with its bytes and headers, and it stops nothing (faults 19, 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed)
     raw.headers = {**raw.headers, **garbled}
@@ -419,7 +419,7 @@ async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
 
 
 async def test_a_dead_ticket_is_skipped(desk: Desk) -> None:
-    """It comes again by itself: parked once, not twice (FAULTS 67)."""
+    """It comes again by itself: parked once, not twice (fault 67)."""
     ticket = FakeTicket()
     ticket.dead = True
     desk.overflow.offer(Incoming(dead(event_message(), "expired", NAMES.lane(0)), ticket), expired=False)

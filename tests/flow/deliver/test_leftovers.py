@@ -1,4 +1,4 @@
-"""Deliveries whose subscription is not in memory: cancelled with a tombstone, else kept (FAULTS 31, 81)."""
+"""Deliveries whose subscription is not in memory: cancelled with a tombstone, else kept (faults 31, 81)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def owed(*targets: str, **more: object) -> DeliveryMessage:
 
 
 async def test_a_deleted_subscription_is_cancelled_and_archived(worker: Worker) -> None:
-    """FAULTS 31, issue 10, item 5: on disk before the ack, with who deleted it and the body."""
+    """Fault 31: on disk before the ack, with who deleted it and the body."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
 
@@ -42,7 +42,7 @@ async def test_a_deleted_subscription_is_cancelled_and_archived(worker: Worker) 
 
 @pytest.mark.parametrize("source", [Source.DUE, Source.REPLAY, Source.SUSPECT, Source.STRAY])
 async def test_an_unknown_subscription_waits_on(worker: Worker, source: Source) -> None:
-    """FAULTS 81: whatever way it comes, it is stored again with its attempts, and nothing is cancelled."""
+    """Fault 81: whatever way it comes, it is stored again with its attempts, and nothing is cancelled."""
     ticket = await worker.handle(delivery_message(owed(STRANGER)), source)
 
     [kept] = worker.waiting()
@@ -54,7 +54,7 @@ async def test_an_unknown_subscription_waits_on(worker: Worker, source: Source) 
 
 
 async def test_each_target_ends_by_itself(worker: Worker) -> None:
-    """FAULTS 31, 81: one is sent, one cancelled, one kept."""
+    """Faults 31, 81: one is sent, one cancelled, one kept."""
     await worker.subscribe("shop")
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
@@ -69,7 +69,7 @@ async def test_each_target_ends_by_itself(worker: Worker) -> None:
 
 
 async def test_past_its_age_it_is_parked(worker: Worker) -> None:
-    """FAULTS 81: an operator decides; nothing waits for ever."""
+    """Fault 81: an operator decides; nothing waits for ever."""
     await worker.handle(delivery_message(owed(STRANGER, arrived_at=START - 86_400)), Source.DUE)
 
     [entry] = worker.parked()
@@ -79,7 +79,7 @@ async def test_past_its_age_it_is_parked(worker: Worker) -> None:
 
 
 async def test_while_the_store_is_away_nothing_is_cancelled_or_parked(worker: Worker) -> None:
-    """FAULTS 68, 81: it may know the subscription, or its deletion."""
+    """Faults 68, 81: it may know the subscription, or its deletion."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
     worker.store.failure = StoreUnavailable("a.db: is locked")
@@ -93,7 +93,7 @@ async def test_while_the_store_is_away_nothing_is_cancelled_or_parked(worker: Wo
 
 
 async def test_while_the_store_is_away_no_remembered_deletion_counts(worker: Worker) -> None:
-    """FAULTS 68, 81: the subscription may have been made anew since, where only another worker saw it."""
+    """Faults 68, 81: the subscription may have been made anew since, where only another worker saw it."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
     await worker.handle(delivery_message(owed(CRM)), Source.DUE)
@@ -108,7 +108,7 @@ async def test_while_the_store_is_away_no_remembered_deletion_counts(worker: Wor
 
 
 async def test_a_full_disk_loses_nothing(worker: Worker) -> None:
-    """Issue 10, item 5: what the archive does not take waits on, and is cancelled later."""
+    """What the archive does not take waits on, and is cancelled later."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
     worker.archive.failures = [OSError(28, "No space left on device")]
@@ -124,7 +124,7 @@ async def test_a_full_disk_loses_nothing(worker: Worker) -> None:
 
 
 async def test_created_anew_it_is_sent_again(worker: Worker) -> None:
-    """FAULTS 31: the tombstone goes with the deletion."""
+    """Fault 31: the tombstone goes with the deletion."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
     await worker.subscribe("crm")
@@ -136,7 +136,7 @@ async def test_created_anew_it_is_sent_again(worker: Worker) -> None:
 
 
 async def test_many_are_spread_and_warned_of_once_a_minute(worker: Worker) -> None:
-    """FAULTS 81: a backlog of strangers costs the broker a bounded number of looks, and the log a line."""
+    """Fault 81: a backlog of strangers costs the broker a bounded number of looks, and the log a line."""
     for number in range(500):
         await worker.handle(delivery_message(owed(STRANGER, id=f"e{number}")), Source.DUE)
 
@@ -150,7 +150,7 @@ async def test_many_are_spread_and_warned_of_once_a_minute(worker: Worker) -> No
 
 
 async def test_each_look_is_as_far_from_the_one_before(worker: Worker) -> None:
-    """FAULTS 81, 82: what was served of an earlier wait, or of the look before, shortens no later one."""
+    """Faults 81, 82: what was served of an earlier wait, or of the look before, shortens no later one."""
     loop_back = LoopBack(worker)
     waited = replace(owed(STRANGER), not_before=START, wait_s=40.0, served_s=40.0, held=True)
     worker.offer(delivery_message(waited), Source.DUE)
@@ -162,7 +162,7 @@ async def test_each_look_is_as_far_from_the_one_before(worker: Worker) -> None:
 
 
 async def test_a_clock_that_was_set_back_delays_no_look(worker: Worker) -> None:
-    """FAULTS 81, 82: what comes after the step looks again as soon as what came before it."""
+    """Faults 81, 82: what comes after the step looks again as soon as what came before it."""
     await worker.handle(delivery_message(owed(STRANGER)), Source.DUE)
     worker.clock.step_s -= 3600.0
 

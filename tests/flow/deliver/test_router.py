@@ -78,7 +78,7 @@ async def test_the_request_is_a_standard_webhook(worker: Worker) -> None:
 
 
 async def test_a_failure_is_stored_with_its_attempt_before_the_ack(worker: Worker) -> None:
-    """One wait message with attempt 1, on the rung of the first wait; ack last (S0-1, FAULTS 40)."""
+    """One wait message with attempt 1, on the rung of the first wait; ack last (S0-1, fault 40)."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
 
@@ -95,7 +95,7 @@ async def test_a_failure_is_stored_with_its_attempt_before_the_ack(worker: Worke
 
 
 async def test_nothing_of_the_producer_leaves_with_a_delivery_message(worker: Worker) -> None:
-    """Forged ``leveret-*`` headers are not read and no header but ours is published (FAULTS 18)."""
+    """Forged ``leveret-*`` headers are not read and no header but ours is published (fault 18)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     forged = {"leveret-made": 10, "leveret-not-before": 0, "leveret-targets": "sub_other", "CC": ["x"]}
@@ -110,7 +110,7 @@ async def test_nothing_of_the_producer_leaves_with_a_delivery_message(worker: Wo
 
 
 async def test_an_event_that_nobody_wants_is_acked_and_counted(worker: Worker) -> None:
-    """No subscription: acked, counted as unrouted, not parked (FAULTS 7)."""
+    """No subscription: acked, counted as unrouted, not parked (fault 7)."""
     ticket = await worker.handle(event_message())
 
     assert worker.journal.words() == ["ack"]
@@ -119,7 +119,7 @@ async def test_an_event_that_nobody_wants_is_acked_and_counted(worker: Worker) -
 
 
 async def test_no_event_reaches_another_tenant(worker: Worker) -> None:
-    """The subscription of acme sees nothing of others, whatever their ids look like (FAULTS 16)."""
+    """The subscription of acme sees nothing of others, whatever their ids look like (fault 16)."""
     await worker.subscribe("shop")
 
     for tenant in ("beta", "ac.e", "acme2", "ACME"):
@@ -129,7 +129,7 @@ async def test_no_event_reaches_another_tenant(worker: Worker) -> None:
 
 
 async def test_a_bad_event_is_parked_with_its_bytes_before_the_ack(worker: Worker) -> None:
-    """Malformed JSON: parked raw, with its reason, and the next message flows (FAULTS 1, 2)."""
+    """Malformed JSON: parked raw, with its reason, and the next message flows (faults 1, 2)."""
     await worker.subscribe("shop")
 
     ticket = await worker.handle(event_message(b'{"n":'))
@@ -157,7 +157,7 @@ async def test_an_event_without_an_id_takes_the_inbox_hop(worker: Worker) -> Non
 
 
 async def test_an_event_whose_expiration_passed_is_not_sent() -> None:
-    """It expired while it stood in a lane: parked as expired for each target, no request (FAULTS 19)."""
+    """It expired while it stood in a lane: parked as expired for each target, no request (fault 19)."""
     worker = Worker()
     await worker.subscribe("shop")
     await worker.subscribe("crm")
@@ -171,7 +171,7 @@ async def test_an_event_whose_expiration_passed_is_not_sent() -> None:
 
 
 async def test_more_than_a_hundred_targets_are_split_first() -> None:
-    """250 targets become three delivery messages, confirmed, before any request (FAULTS 72)."""
+    """250 targets become three delivery messages, confirmed, before any request (fault 72)."""
     worker = Worker()
     await worker.subscribe_all(*(f"shop{n}" for n in range(250)))
 
@@ -226,7 +226,7 @@ async def test_a_slow_sibling_never_holds_an_event(worker: Worker) -> None:
 
 
 async def test_a_probe_that_hangs_holds_up_no_siblings(worker: Worker) -> None:
-    """Settle rule, FAULTS 53, ADR 34: it goes from a delivery message of its own; the event is acked."""
+    """Settle rule, fault 53, ADR 34: it goes from a delivery message of its own; the event is acked."""
     await worker.subscribe("shop")
     slow_one = await worker.subscribe("slow", breaker={"failures": 1, "cooldown_s": 30})
     worker.sender.on(SLOW, Reply(status=503))
@@ -300,7 +300,7 @@ async def fail_for_days(worker: Worker, days: int, status: int = 500) -> None:
 
 
 async def test_five_days_of_failures_disable(worker: Worker) -> None:
-    """SW-41, issue 5, item 4: what failed last is parked `disabled`, new events are unmatched."""
+    """SW-41: what failed last is parked `disabled`, new events are unmatched."""
     shop = await worker.subscribe("shop", breaker={"failures": 0})
     await fail_for_days(worker, 4)
     assert worker.parked() == []
@@ -332,7 +332,7 @@ async def test_one_success_in_five_days_keeps_it(worker: Worker) -> None:
 
 
 async def test_an_endpoint_that_is_enabled_again_begins_anew(worker: Worker) -> None:
-    """Issue 5, item 4: after an explicit enable the first failure does not disable it again."""
+    """After an explicit enable the first failure does not disable it again."""
     shop = await worker.subscribe("shop", breaker={"failures": 0})
     await fail_for_days(worker, 5)
     known = worker.subscriptions.get(shop.id)
@@ -454,7 +454,7 @@ def test_every_message_ends_in_one_settle(
 
 
 async def test_a_broker_that_is_away_keeps_the_source_unacked(worker: Worker) -> None:
-    """Nothing is acked while what is owed is not confirmed, however long it takes (FAULTS 59, 64)."""
+    """Nothing is acked while what is owed is not confirmed, however long it takes (faults 59, 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.connected = False
@@ -471,7 +471,7 @@ async def test_a_broker_that_is_away_keeps_the_source_unacked(worker: Worker) ->
 
 
 async def test_a_full_parked_queue_sends_the_entry_to_overflow(worker: Worker) -> None:
-    """Refused by parked: published as refused, confirmed there, then acked (FAULTS 64)."""
+    """Refused by parked: published as refused, confirmed there, then acked (fault 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
     worker.publisher.full = {"parked."}
@@ -484,7 +484,7 @@ async def test_a_full_parked_queue_sends_the_entry_to_overflow(worker: Worker) -
 
 
 async def test_a_full_rung_is_waited_for(worker: Worker) -> None:
-    """Rungs that say nack: the source stays unacked and it is tried again (FAULTS 64)."""
+    """Rungs that say nack: the source stays unacked and it is tried again (fault 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.full = {"1000.", "750.", "500.", "250."}
@@ -570,7 +570,7 @@ async def test_an_exhausted_delivery_is_parked_with_every_attempt(worker: Worker
 
 
 async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
-    """410: disabled in memory and store; what waits is parked on arrival, new events unrouted (FAULTS 38)."""
+    """410: disabled in memory and store; what waits is parked on arrival, new events unrouted (fault 38)."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -586,7 +586,7 @@ async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
 
 
 async def test_what_is_too_old_is_parked_as_expired(worker: Worker) -> None:
-    """``max_age_s`` ends a delivery on arrival, without a request (S1-15, FAULTS 55)."""
+    """``max_age_s`` ends a delivery on arrival, without a request (S1-15, fault 55)."""
     shop = await worker.subscribe("shop", retry={"max_age_s": 30})
 
     await worker.handle(delivery_message(due(shop.id, event=event(arrived_at=START - 30))), Source.DUE)
@@ -596,7 +596,7 @@ async def test_what_is_too_old_is_parked_as_expired(worker: Worker) -> None:
 
 
 async def test_a_deleted_subscription_drops_what_surfaces(worker: Worker) -> None:
-    """Dropped as cancelled, counted, no request; its siblings are sent (FAULTS 31)."""
+    """Dropped as cancelled, counted, no request; its siblings are sent (fault 31)."""
     shop, crm = await worker.subscribe("shop"), await worker.subscribe("crm")
     await worker.unsubscribe("crm")
 
@@ -608,7 +608,7 @@ async def test_a_deleted_subscription_drops_what_surfaces(worker: Worker) -> Non
 
 
 async def test_a_changed_url_is_used_by_what_waits(worker: Worker) -> None:
-    """A retry goes to the new URL of its subscription (FAULTS 32)."""
+    """A retry goes to the new URL of its subscription (fault 32)."""
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
     await worker.subscribe("shop", url="https://new.example/")
@@ -724,7 +724,7 @@ async def test_a_stranger_on_a_due_queue_is_parked(worker: Worker) -> None:
 async def test_a_message_that_came_back_often_is_moved_unread(
     worker: Worker, delivery_count: int, moved: bool
 ) -> None:
-    """From a delivery count of 5 on it goes to suspect, confirmed, then acked (FAULTS 70)."""
+    """From a delivery count of 5 on it goes to suspect, confirmed, then acked (fault 70)."""
     await worker.subscribe("shop")
 
     ticket = await worker.handle(event_message(delivery_count=delivery_count))
@@ -735,7 +735,7 @@ async def test_a_message_that_came_back_often_is_moved_unread(
 
 
 async def test_a_suspect_event_is_sent_as_it_would_have_been(worker: Worker) -> None:
-    """Innocents are only slower: the moved event is unwrapped and delivered with its own id (FAULTS 70)."""
+    """Innocents are only slower: the moved event is unwrapped and delivered with its own id (fault 70)."""
     await worker.subscribe("shop")
     await worker.handle(event_message(delivery_count=5))
     [moved] = worker.publisher.confirmed
@@ -774,7 +774,7 @@ async def test_a_bad_event_is_parked_unwrapped_from_suspect(worker: Worker) -> N
 
 
 async def test_a_suspect_of_an_inbox_keeps_its_tenant() -> None:
-    """By its source's rule, never the default tenant's (FAULTS 16)."""
+    """By its source's rule, never the default tenant's (fault 16)."""
     rule = parse_rule({"tenant": "body:/company"})
     inbox = NAMES.inbox("erp")
     worker = Worker(decode=DecodeRules(inboxes={inbox: rule}))
@@ -792,7 +792,7 @@ async def test_a_suspect_of_an_inbox_keeps_its_tenant() -> None:
 
 @pytest.mark.parametrize("names", [("shop",), ("shop", "crm", "erp")])
 async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: tuple[str, ...]) -> None:
-    """At the end of the grace: published to a due queue, no attempt spent, confirmed, acked (FAULTS 58)."""
+    """At the end of the grace: published to a due queue, no attempt spent, confirmed, acked (fault 58)."""
     for name in names:
         await worker.subscribe(name)
         worker.sender.on(f"https://{name}.example/", Reply(hang=True))
@@ -913,7 +913,7 @@ async def test_nobody_waits_behind_a_wait_for_an_endpoint() -> None:
 
 
 async def test_a_breaker_that_opens_stops_those_in_line() -> None:
-    """What waited for a slot when the breaker opened is deferred, not sent (FAULTS 55)."""
+    """What waited for a slot when the breaker opened is deferred, not sent (fault 55)."""
     worker = Worker(quick_wait_s=10.0)
     await worker.subscribe("shop", concurrency=1, breaker={"failures": 2})
     worker.sender.on(SHOP, Reply(fault=Kind.REFUSED))
@@ -930,7 +930,7 @@ async def test_a_breaker_that_opens_stops_those_in_line() -> None:
 
 
 async def test_a_retry_after_stops_those_in_line() -> None:
-    """All of an endpoint's deliveries wait, those behind a slot too; nothing is sent earlier (FAULTS 39)."""
+    """All of an endpoint's deliveries wait, those behind a slot too; nothing is sent earlier (fault 39)."""
     worker = Worker(quick_wait_s=10.0)
     await worker.subscribe("shop", concurrency=1)
     worker.sender.on(SHOP, Reply(status=429, retry_after="60"), Reply())

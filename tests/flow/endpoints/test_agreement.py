@@ -113,7 +113,7 @@ def share(worker: Worker) -> int:
 
 
 async def test_all_know_at_once_that_one_opened() -> None:
-    """Issue 5, item 5: what one worker learned spares the endpoint the failures of the other three."""
+    """What one worker learned spares the endpoint the failures of the other three."""
     async with crew() as four:
         await four.fail(0)
         await settled()
@@ -127,7 +127,7 @@ async def test_all_know_at_once_that_one_opened() -> None:
 
 
 async def test_one_probe_for_all_and_its_success_closes_all() -> None:
-    """ARCHITECTURE "Breaker": the first to look probes, the others wait for its news and start slowly."""
+    """The first to look probes, the others wait for its news and start slowly."""
     async with crew() as four:
         await four.fail(0)
         await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for who opened it
@@ -148,7 +148,7 @@ async def test_one_probe_for_all_and_its_success_closes_all() -> None:
 
 
 async def test_four_that_opened_together_probe_one_by_one() -> None:
-    """Issue 5, item 3: each had its own failures before it heard of the others; one probe all the same."""
+    """Each had its own failures before it heard of the others; one probe all the same."""
     async with crew() as four:
         four.lost = lambda _from, _to: True
         for index in range(4):
@@ -168,7 +168,7 @@ async def test_four_that_opened_together_probe_one_by_one() -> None:
 
 
 async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
-    """Issue 5, item 5, ADR 46: one worker reaches nobody and opens its breaker; the others send on."""
+    """One worker reaches nobody and opens its breaker; the others send on."""
     async with crew() as four:
         for worker in four.workers[1:]:
             worker.sender.on(URL, Reply())
@@ -208,7 +208,7 @@ async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
 
 
 async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
-    """Issue 5, item 5: lost messages. What changed lately stands in every beat."""
+    """Lost messages. What changed lately stands in every beat."""
     async with crew() as four:
         four.lost = lambda _from, to: to == 3
         await four.fail(0)
@@ -222,7 +222,7 @@ async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
 
 
 async def test_two_that_disagree_come_to_one_mind() -> None:
-    """Issue 5, item 5: parted, one opens, one is closed in a later epoch; together the later one holds."""
+    """Parted, one opens, one is closed in a later epoch; together the later one holds."""
     async with crew(2) as two:
         two.lost = lambda _from, _to: True
         await two.fail(0)
@@ -240,7 +240,7 @@ async def test_two_that_disagree_come_to_one_mind() -> None:
 
 
 async def test_a_worker_that_starts_late_asks() -> None:
-    """Issue 5, item 5: who starts late hears at once what all know, and does not fail five times."""
+    """Who starts late hears at once what all know, and does not fail five times."""
     async with crew(count=2, begun=1) as two:
         await two.fail(0)
         await two.workers[0].clock.advance(1.0)
@@ -279,7 +279,7 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
 
 @pytest.mark.parametrize(("rest_s", "sent"), [(60.0, 0), (366 * 24 * 3600.0, 1)])
 async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: float, sent: int) -> None:
-    """FAULTS 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
+    """Fault 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
     await worker.subscribe_all("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     talk.recall({endpoint_id("acme", URL): START + rest_s})
@@ -291,7 +291,7 @@ async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: floa
 
 
 async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
-    """FAULTS 39: what is left of a pause is told, before any request too, and a new one afterwards."""
+    """Fault 39: what is left of a pause is told, before any request too, and a new one afterwards."""
     async with crew(2) as two:
         first, second = two.workers
         for index, rest in enumerate(("60", "20")):
@@ -306,7 +306,7 @@ async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
 
 
 async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:
-    """FAULTS 39, ADR 44: one of a minute goes to the store, one of a moment not; a reset ends it."""
+    """Fault 39, ADR 44: one of a minute goes to the store, one of a moment not; a reset ends it."""
     [shop] = await worker.subscribe_all("shop")
     worker.sender.on(URL, Reply(status=429, retry_after="2"), Reply(status=429, retry_after="60"))
     await worker.handle(event_message(message_id="moment"))
@@ -342,7 +342,7 @@ async def test_a_dead_prober_is_replaced() -> None:
 
 
 async def test_retry_after_holds_every_worker() -> None:
-    """One 429 with Retry-After is heard by all: nobody asks again before its time (FAULTS 40)."""
+    """One 429 with Retry-After is heard by all: nobody asks again before its time (fault 40)."""
     async with crew() as four:
         four.workers[0].sender.on(URL, Reply(status=429, retry_after="60"))
         await four.workers[0].handle(event_message(message_id="first"))
@@ -516,7 +516,7 @@ async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
 
 
 async def test_forced_open_holds_every_worker_until_the_reset() -> None:
-    """Issue 5, item 3: also who starts later; no probe goes, what comes looks again in a minute."""
+    """Also who starts later; no probe goes, what comes looks again in a minute."""
     async with crew(count=2, begun=1) as two:
         for worker in two.workers:
             worker.sender.on(URL, Reply())
@@ -539,7 +539,7 @@ async def test_forced_open_holds_every_worker_until_the_reset() -> None:
 
 
 async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
-    """Issue 5, item 5: the message to one worker is lost, whose breaker opens, probes and opens again."""
+    """The message to one worker is lost, whose breaker opens, probes and opens again."""
     async with crew(2) as two:
         await two.fail(0)
         two.lost = lambda _from, _to: True
@@ -562,7 +562,7 @@ async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
 
 
 async def test_an_endpoint_that_takes_only_probes_is_left_alone_by_all() -> None:
-    """Issue 5, item 3, with four workers: after a probe was taken, none of them needs five failures more."""
+    """After a probe was taken, none of them needs five failures more."""
     async with crew() as four:
         await four.fail(0)
         await four.workers[0].clock.advance(31.6)

@@ -110,7 +110,7 @@ def test_a_failed_probe_opens_again() -> None:
 
 
 def test_what_is_held_comes_back_spread_after_the_cooldown() -> None:
-    """Deferred to the end of the cooldown and later, each at its own moment: no stampede (FAULTS 55)."""
+    """Deferred to the end of the cooldown and later, each at its own moment: no stampede (fault 55)."""
     shop = endpoint()
     open_breaker(shop, START)
 
@@ -179,7 +179,7 @@ def test_our_own_faults_tell_the_breaker_nothing() -> None:
 
 
 def test_retry_after_holds_all_deliveries_of_the_endpoint() -> None:
-    """The endpoint's clock moves: nothing goes before, reserved or not (FAULTS 39)."""
+    """The endpoint's clock moves: nothing goes before, reserved or not (fault 39)."""
     shop = endpoint()
     assert isinstance(admit(shop, START), Send)
     answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="120"), START)
@@ -193,7 +193,7 @@ def test_retry_after_holds_all_deliveries_of_the_endpoint() -> None:
 
 @pytest.mark.parametrize("value", ["0", "-5", "nan", "soon", ""])
 def test_garbage_in_retry_after_holds_nothing(value: str) -> None:
-    """Ignored (FAULTS 39); a 429 with garbage waits as one without the header, with 0 not at all."""
+    """Ignored (fault 39); a 429 with garbage waits as one without the header, with 0 not at all."""
     shop = endpoint()
     assert isinstance(admit(shop, START), Send)
     answered(shop, FAILED._replace(retry_after=value), START)
@@ -284,7 +284,7 @@ def test_a_slow_start_holds_whoever_comes() -> None:
 
 
 def test_probes_only_do_not_make_it_swing() -> None:
-    """Issue 5, item 3: it takes the probe, fails the rest: two more requests, a longer cooldown, no ramp."""
+    """It takes the probe, fails the rest: two more requests, a longer cooldown, no ramp."""
     shop, now, requests, cooldowns = endpoint(), START, 0, []
     open_breaker(shop, now)
     for _ in range(4):
@@ -325,7 +325,7 @@ def test_a_rate_spaces_what_is_sent() -> None:
 
 
 def test_two_workers_share_a_rate() -> None:
-    """Issue 5, item 2: each sends half; one alone sends all."""
+    """Each sends half; one alone sends all."""
     endpoints, _, _ = known()
     shop = endpoints.of(subscription(rate_per_s=100.0, burst=1))
 
@@ -368,7 +368,7 @@ class Restarted:
 @settings(max_examples=30)
 @given(st.integers(1, 2000), st.sampled_from([10.0, 100.0, 400.0]), st.floats(0, 1), st.floats(0, 30))
 def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away_s: float) -> None:
-    """Issue 5, item 2: whatever waits and however much of it is overdue, the rate holds and all are sent."""
+    """Whatever waits and however much of it is overdue, the rate holds and all are sent."""
     overdue = int(count * share)
     waiting = [(START, True)] * overdue
     waiting += [(START + n / rate, True) for n in range(count - overdue)]
@@ -408,7 +408,7 @@ def test_throttled_without_a_time_it_waits_a_second_then_two() -> None:
 
 
 def test_a_time_that_is_over_is_believed_once() -> None:
-    """FAULTS 39, SW-38: 429 with ``Retry-After: 0``, or with the date of a clock that is behind.
+    """Fault 39, SW-38: 429 with ``Retry-After: 0``, or with the date of a clock that is behind.
 
     Sent again at once; then it waits like one without a time, instead of spending every attempt.
     """
@@ -429,7 +429,7 @@ def test_a_time_that_is_over_is_believed_once() -> None:
 
 @pytest.mark.parametrize("status", [502, 504])
 def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> None:
-    """SW-39, FAULTS 40: one 502 among good answers holds nothing; two in a row hold for a second."""
+    """SW-39, fault 40: one 502 among good answers holds nothing; two in a row hold for a second."""
     shop = endpoint()
     overloaded = Outcome(kind=Kind.HTTP_5XX, status=status, duration_s=0.0)
     assert isinstance(admit(shop, START), Send)
@@ -443,7 +443,7 @@ def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> N
 
 
 def test_what_waits_for_retry_after_comes_back_spread() -> None:
-    """FAULTS 39: many are put off by one 429; they come back as fast as the endpoint took requests before."""
+    """Fault 39: many are put off by one 429; they come back as fast as the endpoint took requests before."""
     shop = endpoint(concurrency=50)
     assert isinstance(admit(shop, START), Send)
     answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60"), START)
@@ -470,7 +470,7 @@ def test_a_waiter_is_looked_at_again_after_an_outage() -> None:
 
 
 def test_what_another_worker_knows_is_taken_over() -> None:
-    """Issue 5, item 5: an adopted opening holds for its cooldown, an adopted closing starts slowly."""
+    """An adopted opening holds for its cooldown, an adopted closing starts slowly."""
     shop = endpoint()
     shop.adopt(Open(START + 20, epoch=7), START)
     assert isinstance(admit(shop, START + 19), Hold)
@@ -489,7 +489,7 @@ def test_what_another_worker_knows_is_taken_over() -> None:
 
 
 def test_workers_share_a_slow_start() -> None:
-    """Issue 5, item 5: four workers that start slowly send one request a second together."""
+    """Four workers that start slowly send one request a second together."""
     shop = endpoint()
     shop.share(4)
     shop.adopt(Open(START, epoch=1), START)
@@ -515,7 +515,7 @@ def fill(endpoints: Endpoints, shop: Endpoint, now: float, count: int) -> None:
 
 
 def test_what_was_kicked_or_called_off_leaves_no_gap() -> None:
-    """Issue 5, item 6: a hundred wait for their turns under a rate, and are gone: the next goes at once."""
+    """A hundred wait for their turns under a rate, and are gone: the next goes at once."""
     endpoints, _, _ = known()
     shop = endpoints.of(subscription(rate_per_s=10.0))
     fill(endpoints, shop, START, 100)
@@ -535,7 +535,7 @@ def test_what_was_kicked_or_called_off_leaves_no_gap() -> None:
 
 
 def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
-    """Issue 5, item 6: what was put off looks again after a minute; what is new need not wait for that."""
+    """What was put off looks again after a minute; what is new need not wait for that."""
     shop = endpoint(rate_per_s=10.0, paused=True)
     held = admit(shop, START)
     assert isinstance(held, Hold)
@@ -547,7 +547,7 @@ def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
 
 
 def test_a_clock_that_is_set_back_prolongs_nothing() -> None:
-    """FAULTS 39: the wall clock goes back by an hour; a Retry-After, turns and budgets keep what was left."""
+    """Fault 39: the wall clock goes back by an hour; a Retry-After, turns and budgets keep what was left."""
     endpoints, _, log = known()
     shop = endpoints.of(subscription(rate_per_s=1.0, retry=replace(POLICIES["default"], budget=1)))
     assert isinstance(ask(endpoints, shop, START), Send)
@@ -694,7 +694,7 @@ def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
 
 
 def test_an_endpoint_that_has_not_answered_yet_is_as_slow_as_its_silence() -> None:
-    """FAULTS 53: requests that hang tell of the latency before the first of them has ended."""
+    """Fault 53: requests that hang tell of the latency before the first of them has ended."""
     silent = endpoint()
     assert [type(admit(silent, START, fresh=True)) for _ in range(4)] == [Send] * 4
 
@@ -939,7 +939,7 @@ def test_the_signals_used_here_are_what_they_are_taken_for() -> None:
 
 
 def test_what_is_paused_by_hand_waits_and_goes_on_after() -> None:
-    """Issue 5, item 6: nothing is sent and no attempt is spent; each looks again at a moment of its own."""
+    """Nothing is sent and no attempt is spent; each looks again at a moment of its own."""
     held = endpoint(paused=True)
 
     holds = [admit(held, START, fresh=True) for _ in range(100)]

@@ -15,7 +15,7 @@ from tests.fakes import START
 
 @pytest.mark.parametrize("count", [100, 1_000, 4_000])
 def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None:
-    """FAULTS 83: it takes one request a second; all who wait look about every half minute, spread evenly."""
+    """Fault 83: it takes one request a second; all who wait look about every half minute, spread evenly."""
     reservations, waiting, looks = Reservations(), [START] * count, list[float]()
     while len(looks) < 6 * count:
         now = heappop(waiting)

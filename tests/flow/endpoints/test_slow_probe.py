@@ -48,7 +48,7 @@ async def look_for(worker: Worker, probe: SlowProbe, hours: int) -> None:
 
 
 async def test_a_store_that_is_not_believed_is_not_written_to(worker: Worker) -> None:
-    """FAULTS 81: beside the daemon may be a backup; a change would make another generation of it."""
+    """Fault 81: beside the daemon may be a backup; a change would make another generation of it."""
     shop = await given_up(worker)
     worker.subscriptions.trust.memory = Lineage(generation=Generation("memory", 99, "99"))
     assert not await worker.subscriptions.reload()
@@ -60,7 +60,7 @@ async def test_a_store_that_is_not_believed_is_not_written_to(worker: Worker) ->
 
 
 async def test_a_success_enables_it_again(worker: Worker) -> None:
-    """Issue 5, item 4: one signed webhook of our own after its time, and the subscription is as it was."""
+    """One signed webhook of our own after its time, and the subscription is as it was."""
     shop = await given_up(worker)
     probe = probing(worker)
     await probe.look()
@@ -77,7 +77,7 @@ async def test_a_success_enables_it_again(worker: Worker) -> None:
 
 @pytest.mark.parametrize("reply", [Reply(status=503), Reply(status=410), Reply(control=Control.DISABLE)])
 async def test_anything_else_leaves_it_off(worker: Worker, reply: Reply) -> None:
-    """Issue 5, item 4: it is asked again at its time, not sooner; a success that asks for silence is none."""
+    """It is asked again at its time, not sooner; a success that asks for silence is none."""
     shop = await given_up(worker)
     worker.sender.on(SHOP, reply)
 
@@ -89,7 +89,7 @@ async def test_anything_else_leaves_it_off(worker: Worker, reply: Reply) -> None
 
 @pytest.mark.parametrize("reason", ["HTTP 410", "by hand", f"HTTP 410: {gone_note(432_000.0)}"])
 async def test_what_was_disabled_otherwise_is_left_alone(worker: Worker, reason: str) -> None:
-    """Issue 5, item 4: a 410 and an operator mean it; an endpoint's words do not change that."""
+    """A 410 and an operator mean it; an endpoint's words do not change that."""
     await given_up(worker, reason)
 
     await look_for(worker, probing(worker), 5)
@@ -98,7 +98,7 @@ async def test_what_was_disabled_otherwise_is_left_alone(worker: Worker, reason:
 
 
 async def test_of_several_workers_one_probes(worker: Worker) -> None:
-    """Issue 5, item 4: the others stand by."""
+    """The others stand by."""
     await given_up(worker)
 
     await look_for(worker, probing(worker, leads=False), 5)
@@ -107,7 +107,7 @@ async def test_of_several_workers_one_probes(worker: Worker) -> None:
 
 
 async def test_a_store_that_is_away_costs_one_more_probe(worker: Worker) -> None:
-    """FAULTS 68: what could not be enabled is probed again."""
+    """Fault 68: what could not be enabled is probed again."""
     shop = await given_up(worker)
     probe = probing(worker)
     worker.store.failure = StoreUnavailable("a.db: is locked")

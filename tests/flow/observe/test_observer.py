@@ -145,7 +145,7 @@ def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
     ],
 )
 def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -> None:
-    """Said with its reason and the wait until the next try (FAULTS 64, 65)."""
+    """Said with its reason and the wait until the next try (faults 64, 65)."""
     desk = Desk()
 
     desk.observe.publish_failed(error, "1000.leveret.due.00", 0.2)
@@ -321,7 +321,7 @@ def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
 
 
 def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
-    """100 tenants have a series, the rest share one and are counted; no job is lost (FAULTS 78)."""
+    """100 tenants have a series, the rest share one and are counted; no job is lost (fault 78)."""
     desk = Desk()
 
     for number in range(1000):
@@ -340,7 +340,7 @@ def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
 
 
 def test_pressure_is_a_gauge_and_a_line() -> None:
-    """When it began, why, and when it ended (FAULTS 63); a daemon begins pressed, not being connected."""
+    """When it began, why, and when it ended (fault 63); a daemon begins pressed, not being connected."""
     desk = Desk()
     assert desk.count("pressed") == 1
 
@@ -353,7 +353,7 @@ def test_pressure_is_a_gauge_and_a_line() -> None:
 
 
 def test_event_names_are_static_and_no_line_holds_a_body() -> None:
-    """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said (STYLE 9)."""
+    """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said."""
     desk = Desk()
     shop, order = subscription(), event(body=SECRET_BODY)
     for verdict in VERDICTS.values():
@@ -430,7 +430,7 @@ def test_who_has_parked_something_keeps_its_series() -> None:
 
 
 def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
-    """Issue 10, item 7: its series are its own, with or without a place, and so are those of `=other`."""
+    """Its series are its own, with or without a place, and so are those of `=other`."""
     desk = Desk(tenants=2)
     desk.observe.tenants_known(["other", "=other", "third"])
     desk.observe.looked({}, START - 1, ready=True)
@@ -462,6 +462,6 @@ def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
     st.sampled_from(["other", "=other", "==other", "another", "acme", "=", "other="]) | st.text(max_size=8)
 )
 def test_no_tenant_has_the_label_of_the_rest_or_of_another(tenant: str) -> None:
-    """Issue 10, item 7: a label says whose it is."""
+    """A label says whose it is."""
     assert own_label(tenant) != OTHER
     assert tenant_of(own_label(tenant)) == tenant

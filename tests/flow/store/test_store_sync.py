@@ -26,7 +26,7 @@ async def store_sync(worker: Worker) -> AsyncIterator[StoreSync]:
 
 
 async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worker: Worker) -> None:
-    """FAULTS 68: nothing counts as loaded meanwhile: an event would pass as wanted by nobody."""
+    """Fault 68: nothing counts as loaded meanwhile: an event would pass as wanted by nobody."""
     following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
     worker.store.failure = StoreUnavailable("a.db: is locked")
     task = asyncio.create_task(following.run())
@@ -41,7 +41,7 @@ async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worke
 
 
 async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: StoreSync) -> None:
-    """FAULTS 68: an error that nobody expected is said, and it is asked again."""
+    """Fault 68: an error that nobody expected is said, and it is asked again."""
     await worker.subscribe("shop")
     await worker.clock.advance(1)
     worker.store.failure = RuntimeError("a driver's bug")
@@ -55,7 +55,7 @@ async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: 
 
 
 async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
-    """FAULTS 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
+    """Faults 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
     shop = await worker.subscribe("shop")
     following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
     worker.subscriptions.disable(shop, "HTTP 410")
@@ -68,7 +68,7 @@ async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
 async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
     worker: Worker, store_sync: StoreSync
 ) -> None:
-    """Issue 5, item 4, ADR 35: no worker holds failures against it that lie before, met or not."""
+    """No worker holds failures against it that lie before, met or not."""
     await store_sync.loaded.wait()
     met, unmet = await worker.subscribe_all("met", "unmet")
     worker.endpoint(met).failing = Failing(START - 1e6, counts=True)

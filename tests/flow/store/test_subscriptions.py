@@ -63,7 +63,7 @@ async def test_what_did_not_change_stays_the_same_object(worker: Worker) -> None
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("a.db: is locked"), ConfigError("acme/shop: no url")])
 async def test_a_store_that_is_away_changes_nothing(worker: Worker, failure: Exception) -> None:
-    """Delivery goes on with what is in memory; said once, counted, and shown until it is well (FAULTS 68)."""
+    """Delivery goes on with what is in memory; said once, counted, and shown until it is well (fault 68)."""
     shop = await worker.subscribe("shop")
     assert worker.count("store_up") == 1
     worker.store.failure = failure
@@ -82,7 +82,7 @@ async def test_a_store_that_is_away_changes_nothing(worker: Worker, failure: Exc
 
 
 async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> None:
-    """FAULTS 68: the daemon's looks notice both, though nothing has changed in between."""
+    """Fault 68: the daemon's looks notice both, though nothing has changed in between."""
     await worker.subscribe("shop")
     worker.store.failure = StoreUnavailable("a.db: has gone")
 
@@ -96,7 +96,7 @@ async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> Non
 
 
 async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
-    """FAULTS 68: a look that works does not hide that what is stored cannot be loaded."""
+    """Fault 68: a look that works does not hide that what is stored cannot be loaded."""
     await worker.subscribe("shop")
     worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is none of default")
     assert not await worker.subscriptions.reload()
@@ -108,7 +108,7 @@ async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
 
 
 async def test_disabling_works_without_the_store(worker: Worker) -> None:
-    """A 410 stops requests at once, even when the store cannot be written; it is owed (FAULTS 38, 68)."""
+    """A 410 stops requests at once, even when the store cannot be written; it is owed (faults 38, 68)."""
     shop = await worker.subscribe("shop")
     worker.store.failure = StoreUnavailable("a.db: the disk is full")
 
@@ -132,7 +132,7 @@ async def test_disabling_works_without_the_store(worker: Worker) -> None:
 
 
 async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None:
-    """FAULTS 32, 38: what the old URL answered does not disable the new one."""
+    """Faults 32, 38: what the old URL answered does not disable the new one."""
     shop = await worker.subscribe("shop")
     worker.subscriptions.disable(shop, "HTTP 410")
 
@@ -145,7 +145,7 @@ async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None
 
 
 async def test_an_answer_of_the_old_url_does_not_disable_the_new_one(worker: Worker) -> None:
-    """FAULTS 32, 38: a request was under way to the old URL, which says 410, while the operator moved it."""
+    """Faults 32, 38: a request was under way to the old URL, which says 410, while the operator moved it."""
     old = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
     moved = await worker.subscribe("shop", url="https://moved.example/")
@@ -160,7 +160,7 @@ async def test_an_answer_of_the_old_url_does_not_disable_the_new_one(worker: Wor
 
 
 async def test_disabling_compiles_nothing(worker: Worker) -> None:
-    """FAULTS 38, 74: one 410 in a tenant of 10,000 subscriptions does not hold the event loop."""
+    """Faults 38, 74: one 410 in a tenant of 10,000 subscriptions does not hold the event loop."""
     shop = await worker.subscribe("shop")
     store = GivenStore()
     subscriptions = Subscriptions(store, worker.observe)
@@ -233,7 +233,7 @@ async def test_a_reload_compiles_the_changed_tenants_only(worker: Worker) -> Non
 
 
 def test_events_are_matched_while_many_subscriptions_are_indexed() -> None:
-    """FAULTS 74: a large reload does not hold the loop; what is disabled meanwhile stays so (FAULTS 38)."""
+    """Fault 74: a large reload does not hold the loop; what is disabled meanwhile stays so (fault 38)."""
 
     async def reload_beside_the_loop() -> None:
         worker = Worker()

@@ -1,4 +1,4 @@
-"""Trust in the store: the right one is taken over, any other leaves memory and messages alone (FAULTS 81)."""
+"""Trust in the store: the right one is taken over, any other leaves memory and messages alone (fault 81)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_the_first_store_is_recorded_without_a_word(place: Place) -> None:
 
 
 async def test_an_empty_store_beside_waiting_messages_is_doubted(place: Place) -> None:
-    """FAULTS 81: a home that was made anew by mistake; nothing may be taken, and nothing is recorded."""
+    """Fault 81: a home that was made anew by mistake; nothing may be taken, and nothing is recorded."""
     place.record.messages = 1
 
     assert not await place.subscriptions.reload()
@@ -103,7 +103,7 @@ async def test_an_empty_store_on_an_empty_broker_is_a_first_start(place: Place) 
     ],
 )
 async def test_another_store_is_doubted_at_the_start(place: Place, record: Generation, doubt: str) -> None:
-    """FAULTS 81: a foreign store, yesterday's backup, a copy that was changed apart: nothing is consumed."""
+    """Fault 81: a foreign store, yesterday's backup, a copy that was changed apart: nothing is consumed."""
     place.record.generation = record
 
     assert not await place.swap(await stored(place, "a", changes=3))
@@ -123,7 +123,7 @@ async def test_a_store_that_is_newer_than_the_record_is_the_right_one(place: Pla
 
 
 async def test_memory_goes_on_while_another_store_is_beside_it(place: Place) -> None:
-    """FAULTS 81: the folder was replaced under a running daemon: it delivers from memory, and says so."""
+    """Fault 81: the folder was replaced under a running daemon: it delivers from memory, and says so."""
     right = await stored(place, "a", changes=2)
     assert await place.swap(right)
 
@@ -138,7 +138,7 @@ async def test_memory_goes_on_while_another_store_is_beside_it(place: Place) -> 
 
 
 async def test_a_backup_that_is_restored_under_a_daemon_waits_for_the_operator(place: Place) -> None:
-    """FAULTS 81: older, it is not taken over; adopted, it is."""
+    """Fault 81: older, it is not taken over; adopted, it is."""
     assert await place.swap(await stored(place, "a", changes=5))
     backup = await stored(place, "a", changes=2)
 
@@ -153,7 +153,7 @@ async def test_a_backup_that_is_restored_under_a_daemon_waits_for_the_operator(p
 
 
 async def test_what_memory_lacks_is_not_consumed(place: Place) -> None:
-    """FAULTS 81: an operator adopted another store elsewhere: this worker's memory is wrong from then on."""
+    """Fault 81: an operator adopted another store elsewhere: this worker's memory is wrong from then on."""
     assert await place.swap(await stored(place, "a"))
     place.record.generation = Generation("b", 7, "7")
 
@@ -164,7 +164,7 @@ async def test_what_memory_lacks_is_not_consumed(place: Place) -> None:
 
 
 async def test_a_store_that_is_away_stops_nothing_unless_others_know_more(place: Place) -> None:
-    """FAULTS 68, 81: delivery goes on; only events that a newer subscription may want stay in their lanes."""
+    """Faults 68, 81: delivery goes on; only events that a newer subscription may want stay in their lanes."""
     assert await place.swap(await stored(place, "a"))
     place.store.failure = AWAY
     assert not await place.subscriptions.reload()
@@ -178,7 +178,7 @@ async def test_a_store_that_is_away_stops_nothing_unless_others_know_more(place:
 
 
 async def test_a_store_that_has_gone_is_red_and_comes_back(place: Place) -> None:
-    """FAULTS 81: the file was deleted under a running daemon."""
+    """Fault 81: the file was deleted under a running daemon."""
     assert await place.swap(await stored(place, "a"))
     place.store.failure = StoreGone("a.db: has gone")
 
@@ -192,7 +192,7 @@ async def test_a_store_that_has_gone_is_red_and_comes_back(place: Place) -> None
 
 
 async def test_without_the_broker_nothing_is_admitted_but_what_was_right_before(place: Place) -> None:
-    """FAULTS 81: nobody can know at a start; a running daemon compares with what it read last."""
+    """Fault 81: nobody can know at a start; a running daemon compares with what it read last."""
     place.record.failure = OFFLINE
     right = await stored(place, "a")
     assert not await place.swap(right)
@@ -239,7 +239,7 @@ async def test_the_record_is_compared_when_there_is_a_reason(place: Place) -> No
 
 
 def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
-    """FAULTS 81: many patterns are indexed in a thread; until then events would pass as wanted by nobody."""
+    """Fault 81: many patterns are indexed in a thread; until then events would pass as wanted by nobody."""
 
     async def reload_beside_the_loop() -> None:
         place = Place(Worker(), MemoryRecord())
@@ -265,7 +265,7 @@ def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
 
 
 async def test_a_store_that_changes_while_the_record_is_read_is_not_doubted(place: Place) -> None:
-    """FAULTS 81: another worker took a newer generation over just before: this one reads it, too."""
+    """Fault 81: another worker took a newer generation over just before: this one reads it, too."""
     right = await stored(place, "a", changes=3)
     assert await place.swap(right)
     [entry] = await right.entries()
@@ -284,7 +284,7 @@ async def test_a_store_that_changes_while_the_record_is_read_is_not_doubted(plac
 
 
 async def test_why_the_record_cannot_be_read_is_said_once(place: Place) -> None:
-    """FAULTS 81: a worker that may not look at the record starts red; its log says why."""
+    """Fault 81: a worker that may not look at the record starts red; its log says why."""
     place.record.failure = BrokerUnavailable("queue leveret.store: access refused")
 
     for _ in range(3):
@@ -326,7 +326,7 @@ async def door(worker: Worker) -> AsyncIterator[Door]:
 
 
 async def test_nothing_is_consumed_before_the_gate_opens(door: Door) -> None:
-    """FAULTS 81: neither trust nor relief opens it: endpoints are recalled first."""
+    """Fault 81: neither trust nor relief opens it: endpoints are recalled first."""
     await door.hold(NOTHING)
     assert door.left == []
 
@@ -336,7 +336,7 @@ async def test_nothing_is_consumed_before_the_gate_opens(door: Door) -> None:
 
 
 async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -> None:
-    """FAULTS 81: what was not started is given back, and nothing starts until the store is right again."""
+    """Fault 81: what was not started is given back, and nothing starts until the store is right again."""
     await door.hold(NOTHING)
     door.gate.open()
     await settled()
@@ -356,7 +356,7 @@ async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -
 
 
 async def test_nothing_starts_from_the_moment_of_the_doubt_on(door: Door) -> None:
-    """FAULTS 81: also while the edge is still busy with what was wanted before."""
+    """Fault 81: also while the edge is still busy with what was wanted before."""
     slow = asyncio.Event()
 
     async def leave(sources: frozenset[Source]) -> None:

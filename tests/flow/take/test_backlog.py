@@ -35,7 +35,7 @@ def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
 async def test_the_limit_holds_fresh_events_and_warns_before(
     worker: Worker, waits: list[int], full: list[bool], warnings: int
 ) -> None:
-    """Issue 5, item 6: alert at 80 %, lanes left alone at 100 %, and taken up again under 95 %."""
+    """Alert at 80 %, lanes left alone at 100 %, and taken up again under 95 %."""
     _, said = backlog(worker)
 
     for count in waits:

@@ -64,7 +64,7 @@ class Desk:
 
 
 async def test_no_tenant_has_more_than_three_in_a_row() -> None:
-    """A flood of one tenant does not stand before another's events (S1-8, FAULTS 71)."""
+    """A flood of one tenant does not stand before another's events (S1-8, fault 71)."""
     desk = Desk()
     desk.offer(tenant="first")
     for _ in range(50):
@@ -101,7 +101,7 @@ async def test_retries_do_not_stand_behind_fresh_events() -> None:
 
 
 async def test_back_pressure_starts_nothing() -> None:
-    """While the broker is slow or blocked nothing new starts; what ran ends (FAULTS 63, 65)."""
+    """While the broker is slow or blocked nothing new starts; what ran ends (faults 63, 65)."""
     desk = Desk(concurrency=10)
     desk.offer()
     await settled()
@@ -120,7 +120,7 @@ async def test_back_pressure_starts_nothing() -> None:
 
 
 async def test_a_paused_intake_starts_and_holds_nothing() -> None:
-    """The drain's first step (FAULTS 58)."""
+    """The drain's first step (fault 58)."""
     desk = Desk()
     desk.intake.pause()
 
@@ -150,7 +150,7 @@ async def test_no_more_starts_than_there_are_slots() -> None:
 
 
 async def test_dead_tickets_are_skipped() -> None:
-    """What came by a channel that is gone comes again by itself: nothing is sent for it now (FAULTS 67)."""
+    """What came by a channel that is gone comes again by itself: nothing is sent for it now (fault 67)."""
     desk = Desk()
     desk.offer(tenant="runs")
     dead, alive = desk.offer(tenant="dead"), desk.offer(tenant="alive")
@@ -200,7 +200,7 @@ async def test_what_is_unstarted_is_given_back_once() -> None:
 
 
 async def test_suspects_are_not_given_back_unstarted() -> None:
-    """FAULTS 70: a return is evidence of a death: under long pressure it stays in hand for later."""
+    """Fault 70: a return is evidence of a death: under long pressure it stays in hand for later."""
     desk = Desk()
     desk.worker.publisher.reason = "blocked"
     suspect, other = desk.offer(Source.SUSPECT), desk.offer()
@@ -218,7 +218,7 @@ async def test_suspects_are_not_given_back_unstarted() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 async def test_a_stop_brings_suspects_to_their_end(held: bool) -> None:
-    """FAULTS 58, 70: at a clean stop it is settled, held or waiting; what stands beside it is given back."""
+    """Faults 58, 70: at a clean stop it is settled, held or waiting; what stands beside it is given back."""
     worker = Worker(concurrency=1)
     shop = await worker.subscribe("shop")
     owed = DeliveryMessage(
@@ -246,7 +246,7 @@ async def test_a_stop_brings_suspects_to_their_end(held: bool) -> None:
 
 
 async def test_a_stop_under_pressure_starts_no_suspect() -> None:
-    """FAULTS 63: no attempt begins whose failure could not be stored."""
+    """Fault 63: no attempt begins whose failure could not be stored."""
     desk = Desk()
     desk.worker.publisher.reason = "blocked"
     suspect = desk.offer(Source.SUSPECT)
@@ -312,7 +312,7 @@ NO_IDS: list[object] = [{}, [1], 1.5, True, "a b", "x" * 130_000, "a\ud800", "ü
 
 
 async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
-    """FAULTS 16: a number or bytes name a tenant as text does; what names none has no turn of its own."""
+    """Fault 16: a number or bytes name a tenant as text does; what names none has no turn of its own."""
     desk = Desk()
     for tenant in ("7", 7, b"7", None, "", "default", *NO_IDS):
         message = event_message(headers={} if tenant is None else {"tenant": tenant})
@@ -326,7 +326,7 @@ async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
 
 
 async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
-    """Issue 6, item 4: lanes come and go: what stood in the former one says nothing of the new one."""
+    """Lanes come and go: what stood in the former one says nothing of the new one."""
     desk = Desk()
     for lane in (12, 3, 3):
         message = event_message(queue=NAMES.lane(lane))
@@ -440,7 +440,7 @@ async def test_weights_hold_where_slots_are_short() -> None:
 
 
 async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
-    """Issue: cost is deliveries: both tenants make as many requests, whatever one event starts."""
+    """Cost is deliveries: both tenants make as many requests, whatever one event starts."""
     worker = Worker(concurrency=64)
     worker.intake.lend(58)
     names = [f"w{number}" for number in range(20)]
@@ -544,7 +544,7 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
 
 
 async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
-    """FAULTS 71: an event that comes waits for one short pass, not for all that could start before it."""
+    """Fault 71: an event that comes waits for one short pass, not for all that could start before it."""
     desk = Desk(concurrency=100)
     desk.intake.lend(90)
     for _ in range(50):

@@ -104,7 +104,7 @@ class Flood:
 
 
 async def test_a_flood_is_bound_and_moved_after_ten_seconds() -> None:
-    """FAULTS 71: not before; then its events go to one spill queue, confirmed before the ack."""
+    """Fault 71: not before; then its events go to one spill queue, confirmed before the ack."""
     desk = Flood()
     async with desk.running():
         desk.flood()
@@ -125,7 +125,7 @@ async def test_a_flood_is_bound_and_moved_after_ten_seconds() -> None:
 
 
 async def test_moving_takes_no_more_than_a_quarter_of_the_work() -> None:
-    """Issue: one at two thirds of a delivery's cost for every second that ended, beside a least pace."""
+    """One at two thirds of a delivery's cost for every second that ended, beside a least pace."""
     desk = Flood()
     async with desk.running():
         desk.flood(3000)
@@ -145,7 +145,7 @@ async def test_moving_takes_no_more_than_a_quarter_of_the_work() -> None:
 async def test_a_moved_event_is_delivered_as_it_was_published(source: Source, queue: str) -> None:
     """The same id and bytes come out of the spill queue, and count for the same tenant.
 
-    FAULTS 16, 64: so they do where that queue was gone: out of stray, or of a due queue after that.
+    faults 16, 64: so they do where that queue was gone: out of stray, or of a due queue after that.
     """
     desk = Flood()
     async with desk.running():
@@ -199,7 +199,7 @@ async def test_a_binding_that_a_dead_worker_left_is_found_and_removed() -> None:
 
 
 async def test_forged_words_in_a_spill_queue_are_a_producers() -> None:
-    """FAULTS 18: a wrapper in an event that came by a binding is not looked into."""
+    """Fault 18: a wrapper in an event that came by a binding is not looked into."""
     desk = Flood()
     async with desk.running():
         forged = event_message(
@@ -220,7 +220,7 @@ async def test_forged_words_in_a_spill_queue_are_a_producers() -> None:
 
 
 async def test_without_the_right_to_bind_the_window_is_still_cleared() -> None:
-    """Issue: then it spills by publishing, which needs no more rights than a worker has."""
+    """Then it spills by publishing, which needs no more rights than a worker has."""
     desk = Flood()
     desk.routes.allowed = False
     async with desk.running():
@@ -258,7 +258,7 @@ async def test_one_tenant_alone_is_never_rerouted() -> None:
 
 
 async def test_a_lost_connection_is_waited_out() -> None:
-    """FAULTS 59: the rule is applied once there is a connection again."""
+    """Fault 59: the rule is applied once there is a connection again."""
     desk = Flood()
     desk.routes.connected = False
     async with desk.running():
@@ -273,7 +273,7 @@ async def test_a_lost_connection_is_waited_out() -> None:
 
 
 async def test_nothing_stays_in_hand_unstarted_for_too_long() -> None:
-    """Issue: an event goes to a spill queue, a delivery message to the end of its own."""
+    """An event goes to a spill queue, a delivery message to the end of its own."""
     desk = Flood(in_hand_s=10.0)
     desk.tenants = 1
     async with desk.running():
@@ -297,7 +297,7 @@ async def test_nothing_stays_in_hand_unstarted_for_too_long() -> None:
 
 
 async def test_back_pressure_moves_nothing() -> None:
-    """FAULTS 63: a blocked broker gets no more publishes."""
+    """Fault 63: a blocked broker gets no more publishes."""
     desk = Flood()
     async with desk.running():
         desk.flood()
@@ -313,7 +313,7 @@ async def test_back_pressure_moves_nothing() -> None:
 
 @pytest.mark.parametrize("tenant", ["x" * 130_000, "a b\n", 7.5])
 async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
-    """FAULTS 16: a name as long as a frame would close the connection; it is parked, the rule goes on."""
+    """Fault 16: a name as long as a frame would close the connection; it is parked, the rule goes on."""
     desk = Flood()
     async with desk.running():
         for step in range(30):
@@ -328,7 +328,7 @@ async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
 
 
 async def test_a_binding_to_another_spill_queue_goes_at_once() -> None:
-    """Issue 6: it is of other settings (spill_queues): beside the right one it would copy each event."""
+    """It is of other settings (spill_queues): beside the right one it would copy each event."""
     desk = Flood()
     other = NAMES.spill(spill_index("acme", 4) + 1)
     desk.routes.bindings.add(("acme", other))
@@ -341,7 +341,7 @@ async def test_a_binding_to_another_spill_queue_goes_at_once() -> None:
 
 
 async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
-    """Issue 6: two workers: to one the tenant seemed quiet; the other still leads it when it floods again."""
+    """Two workers: to one the tenant seemed quiet; the other still leads it when it floods again."""
     desk = Flood()
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -360,7 +360,7 @@ async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
 
 
 async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
-    """FAULTS 18: by the default exchange anybody names tenants there: none is taken to be led around."""
+    """Fault 18: by the default exchange anybody names tenants there: none is taken to be led around."""
     desk = Flood()
     async with desk.running():
         for number in range(200):
@@ -396,7 +396,7 @@ async def test_whoever_is_left_alone_comes_back() -> None:
 
 @pytest.mark.parametrize("spill_queues", [4, 0])
 async def test_a_whole_window_leaves_the_hand_in_time(spill_queues: int) -> None:
-    """Issue 6, item 2: however many; without spill queues events take a due queue, wrapped."""
+    """However many; without spill queues events take a due queue, wrapped."""
     desk = Flood(in_hand_s=10.0, spill_queues=spill_queues)
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 200.0
@@ -415,7 +415,7 @@ async def test_a_whole_window_leaves_the_hand_in_time(spill_queues: int) -> None
 
 
 async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
-    """FAULTS 71: no binding tells the default tenant's events; what is in hand is moved all the same."""
+    """Fault 71: no binding tells the default tenant's events; what is in hand is moved all the same."""
     desk = Flood()
     desk.worker.sender.latency_s["https://house.example/"] = 1.0
     await desk.worker.subscribe("house", tenant="default", concurrency=100)
@@ -433,7 +433,7 @@ async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
 
 
 async def test_a_noisy_tenant_is_told_to_administrators() -> None:
-    """Issue, item 4: the event tenant.noisy, once, by the worker that decided it, with the reason."""
+    """The event tenant.noisy, once, by the worker that decided it, with the reason."""
     desk = Flood()
     told: list[Note] = []
     desk.worker.observe.on_note = told.append
@@ -449,7 +449,7 @@ async def test_a_noisy_tenant_is_told_to_administrators() -> None:
 
 
 async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -> None:
-    """FAULTS 71: where the broker is what is short, a flood holds next to nothing, its lane stays full."""
+    """Fault 71: where the broker is what is short, a flood holds next to nothing, its lane stays full."""
     desk = Flood()
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -481,7 +481,7 @@ def limited(tenant: str) -> TenantLimit:
 
 
 async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
-    """Issue, item 6: soft: its events wait in the spill queue, it is told of, all are delivered."""
+    """Its events wait in the spill queue, it is told of, all are delivered."""
     desk = Flood(limit_of=limited)
     desk.routes.stands.clear()
     told: list[Note] = []
@@ -504,7 +504,7 @@ async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
 
 
 async def test_who_has_too_large_a_backlog_is_led_around() -> None:
-    """Issue, item 6: its part of what stands in the lane, by its part of what comes."""
+    """Its part of what stands in the lane, by its part of what comes."""
     desk = Flood(limit_of=limited)
     told: list[Note] = []
     desk.worker.observe.on_note = told.append
@@ -543,7 +543,7 @@ async def test_a_tenant_with_a_lane_of_its_own_is_never_led_around_it() -> None:
 
 
 async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
-    """FAULTS 71: what is moved is taken at once by an idle worker; the lane is not empty for that."""
+    """Fault 71: what is moved is taken at once by an idle worker; the lane is not empty for that."""
     desk = Flood()
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -561,7 +561,7 @@ async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
 
 
 async def test_what_is_moved_still_counts_as_the_lanes() -> None:
-    """Issue, item 6: who stands in a flood's lane is not taken for the one that fills it."""
+    """Who stands in a flood's lane is not taken for the one that fills it."""
     limits = {"acme": TenantLimit(backlog=5_000)}
     desk = Flood(limit_of=lambda tenant: limits.get(tenant, TenantLimit()))
     await desk.worker.subscribe("other", tenant="other", concurrency=100)

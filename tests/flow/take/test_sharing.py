@@ -50,7 +50,7 @@ def flood(worker: Worker, count: int = 400) -> None:
 
 
 async def test_a_single_tenant_uses_every_slot() -> None:
-    """Issue 6: what nobody else wants it may have, all of it."""
+    """What nobody else wants it may have, all of it."""
     worker = await flooded()
     async with sharing(worker):
         flood(worker)
@@ -61,7 +61,7 @@ async def test_a_single_tenant_uses_every_slot() -> None:
 
 
 async def test_beside_another_that_comes_and_goes_a_tenth_stays_free() -> None:
-    """FAULTS 71: the quiet one's event starts at once, and for a minute slots are kept for the next."""
+    """Fault 71: the quiet one's event starts at once, and for a minute slots are kept for the next."""
     worker = await flooded()
     async with sharing(worker):
         worker.offer(event_message(tenant="quiet", message_id="q-0"))
@@ -141,7 +141,7 @@ async def test_waits_in_hand_are_counted_by_share() -> None:
 
 @pytest.mark.parametrize(("by_tenant", "named", "said"), [(True, 49, 1), (True, 51, 0), (False, 0, 0)])
 async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int, said: int) -> None:
-    """Issue, item 4: over half of them, once; not where lanes are chosen by the message's id."""
+    """Over half of them, once; not where lanes are chosen by the message's id."""
     worker = await flooded()
     worker.sender.latency_s.clear()
     async with sharing(worker, by_tenant=by_tenant):
@@ -159,7 +159,7 @@ async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int
 
 
 async def test_what_comes_by_an_inbox_is_not_nameless() -> None:
-    """Issue, item 4: a source's message names its tenant elsewhere, and comes again by a lane with it."""
+    """A source's message names its tenant elsewhere, and comes again by a lane with it."""
     worker = await flooded()
     worker.sender.latency_s.clear()
     async with sharing(worker):

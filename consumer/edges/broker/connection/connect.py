@@ -152,7 +152,7 @@ async def _is_silent(address: URL, error: Exception) -> bool:
 
 
 async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:
-    """Return where the brokers are now: a file may have got another password since (FAULTS 94)."""
+    """Return where the brokers are now: a file may have got another password since (fault 94)."""
     if options.read_urls is None:
         return options.urls
     try:

@@ -2,7 +2,7 @@
 
 Data flow: operation + policy -> tries with the policy's waits between -> Executed; our reconnects use it.
 
-Source: REQUIREMENTS S0-5.
+Source: S0-5.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The library also copies what is left of a table for each value in it, so that on
 turn of the loop in between, so many such frames would add up: here the reader gives way to others.
 
 Source: pamqp ``decode.METHODS`` and ``decode.TABLE_MAPPING``, its maps of decoders; AMQP 0-9-1, 4.2.5.5;
-RabbitMQ "AMQP 0-9-1 Errata" (field types); FAULTS 9, 12, 85.
+RabbitMQ "AMQP 0-9-1 Errata" (field types); faults 9, 12, 85.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MAX_ADDRESSES = 32
 """Addresses of one name. Each is judged; a name with more of them is not looked at, as its owner could make
-every connection cost what they please (FAULTS 86)."""
+every connection cost what they please (fault 86)."""
 
 _KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
 _OWN_RATIO = 0.9  #: of the time-out: this look-up ends before who waits for it gives up
