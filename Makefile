@@ -102,6 +102,12 @@ prove-hostile: broker-install ## Measure what strangers can do from outside, on 
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_hostile \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
+.PHONY: prove-house
+prove-house: broker-install ## Measure the code's structure, its cost against before, and the suite under load
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	@command -v stress-ng >/dev/null || sh scripts/apt-install.sh stress-ng
+	$(BIN)/python -m bench.prove_house $(PROVE)
+
 .PHONY: fairness-sim
 fairness-sim: $(READY) ## Simulate 1,000 tenants on 20 workers; writes docs/fairness.svg
 	$(BIN)/python -m bench.fairness_sim
