@@ -100,8 +100,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Run all kinds with both clients."""
     kinds = KINDS[: bench.count(len(KINDS), 2)]
     found: list[str] = []
-    async with Broker(bench) as broker:
-        for client in CLIENTS:
+    for client in CLIENTS:
+        async with Broker(bench) as broker:  # a broker knows one store, and each client has its own
             found += await short(bench, broker, client, kinds)
     bench.note("servers_short_are", found)
     return [Measured(name="servers_short", value=len(found), n=len(kinds) * len(CLIENTS))]
