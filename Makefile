@@ -38,7 +38,7 @@ prometheus-install: ## Install Prometheus and promtool with apt when there are n
 .PHONY: test
 test: lint broker-install postgres-install prometheus-install ## Everything that CI checks: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
-	$(BIN)/python -m tests.halves $(PYTEST)
+	$(BIN)/python -m tests.support.halves $(PYTEST)
 
 .PHONY: dashboard
 dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py

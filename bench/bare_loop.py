@@ -28,8 +28,8 @@ import aiohttp
 import aiormq
 import uvloop
 
-from bench.load import connect
-from bench.processes import python_env, spawn, stop, wait_exit
+from tests.support.load import connect
+from tests.support.processes.children import python_env, spawn, stop, wait_exit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ import asyncio
 import shutil
 import subprocess
 
-from bench.load import Management
 from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.files import PLUGINS, draw_port
+from tests.support.load import Management
 
 _STAYS = "[{persistent, true}]"  #: an application that is loaded later keeps such a setting
 

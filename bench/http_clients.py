@@ -36,7 +36,7 @@ from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.core.webhook.signing import parse_secret, sign
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.certificates import Authority
+from tests.support.servers.certificates import Authority
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 BODY = b'{"type":"order.created","timestamp":"2026-01-01T00:00:00Z","data":{"text":"' + b"x" * 900 + b'"}}'

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import fetch, free_port, spawn, stop
+from tests.support.processes.children import fetch, free_port, spawn, stop
 
 CONFIG = """
 daemon off;

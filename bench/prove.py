@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.load import quiet
+from tests.support.load import quiet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""The proofs' receiver: ``tests.receiver`` as a child process, and its log as values.
+"""The proofs' receiver: ``tests.support.servers.receiver`` as a child process, and its log as values.
 
-Data flow: request -> tests.receiver (child) -> JSON line -> Seen, checked by the PyPI reference verifier.
+Data flow: request -> receiver (child) -> JSON line -> Seen, checked by the PyPI reference verifier.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 import orjson
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from bench.load import secret_of
-from bench.processes import fetch, python_env, spawn, stop, wait_until
-from tests.receiver import flaky_fails
+from tests.support.load import secret_of
+from tests.support.processes.children import fetch, python_env, spawn, stop, wait_until
+from tests.support.servers.receiver import flaky_fails
 
 START_S = 15.0
 
@@ -79,7 +79,7 @@ class Sink:
 
     Args:
         folder: Where its log goes.
-        targets: Name of each endpoint -> path and query for ``tests.receiver``, such as ``/slow?s=1``.
+        targets: Name of each endpoint -> path and query for the receiver, such as ``/slow?s=1``.
         bodies: Log whole bodies, so that signatures can be checked.
     """
 
@@ -95,7 +95,7 @@ class Sink:
 
     async def __aenter__(self) -> Sink:
         out = self.log.with_suffix(".out")
-        argv = [sys.executable, "-m", "tests.receiver", "--log", str(self.log)]
+        argv = [sys.executable, "-m", "tests.support.servers.receiver", "--log", str(self.log)]
         self._process = spawn([*argv, *(["--bodies"] if self._bodies else [])], log=out, env=python_env())
         if not await wait_until(lambda: out.read_text().endswith("\n"), START_S):
             raise TimeoutError("the receiver did not start")

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 find_server() {
     .venv/bin/python -c '
 import sys
-from bench.postgres import NoServerError, find_server
+from tests.support.processes.postgres import NoServerError, find_server
 try:
     find_server()
 except NoServerError as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,9 +12,10 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, settings
 
-from bench.postgres import Postgres
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
-from tests.certificates import Authority
+from tests.support.processes.postgres import Postgres
+from tests.support.servers.certificates import Authority
+from tests.support.vhosts import add_vhost, end, managed, remove_vhost
 
 SERVER_VERSION = pytest.StashKey[str]()
 
@@ -59,16 +58,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def end(broker: PrivateBroker) -> None:
-    """End a node and remove its data, which in a chroot no one else would; its logs stay.
-
-    Killed, as nobody needs its data again: a clean stop takes 3 to 6 s.
-    """
-    broker.kill()
-    broker.stop()
-    shutil.rmtree(broker.layout.outside / "data", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -129,29 +118,6 @@ def own_broker(tmp_path: Path) -> Iterator[PrivateBroker]:
     broker = PrivateBroker(tmp_path / "own-broker")
     yield broker
     end(broker)
-
-
-def managed(node: BrokerEndpoint) -> httpx2.Client:
-    """Return the node's management API, logged in: ``get("/api/queues/<vhost>")``."""
-    login = (node.user, node.password)
-    return httpx2.Client(base_url=node.management_url, auth=login, timeout=60, trust_env=False)
-
-
-def add_vhost(management: httpx2.Client, user: str) -> str:
-    """Make an empty vhost on which *user* has every right; return its name.
-
-    Not with rabbitmqctl, which takes some seconds: it starts an Erlang machine of its own.
-    """
-    name = f"test-{secrets.token_hex(4)}"
-    management.put(f"/api/vhosts/{name}").raise_for_status()
-    rights = {"configure": ".*", "write": ".*", "read": ".*"}
-    management.put(f"/api/permissions/{name}/{user}", json=rights).raise_for_status()
-    return name
-
-
-def remove_vhost(management: httpx2.Client, name: str) -> None:
-    """Remove a vhost with all that is in it."""
-    management.delete(f"/api/vhosts/{name}").raise_for_status()
 
 
 @pytest.fixture(scope="session")

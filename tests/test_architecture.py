@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.data import ROOT
+
 PRODUCT = ("consumer", "topology", "metrics", "demo")
 ALL = (*PRODUCT, "tests", "bench", "grafana", "deploy")
 
@@ -31,6 +32,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def modules(*packages: str) -> list[Path]:
     """Return every module of these packages."""
     return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the full name of each module, or of each member of one, that this module imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def named(path: Path) -> str:
@@ -79,6 +89,33 @@ def test_modules_stay_readable() -> None:
 
     assert sizes
     assert {name: size for name, size in sizes.items() if size > MODULE_LINES} == {}
+
+
+def test_no_test_imports_another() -> None:
+    """Code that tests share is in ``tests/support``: nobody imports a test module or a conftest."""
+    found = [
+        f"{named(path)} imports {name}"
+        for path in modules(*ALL)
+        for name in imported(path)
+        if name.startswith("tests.")
+        and any(part == "conftest" or part.startswith("test_") for part in name.split(".")[1:-1])
+    ]
+
+    assert found == []
+
+
+def test_only_the_tests_of_the_proofs_import_them() -> None:
+    """The product imports neither ``tests`` nor ``bench``; only ``tests/bench`` imports ``bench``."""
+    outside = {"bench": ("bench", "tests/bench"), "tests": ("bench", "tests")}
+
+    found = [
+        f"{named(path)} imports {name}"
+        for path in modules(*ALL)
+        for name in imported(path)
+        if (folders := outside.get(name.split(".")[0])) and not named(path).startswith(folders)
+    ]
+
+    assert found == []
 
 
 def test_functions_stay_short() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from consumer.cli.store import app
 from consumer.edges.store import open_store
 from consumer.settings import load_settings
-from tests.contracts.stores import apply, shop
+from tests.support.stores import apply, shop
 
 Run = Callable[..., Result]
 

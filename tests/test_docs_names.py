@@ -8,13 +8,13 @@ from pathlib import Path
 
 import yaml
 
-from bench.prometheus import promtool
 from consumer.core.message.parked import delivery_entry_headers, entry_as_record, read_entry
 from docs.generate import ROOT
 from grafana.spec import SAMPLE, sample_names
-from tests.core.message.test_parked import NOTE, delivery, parked
-from tests.core.messages import message
-from tests.flow.observe.test_observer import VERDICTS, Desk
+from tests.support.builders.messages import message
+from tests.support.builders.parked import NOTE, delivery, parked
+from tests.support.desk import VERDICTS, Desk
+from tests.support.processes.prometheus import promtool
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
 LINE_OF = {"event", "level", "timestamp"}  #: what every line of the log has; tests/test_logs.py

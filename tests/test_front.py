@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from consumer.edges.serve.front import Front
-from tests.system.daemon import until
+from tests.support.system.daemon import until
 
 MOST = 8
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.halves import FIRST, HALVES, OWN_NODES, ROOT, Half, run
+from tests.support.data import ROOT
+from tests.support.halves import FIRST, HALVES, OWN_NODES, Half, run
 
 BOTH = "def one() -> int:\n    return 1\n\n\ndef two() -> int:\n    return 2\n"
 

@@ -17,7 +17,7 @@ from consumer.flow.observe.observer import Observer
 from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
 from metrics.spread import Spread
-from tests.fakes import RecordingLog
+from tests.support.fakes import RecordingLog
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

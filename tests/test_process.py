@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.data import ROOT
 
 REDIRECTS = ["<&-", ">&-", "2>&-"]
 CLOSED = [" ".join(some) for n in (1, 2, 3) for some in itertools.combinations(REDIRECTS, n)]

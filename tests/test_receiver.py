@@ -19,8 +19,8 @@ import pytest_asyncio
 from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.raw_server import eventually
-from tests.receiver import Receiver, flaky_fails
+from tests.support.servers.raw_server import eventually
+from tests.support.servers.receiver import Receiver, flaky_fails
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -158,7 +158,16 @@ async def test_a_child_process_logs_each_answer_before_it_gives_it(
 ) -> None:
     """Proofs: what the sender has seen is in the log even if the receiver is killed the moment after."""
     log = tmp_path / "log"
-    command = [sys.executable, "-m", "tests.receiver", "--port", "0", "--log", str(log), "--bodies"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.servers.receiver",
+        "--port",
+        "0",
+        "--log",
+        str(log),
+        "--bodies",
+    ]
     child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
     assert child.stdout is not None
     url = f"http://127.0.0.1:{int(await child.stdout.readline())}"
@@ -181,7 +190,7 @@ async def test_a_child_process_logs_each_answer_before_it_gives_it(
 
 def test_a_child_process_ends_on_sigterm() -> None:
     """Proofs: it leaves no process behind, and exits 0."""
-    command = [sys.executable, "-m", "tests.receiver"]
+    command = [sys.executable, "-m", "tests.support.servers.receiver"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         child.stdout.readline()

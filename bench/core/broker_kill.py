@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from bench.broker import Broker
 from bench.core.kills import successes
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import EventSpec, make_events, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 KILLS = 3
 DOWN_S = 10.0

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 DELIVERIES = 50_000
 SIZE_BYTES = 20_000

@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
+from tests.support.load import EventSpec, make_events, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 FAILPOINTS = (
     "after-take",

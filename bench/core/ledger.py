@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink, flaky_attempts
 from consumer.core.subscription.subscription import subscription_id
+from tests.support.load import EventSpec, make_events, publish
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 EVENTS = 2_000
 SHARE = 0.3

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from bench.bare_loop import Job, run_leg
 from bench.broker import Broker
-from bench.daemon import Daemon
-from bench.load import EventSpec, publish, purge, ready_counts
 from bench.nginx import Nginx
 from bench.prove import Bench
+from tests.support.load import EventSpec, publish, purge, ready_counts
+from tests.support.processes.daemon import Daemon
 
 LEG_S = 300.0  #: no leg takes longer
 EXIT_S = 40.0

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 KILLS = 50
 EVENTS = 5_000

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from bench.broker import Broker
 from bench.core.legs import Track, race
-from bench.daemon import Daemon, subscription
-from bench.load import make_events
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events
+from tests.support.processes.daemon import Daemon, subscription
 
 EVENTS = 10_000  #: a leg of some seconds: in its first two nobody knows yet how slow the slow one is
 HEALTHY = 4

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
+from tests.support.load import make_events, publish
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 ROUNDS = 5
 IN_FLIGHT = 500

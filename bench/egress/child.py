@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.processes import python_env, spawn, stop, wait_exit, wait_until
+from tests.support.processes.children import python_env, spawn, stop, wait_exit, wait_until
 
 START_S = 15.0
 

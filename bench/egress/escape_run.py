@@ -31,8 +31,8 @@ from consumer.core.access import Access, OAuth2Client
 from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
-from tests.name_server import Answer, NameServer
-from tests.proxy_server import ProxyServer
+from tests.support.servers.name_server import Answer, NameServer
+from tests.support.servers.proxy_server import ProxyServer
 
 GOOD = ("93.184.216.34", "2606:2800:220:1::1")  #: public, and nobody's secret
 EVERYWHERE = ("0.0.0.0/0", "::/0")

@@ -17,8 +17,8 @@ from typing import Any
 
 from bench.egress.child import result_of
 from bench.egress.corpus import OWN, WAYS
-from bench.processes import python_env, spawn, stop, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.children import python_env, spawn, stop, wait_until
 
 CASES = 2_000
 CLIENTS = ("aiohttp", "httpx")

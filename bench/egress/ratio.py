@@ -6,8 +6,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from bench.processes import python_env, spawn, stop, wait_exit
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.children import python_env, spawn, stop, wait_exit
 
 REQUESTS = 20_000  #: per leg
 PAIRS = 5

@@ -1,7 +1,7 @@
 """Rows 20 to 54 of the faults without a test that names them.
 
 A test names its rows in its docstring: ``fault 42``, ``37-40``. That docs/requirements.md lists just these
-rows is a test of ours (tests/test_prove_egress.py).
+rows is a test of ours (tests/bench/test_prove_egress.py).
 """
 
 from __future__ import annotations

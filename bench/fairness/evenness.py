@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from bench.broker import Broker
 from bench.core.legs import LEG_S, Track
-from bench.daemon import Daemon, subscription
 from bench.fairness.field import events_of
-from bench.load import EventSpec
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
 from consumer.core.fairness.jain import jain
+from tests.support.load import EventSpec
+from tests.support.processes.daemon import Daemon, subscription
 
 TENANTS = 50
 EXPONENT = 0.5

@@ -15,12 +15,12 @@ from multiprocessing import get_context
 
 from bench.broker import Broker
 from bench.core.legs import LEG_S, Track, race
-from bench.daemon import Daemon, subscription
 from bench.fairness.field import Trickle, Wait, events_of, lanes_of, no_routes, quantile
-from bench.load import EventSpec, publish
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import EventSpec, publish
+from tests.support.processes.daemon import Daemon, subscription
 
 FLOOD = 100_000
 EVERY_S = 0.2

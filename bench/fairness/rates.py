@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.core.legs import LEG_S, Track, race
 from bench.core.throughput import CONCURRENCY, Shape
-from bench.daemon import Daemon, subscription
 from bench.fairness.field import events_of, lanes_of
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.processes.daemon import Daemon, subscription
 
 WEIGHTS = (1, 2, 4)
 COUNTED = 10_000  #: deliveries over which the shares are taken

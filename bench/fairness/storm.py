@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
 from bench.fairness.field import Trickle, events_of, quantile
-from bench.load import publish, ready_counts
 from bench.nginx import Nginx
-from bench.processes import wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import publish, ready_counts
+from tests.support.processes.children import wait_until
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 RETRIES = 5_000
 ROUNDS = 3

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.broker import Broker
-from bench.daemon import Daemon
 from bench.hostile.innocent import Innocent
 from bench.prove import Bench
+from tests.support.processes.daemon import Daemon
 
-HOSTILE = "hostile"  #: the tenant that attacks publish for and subscribe
 MESSAGES = 200  #: hostile messages, answers or files of one attack
 
 

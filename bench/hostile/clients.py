@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.daemon import Daemon
 from bench.hostile import client_programs as programs
 from bench.hostile.client_programs import Program, ProgramError
-from bench.load import secret_of
-from bench.processes import wait_until
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.receiver import Receiver
+from tests.support.load import secret_of
+from tests.support.processes.children import wait_until
+from tests.support.processes.daemon import Daemon
+from tests.support.servers.receiver import Receiver
 
 BUILT = Path("build/clients").absolute()
 WITHIN_S = 60.0

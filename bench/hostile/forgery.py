@@ -1,8 +1,8 @@
 """What forged headers, deaths and tenants change outside of their own delivery: nothing may.
 
-Data flow: a few kinds of :mod:`bench.hostile.forged` -> copies that expire in the lane while no worker runs,
-and one that does not -> the daemon starts -> what came of the victim's events beside them. Where a few kinds
-together changed anything each is tried alone, on a broker of its own.
+Data flow: a few kinds of :mod:`tests.support.hostile.forged` -> copies that expire in the lane while
+no worker runs, and one that does not -> the daemon starts -> the fate of the victim's events beside them.
+Where a few kinds together changed anything, the proof tries each kind alone, on a broker of its own.
 """
 
 from __future__ import annotations
@@ -12,20 +12,30 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 import aiormq
 from pamqp.commands import Basic
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.hostile.forged import FORGERIES, HOSTILE, KEY, NAMES, OPERATORS, SOURCES, VICTIM, Forgery, alive_id
-from bench.load import connect, purge, ready_counts
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.hostile.forged import (
+    FORGERIES,
+    HOSTILE,
+    KEY,
+    NAMES,
+    OPERATORS,
+    SOURCES,
+    VICTIM,
+    Forgery,
+    alive_id,
+    publish,
+    publish_messages,
+)
+from tests.support.load import connect, purge, ready_counts
+from tests.support.processes.daemon import Daemon, subscription
 
 COPIES = 34  #: of a death, that expire: more than RabbitMQ's dead-letter process holds unconfirmed
-FEW = 3  #: of any other kind
 TOGETHER = 12  #: kinds that are tried at once
 COME_S = 60.0  #: what has not come by then does not
 VICTIMS_KEY = "victims.own"
@@ -97,7 +107,7 @@ class Ground:
         await purge(self._broker.url, [NAMES.parked])
         for tenant in (HOSTILE, VICTIM):
             properties = Basic.Properties(headers={"tenant": tenant}, message_id=message_id)
-            await _publish(self._broker.url, [(NAMES.events, KEY, body, properties)])
+            await publish_messages(self._broker.url, [(NAMES.events, KEY, body, properties)])
         both = await self._parked(2)
         ids = {str(row["tenant"]): str(row["id"]) for row in both}
         if len(set(ids.values())) != 2:
@@ -123,7 +133,7 @@ class Ground:
     async def _victim(self, ids: Iterable[str], expiration_ms: int | None = None) -> None:
         own = Forgery(name="none", tenant=VICTIM)
         messages = [(NAMES.events, VICTIMS_KEY, b"{}", own.message(one, expiration_ms)) for one in ids]
-        await _publish(self._broker.url, messages)
+        await publish_messages(self._broker.url, messages)
 
     async def _lane_empty(self) -> None:
         """Return once nothing is ready in the lane: what expired is dead or jammed."""
@@ -180,34 +190,6 @@ def _changed_entries(entries: Sequence[dict[str, object]], forgeries: Sequence[F
     believable |= {(NAMES.dlx, "raw"), (None, None), (NAMES.events, VICTIMS_KEY)}
     told = {(row["exchange"], row["routing_key"]) for row in entries} - believable
     return f"entries came from {sorted(map(str, told))}" if told else ""
-
-
-async def publish(
-    url: str, forgeries: Iterable[Forgery], copies: int, expiration_ms: int | None = None
-) -> None:
-    """Publish each of *forgeries* so many times, confirmed; those that are no death at most :data:`FEW`."""
-    messages = []
-    for forgery in forgeries:
-        for number in range(copies if "x-death" in forgery.headers else min(copies, FEW)):
-            message_id = f"forged-{forgery.name}-{expiration_ms or 0}-{number}"
-            properties = forgery.message(message_id, expiration_ms)
-            messages.append((forgery.exchange, forgery.key, forgery.body, properties))
-    await _publish(url, messages)
-
-
-async def _publish(url: str, messages: Sequence[tuple[str, str, bytes, Basic.Properties]]) -> None:
-    connection = await connect(url)
-    try:
-        channel = await connection.channel(publisher_confirms=True)
-        for first in range(0, len(messages), 200):
-            sent = (
-                channel.basic_publish(body, exchange=exchange, routing_key=key, properties=properties)
-                for exchange, key, body, properties in messages[first : first + 200]
-            )
-            await asyncio.wait_for(asyncio.gather(*sent), 30)
-    finally:
-        with suppress(Exception):
-            await asyncio.wait_for(connection.close(), 5)
 
 
 async def _declare(url: str, exchange: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.daemon import retry, subscription
-from bench.hostile.attacks import HOSTILE, Attack, Stage
-from bench.hostile.forged import FORGERIES, NAMES
-from bench.hostile.forgery import publish
+from bench.hostile.attacks import Attack, Stage
+from tests.support.hostile.forged import FORGERIES, NAMES, publish
+from tests.support.hostile.messages import HOSTILE
+from tests.support.processes.daemon import retry, subscription
 
 KINDS = [forgery for forgery in FORGERIES if forgery.exchange == NAMES.events]  #: there are no sources here
 

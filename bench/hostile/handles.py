@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from bench.broker import Broker
-from bench.daemon import Daemon
 from bench.hostile.attacks import Attack, Stage
 from bench.hostile.handle_attacks import ATTACKS
 from bench.hostile.innocent import TENANT, Innocent
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import Daemon
 
 LEAD_S = 1.0
 POLL_S = 0.2

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.processes import free_port, python_env, spawn, stop, wait_until
+from tests.support.processes.children import free_port, python_env, spawn, stop, wait_until
 
 MANY = "many.hostile.test"
 ADDRESSES = 4_000  #: 64 kB, the most that one answer holds

@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from bench.daemon import Daemon, subscription
 from bench.fairness.field import Trickle, events_of, quantile
-from bench.load import EventSpec
 from bench.sink import Sink
+from tests.support.load import EventSpec
+from tests.support.processes.daemon import Daemon, subscription
 
 TENANT = "innocent"
 EVERY_S = 0.02  #: 50 events a second

@@ -15,15 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bench.broker import Broker
-from bench.daemon import Daemon
 from bench.fairness.field import quantile
 from bench.hostile import forgery_attacks, handle_attacks, loop_attacks
 from bench.hostile.attacks import Attack, Stage
 from bench.hostile.hosts import Servers
 from bench.hostile.innocent import TENANT, Innocent
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import Daemon
 
 ATTACKS: Sequence[Attack] = (
     *loop_attacks.ATTACKS,

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from bench.daemon import NO_BREAKER, retry, subscription
-from bench.hostile.attacks import HOSTILE, Attack, Stage, Strike
+from bench.hostile.attacks import Attack, Stage, Strike
 from bench.hostile.hosts import MANY
-from bench.hostile.messages import Raw, entry, long_text, send
+from tests.support.hostile.header_tables import HEADER_TABLES
+from tests.support.hostile.messages import HOSTILE, Raw, send
+from tests.support.processes.daemon import NO_BREAKER, retry, subscription
 
 EVERY_S = 0.04  #: a hostile message each: 200 take 8 s
-TABLE_BYTES = 120_000  #: a content header is one frame, of 131,072 bytes at most
 BODY_BYTES = 256 * 1024  #: the default of ``max_event_bytes``
 PATTERNS = 1_000
 CLOUDEVENT = "application/cloudevents+json"
@@ -29,25 +29,9 @@ def messages(one: Raw) -> Strike:
     return strike
 
 
-def _nested_tables(depth: int) -> bytes:
-    """Return an entry that holds tables within tables."""
-    value = b""
-    for _ in range(depth):
-        value = entry("", b"F", long_text(value))
-    return value
-
-
 def _padded(start: bytes, part: bytes, end: bytes) -> bytes:
     """Return as many of *part* as fit into a body."""
     return start + part * ((BODY_BYTES - len(start) - len(end)) // len(part)) + end
-
-
-HEADER_TABLES: Mapping[str, bytes] = {
-    "voids": entry("h", b"A", long_text(b"V" * TABLE_BYTES)),
-    "tables": entry("h", b"A", long_text((b"F" + long_text(b"")) * (TABLE_BYTES // 5))),
-    "keys": b"".join(entry(f"{number:05x}", b"V", b"") for number in range(TABLE_BYTES // 7)),
-    "depth": _nested_tables(2_000),  # deeper ones cost the broker itself a minute for 20 of them
-}
 
 
 def _headers() -> Sequence[Attack]:

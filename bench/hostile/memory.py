@@ -7,49 +7,27 @@ kernel's own: it is set back when the daemon is idle, so that nothing between tw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, subscription
-from bench.load import EventSpec, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.hostile.large_events import TENANTS, Load, events
+from tests.support.load import EventSpec, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription
 
 MIB = 1024 * 1024
 MEMORY_BYTES = 256 * MIB
 IDLE_S = 3.0
 PATIENCE_S = 240.0
-TENANTS = 64  #: so many spread over every lane
 SLOW_S = 2  #: an endpoint takes this long, so that messages pile up
 
 GOALS = (Goal(name="rss_ratio", text="≤ 1.1", unit="ratio", n=2),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Messages of one size, and what may come of them."""
-
-    name: str
-    count: int
-    size_bytes: int
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
 LOADS: Sequence[Load] = (
     Load(name="12MB", count=60, size_bytes=12_000_000),
     Load(name="256kB", count=4_000, size_bytes=256_000),
 )
-
-
-def events(load: Load, count: int, prefix: str) -> Sequence[EventSpec]:
-    """Return *count* events of *load*, which share their body."""
-    body = b'{"note":"' + b"x" * (load.size_bytes - 11) + b'"}'
-    return [
-        EventSpec(id=f"{prefix}_{n:05d}", tenant=f"t{n % TENANTS:02d}", type="order.created", body=body)
-        for n in range(count)
-    ]
 
 
 def memory_of(pid: int, name: str) -> int:

@@ -16,11 +16,11 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.hostile.answers import KINDS, AnswerServer, Kind
-from bench.load import EventSpec, publish
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.load import EventSpec, publish
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
+from tests.support.servers.answers import KINDS, AnswerServer, Kind
 
 CLIENTS = ("aiohttp", "httpx")
 WITHIN_S = 60.0

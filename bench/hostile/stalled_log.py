@@ -7,16 +7,16 @@ A round of each kind in turn: events are published while no daemon runs, then on
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish
+from tests.support.processes.children import unread_pipe
+from tests.support.processes.daemon import Daemon, subscription
 
 EVENTS = 5_000
 ROUNDS = 3
@@ -50,18 +50,6 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     bench.note("stalled_log_rates", {kind: [round(rate) for rate in of] for kind, of in rates.items()})
     ratio = median(rates["unread"]) / median(rates["read"])
     return [Measured(name="stalled_log_delivered_ratio", value=round(ratio, 3), n=min(delivered))]
-
-
-@contextmanager
-def unread_pipe(path: Path) -> Iterator[Path]:
-    """Make a pipe at *path* whose reading end is open and never read."""
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        yield path
-    finally:
-        os.close(reader)
-        path.unlink()
 
 
 PROOF = Proof("stalled_log", GOALS, prove)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import yaml
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, subscription
-from bench.load import make_events, publish, wait_empty
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish, wait_empty
+from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription
 
 EACH = 300
 WAIT_S = 20.0  #: longer than it takes to fail all and to remove the subscription

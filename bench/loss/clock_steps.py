@@ -20,10 +20,10 @@ import orjson
 
 from bench.broker import Broker
 from bench.core.timing import logged_waits
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
+from tests.support.load import make_events, publish
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 RETRIES = 100
 WAIT_S = 4.0

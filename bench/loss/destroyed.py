@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import yaml
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 EVENTS = 40
 LONG_S = 3_600  #: what waits stays on its rung throughout

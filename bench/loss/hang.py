@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bench.broker import Broker
-from bench.daemon import Daemon, retry, subscription
-from bench.load import EventSpec, make_events
 from bench.outage.steady import peak_per_s, publish_steadily, until_taken
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
+from tests.support.load import EventSpec, make_events
+from tests.support.processes.daemon import Daemon, retry, subscription
 
 ILL_S = 60.0
 PER_S = 20.0  #: events for each endpoint
@@ -52,7 +52,7 @@ class Case:
     slots: int
 
     def target(self, up_at: float) -> str:
-        """Return what ``tests.receiver`` plays."""
+        """Return what ``tests.support.servers.receiver`` plays."""
         return f"/lag/{self.name}?s={self.answer_s:g},{WELL_S:g}&at={up_at:.3f}"
 
 

@@ -32,8 +32,8 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.intake import Source
 from consumer.ports import Incoming, Publication
 from metrics.series import Series
-from tests.fakes import ManualClock, MemoryArchive, VirtualLoop
-from tests.fakes_store import MemoryRecorder, MemoryStore
+from tests.support.fakes import ManualClock, MemoryArchive, VirtualLoop
+from tests.support.fakes_store import MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 

@@ -22,9 +22,6 @@ import aio_pika
 from aiormq.abc import AbstractChannel, DeliveredMessage
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import connect
-from bench.processes import spawn, stop, wait_exit
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkNote, delivery_entry_headers
@@ -32,6 +29,9 @@ from consumer.core.model import Event, ParkReason
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
+from tests.support.load import connect
+from tests.support.processes.children import spawn, stop, wait_exit
+from tests.support.processes.daemon import Daemon, subscription
 from topology.declare import declare
 from topology.names import Names
 from topology.plan import Plan, TopologySpec, build_plan

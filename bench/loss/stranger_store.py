@@ -19,12 +19,12 @@ from urllib.error import HTTPError
 import asyncpg
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, subscription
-from bench.load import EventSpec, make_events, publish
-from bench.postgres import Postgres
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import EventSpec, make_events, publish
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription
+from tests.support.processes.postgres import Postgres
 
 WAITING = 300
 FRESH = 100

@@ -13,12 +13,12 @@ from pathlib import Path
 import yaml
 
 from bench.broker import Broker
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import make_events, publish
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.edges.store.tables import REVISION
+from tests.support.load import make_events, publish
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 COUNT = 1_000
 FILES = 10

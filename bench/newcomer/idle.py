@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.postgres import Postgres
-from bench.processes import wait_until
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.children import wait_until
+from tests.support.processes.daemon import Daemon, subscription
+from tests.support.processes.postgres import Postgres
 
 SUBSCRIPTIONS = 1_000
 STARTS = 5

@@ -8,7 +8,6 @@ Some of those are replayed. What is asked is each query of the checked-in dashbo
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
@@ -16,25 +15,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from bench.broker import Broker
-from bench.daemon import Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish
-from bench.processes import fetch
-from bench.prometheus import ROOT, Prometheus, promtool
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 from grafana.panels import ROWS
 from grafana.spec import SAMPLE, all_queries, filled
+from tests.support.grafana_files import (
+    ALERT_TESTS,
+    ALERTS,
+    alert_names,
+    checked_in_queries,
+    untested_alerts,
+)
+from tests.support.load import EventSpec, make_events, publish
+from tests.support.processes.children import fetch
+from tests.support.processes.daemon import Daemon, retry, subscription
+from tests.support.processes.prometheus import Prometheus, promtool
 
 TENANTS = 5
 WAVE = 50  #: events, ten for each tenant
 WAVE_EVERY_S = 0.5
 DATA_S = 60.0  #: every query has data within this time, or it is empty
-DASHBOARD = ROOT / "grafana" / "dashboards" / "leveret.json"
-ALERTS = ROOT / "grafana" / "alerts.yml"
-ALERT_TESTS = ROOT / "grafana" / "alerts_test.yml"
 
 ENDPOINTS: Mapping[str, str] = {
     "healthy": "/ok/healthy",
@@ -91,26 +92,6 @@ def subscriptions(sink: Sink) -> list[dict[str, object]]:
                 more["breaker"] = {"failures": 0}
             entries.append(subscription(f"{tenant}-{name}", url, **more))
     return entries
-
-
-def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
-    """Return title and PromQL of each query in the dashboard's JSON."""
-    panels = json.loads(path.read_text("utf-8"))["panels"]
-    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", ())]
-
-
-def alert_names(alerts: Path = ALERTS) -> list[str]:
-    """Return the names of the alert rules."""
-    groups = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
-    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
-
-
-def untested_alerts(alerts: Path = ALERTS, tests: Path = ALERT_TESTS) -> list[str]:
-    """Return the alerts that lack a case in which they fire or one in which they are silent."""
-    cases = yaml.safe_load(tests.read_text("utf-8"))["tests"]
-    looks = [look for case in cases for look in case["alert_rule_test"]]
-    found = {(look["alertname"], bool(look["exp_alerts"])) for look in looks}
-    return [name for name in alert_names(alerts) if not {(name, True), (name, False)} <= found]
 
 
 @asynccontextmanager

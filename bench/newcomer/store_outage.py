@@ -17,12 +17,12 @@ from typing import Protocol
 
 from bench.broker import Broker
 from bench.core.kills import successes
-from bench.daemon import NO_BREAKER, Daemon, retry, subscription
-from bench.load import EventSpec, make_events, publish, wait_empty
-from bench.postgres import Postgres
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import EventSpec, make_events, publish, wait_empty
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
+from tests.support.processes.postgres import Postgres
 
 EVENTS = 5_000
 END_S = 240.0

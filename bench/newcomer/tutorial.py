@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import free_port, python_env
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.children import free_port, python_env
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"

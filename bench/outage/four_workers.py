@@ -20,11 +20,11 @@ from functools import partial
 from pathlib import Path
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import EventSpec, make_events, publish
-from bench.processes import fetch, wait_until
 from bench.prove import Bench, Goal, Measured, Proof, command
 from bench.sink import Seen, Sink
+from tests.support.load import EventSpec, make_events, publish
+from tests.support.processes.children import fetch, wait_until
+from tests.support.processes.daemon import Daemon, subscription
 
 WORKERS = 4
 DOWN_S = 60.0

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import EventSpec
 from bench.outage.steady import all_latencies_ms, publish_steadily
 from bench.prove import Bench
 from bench.sink import Sink
+from tests.support.load import EventSpec
+from tests.support.processes.daemon import Daemon, subscription
 
 HEALTHY = [f"well{n}" for n in range(9)]
 

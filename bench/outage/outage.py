@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import make_events
 from bench.outage.steady import peak_per_s, publish_steadily, until_taken
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
+from tests.support.load import make_events
+from tests.support.processes.daemon import Daemon, subscription
 
 DOWN_S = 60.0
 BEFORE_S = 3.0

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 
 from bench.broker import Broker
-from bench.daemon import Daemon, subscription
-from bench.load import make_events, publish
 from bench.outage.steady import until_taken
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.load import make_events, publish
+from tests.support.processes.daemon import Daemon, subscription
 
 WAITING = 10_000
 ASKED_S = 60.0

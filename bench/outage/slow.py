@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from bench.daemon import subscription
-from bench.load import EventSpec, make_events
 from bench.outage.healthy import HEALTHY, standing
 from bench.outage.steady import NEVER_MS, quantile
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.load import EventSpec, make_events
+from tests.support.processes.daemon import subscription
 
 LEG_S = 20.0
 BLOCKS = 3

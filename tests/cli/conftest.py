@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from consumer.cli import app
-
-Run = Callable[..., Result]
+from tests.support.command_line import Run
 
 
 @pytest.fixture
@@ -27,8 +24,3 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         return CliRunner().invoke(app, list(words), env=variables, input=stdin)
 
     return invoke
-
-
-def rows(result: Result) -> list[dict[str, object]]:
-    """Return the objects that were printed, one per line."""
-    return [json.loads(line) for line in result.stdout.splitlines()]

@@ -12,7 +12,7 @@ from consumer.core.subscription.subscription import endpoint_id, subscription_id
 from consumer.edges.store import open_store
 from consumer.edges.store.rows.records import Batch
 from consumer.settings import load_settings
-from tests.cli.conftest import Run, rows
+from tests.support.command_line import Run, rows
 
 NOW = 1_767_225_600.0
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from consumer.cli import app
 from consumer.cli.shared.lazy_commands import WORDS
-from tests.cli.conftest import Run
+from tests.support.command_line import Run
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

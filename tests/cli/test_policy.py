@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.core.retry.policy import POLICIES
-from tests.cli.conftest import Run, rows
+from tests.support.command_line import Run, rows
 
 #: name -> waits and sum in seconds, as the documents have them
 DOCUMENTS = {

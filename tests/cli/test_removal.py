@@ -29,9 +29,9 @@ from consumer.edges.store import opened_store
 from consumer.edges.store.rows.records import Batch
 from consumer.ports import Publication
 from consumer.settings import load_settings
-from tests.cli.conftest import Run, rows
-from tests.core import subscriptions
-from tests.terminal import on_terminal
+from tests.support.builders import subscriptions
+from tests.support.command_line import Run, rows
+from tests.support.terminal import on_terminal
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
 

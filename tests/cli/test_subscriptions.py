@@ -16,8 +16,8 @@ from typer.testing import Result
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.retry.policy import POLICIES
 from consumer.core.webhook.signing import parse_secret
-from tests.cli.conftest import Run, rows
-from tests.core.subscriptions import AUTH, TLS, secret_of
+from tests.support.builders.subscriptions import AUTH, TLS, secret_of
+from tests.support.command_line import Run, rows
 
 SHOP = {
     "tenant": "acme",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from consumer.core.webhook.signing import Ed25519Key, format_public, parse_secret, sign
-from tests.cli.conftest import Run, rows
-from tests.core.subscriptions import secret_of
+from tests.support.builders.subscriptions import secret_of
+from tests.support.command_line import Run, rows
 
 BODY = b'{"type":"order.created","data":{"n":1}}'
 

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from bench.postgres import Postgres
 from consumer.edges.http import WebhookSender
-from tests.contracts.loopback import OPTIONS, SENDERS, BuildSender
-from tests.contracts.stores import Place
+from tests.support.loopback import OPTIONS, SENDERS, BuildSender
+from tests.support.processes.postgres import Postgres
+from tests.support.stores import Place
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.hostile.answers import KINDS, OK
-from bench.hostile.answers import Kind as Answered
 from consumer.core.model import Kind
 from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.response.answer import HEAD_BYTES, Answer
+from tests.support.servers.answers import KINDS, OK
+from tests.support.servers.answers import Kind as Answered
 
 LIMIT = 1_000
 

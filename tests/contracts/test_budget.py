@@ -18,7 +18,7 @@ from consumer.flow.observe.observer import Observer
 from consumer.flow.take.intake import Source
 from consumer.ports import Incoming
 from metrics.series import Series
-from tests.fakes import RecordingLog
+from tests.support.fakes import RecordingLog
 from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
 
 MIB = 1024 * 1024

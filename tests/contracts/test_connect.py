@@ -29,7 +29,7 @@ from consumer.edges.broker.connection.refusals import AGAIN_S, Refusals
 from consumer.flow.observe.observer import Observer
 from consumer.settings.root import split_amqp_urls
 from metrics.series import Series
-from tests.fakes import RecordingLog
+from tests.support.fakes import RecordingLog
 
 
 class Line:

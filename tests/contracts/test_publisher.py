@@ -14,14 +14,14 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
-from bench.processes import free_port
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.edges.broker.connection.connect import AmqpOptions, KeepAlive
 from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication, Publisher
 from metrics.series import Series
-from tests.fakes import FakePublisher, RecordingLog
+from tests.support.fakes import FakePublisher, RecordingLog
+from tests.support.processes.children import free_port
 from tests.topology.live import PATIENCE_S, SMALL, Live, standing
 from topology.declare import declare
 

@@ -10,14 +10,14 @@ from typing import Protocol
 import pytest
 import pytest_asyncio
 
-from bench.processes import free_port
 from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Kind, SignedRequest
 from consumer.edges.http import SenderOptions
 from consumer.ports import Sender
-from tests.contracts.loopback import SENDERS, SOON_S, BuildSender
-from tests.fakes_sender import FakeSender, Reply
-from tests.raw_server import Call, RawServer
+from tests.support.fakes_sender import FakeSender, Reply
+from tests.support.loopback import SENDERS, SOON_S, BuildSender
+from tests.support.processes.children import free_port
+from tests.support.servers.raw_server import Call, RawServer
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from bench.hostile.answers import KINDS, AnswerServer, Kind
 from consumer.core.model import SignedRequest
 from consumer.edges.http import WebhookSender
-from tests.contracts.loopback import SOON_S
+from tests.support.loopback import SOON_S
+from tests.support.servers.answers import KINDS, AnswerServer, Kind
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,9 +14,9 @@ import pytest
 from consumer.core.model import Kind
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, outcome_of, to
-from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
-from tests.receiver import Receiver
+from tests.support.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, outcome_of, to
+from tests.support.servers.raw_server import Call, RawServer, eventually, ok, open_files, says
+from tests.support.servers.receiver import Receiver
 
 pytestmark = pytest.mark.timeout(120)
 

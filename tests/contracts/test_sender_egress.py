@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.processes import free_port
 from consumer.core.model import Kind
 from consumer.daemon.life import make_sender
 from consumer.edges.http import SenderOptions, WebhookSender
@@ -25,8 +24,9 @@ from consumer.edges.http.connect import own_addresses as own
 from consumer.edges.http.connect.guard import Goal
 from consumer.edges.http.parts import Parts
 from consumer.settings import load_settings
-from tests.contracts.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, in_namespaces, to
-from tests.raw_server import RawServer, eventually, ok, says
+from tests.support.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, in_namespaces, to
+from tests.support.processes.children import free_port
+from tests.support.servers.raw_server import RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(120)
 

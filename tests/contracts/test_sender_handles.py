@@ -13,9 +13,9 @@ from consumer.core.model import Kind
 from consumer.edges.http.connect.tls import TlsContexts
 from consumer.edges.http.handles import EXHAUSTED, Handles, reserved_of
 from consumer.edges.http.outcomes import classify
-from tests.certificates import Authority
-from tests.contracts.loopback import OPTIONS, BuildSender, to
-from tests.raw_server import RawServer, ok, says
+from tests.support.loopback import OPTIONS, BuildSender, to
+from tests.support.servers.certificates import Authority
+from tests.support.servers.raw_server import RawServer, ok, says
 
 
 def open_files() -> int:

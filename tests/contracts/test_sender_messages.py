@@ -8,14 +8,14 @@ import json
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from consumer.core.model import Control, Kind, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
-from tests.contracts.loopback import OPTIONS, SOON_S, BuildSender, outcome_of, to
-from tests.raw_server import Call, RawServer, eventually, ok, says
+from tests.support.data import DATA
+from tests.support.loopback import OPTIONS, SOON_S, BuildSender, outcome_of, to
+from tests.support.servers.raw_server import Call, RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -67,7 +67,7 @@ async def test_a_header_that_would_change_the_message_is_not_sent(
 
 async def test_no_url_makes_the_sender_raise(build: BuildSender) -> None:
     """Fault 26: every bad URL that we wrote down ends as an outcome, and none is connected to."""
-    cases = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text())
+    cases = json.loads((DATA / "urls.json").read_text())
 
     async def nowhere(host: str, port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "no such name")

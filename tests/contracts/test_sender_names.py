@@ -18,9 +18,9 @@ from consumer.core.access import Access, OAuth2Client
 from consumer.core.model import Kind
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
-from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
-from tests.name_server import Answer, NameServer
-from tests.raw_server import Call, RawServer, eventually, ok, says
+from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
+from tests.support.servers.name_server import Answer, NameServer
+from tests.support.servers.raw_server import Call, RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from bench.processes import free_port
 from consumer.core.model import Kind, Outcome
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
-from tests.certificates import Authority
-from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender, to
-from tests.proxy_server import ProxyServer
-from tests.raw_server import RawServer, eventually, ok, open_files, says
+from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, to
+from tests.support.processes.children import free_port
+from tests.support.servers.certificates import Authority
+from tests.support.servers.proxy_server import ProxyServer
+from tests.support.servers.raw_server import RawServer, eventually, ok, open_files, says
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -26,9 +26,9 @@ from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.connect.tls import TlsContexts
 from consumer.settings import EgressSettings, SendingSettings
-from tests.certificates import Authority
-from tests.contracts.loopback import SOON_S, BuildSender
-from tests.raw_server import Call, RawServer, eventually, ok, open_files, says
+from tests.support.loopback import SOON_S, BuildSender
+from tests.support.servers.certificates import Authority
+from tests.support.servers.raw_server import Call, RawServer, eventually, ok, open_files, says
 
 pytestmark = pytest.mark.timeout(120)
 

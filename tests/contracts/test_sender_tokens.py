@@ -15,15 +15,15 @@ from urllib.parse import parse_qs
 import pytest
 import pytest_asyncio
 
-from bench.processes import free_port
 from consumer.core.access import Access, OAuth2Client, TlsPolicy
 from consumer.core.model import Kind, Outcome, SignedRequest
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
-from tests.certificates import Authority
-from tests.contracts.loopback import LOOPBACK, SOON_S, BuildSender
-from tests.contracts.loopback import OPTIONS as BOUNDS
-from tests.raw_server import Call, RawServer, eventually, ok, says
+from tests.support.loopback import LOOPBACK, SOON_S, BuildSender
+from tests.support.loopback import OPTIONS as BOUNDS
+from tests.support.processes.children import free_port
+from tests.support.servers.certificates import Authority
+from tests.support.servers.raw_server import Call, RawServer, eventually, ok, says
 
 pytestmark = pytest.mark.timeout(120)
 

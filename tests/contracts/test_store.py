@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from bench.postgres import Postgres
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.subscription import subscription_id
-from tests.contracts.stores import SHOP, AnyStore, Place, apply, by_id, shop
-from tests.fakes_store import MemoryStore
+from tests.support.fakes_store import MemoryStore
+from tests.support.processes.postgres import Postgres
+from tests.support.stores import SHOP, AnyStore, Place, apply, by_id, shop
 
 
 @pytest.fixture(params=["sqlite", "postgres", "memory"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from consumer.core.access import OAuth2Client
-from tests.certificates import Authority
-from tests.contracts.stores import SHOP, Place, apply, by_id, shop
+from tests.support.servers.certificates import Authority
+from tests.support.stores import SHOP, Place, apply, by_id, shop
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()

@@ -17,14 +17,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bench.postgres import Postgres
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.store.lineage import Doubt, judge
 from consumer.edges.store import SqlStore
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.postgres import PostgresDatabase
 from consumer.edges.store.rows.records import Records
-from tests.contracts.stores import RULES, SHOP, Place, apply, by_id, many, shop
+from tests.support.data import ROOT
+from tests.support.processes.postgres import Postgres
+from tests.support.stores import RULES, SHOP, Place, apply, by_id, many, shop
 
 REMEDY = "; "  #: every fault goes on with what to do
 
@@ -288,7 +289,7 @@ import asyncio, json, sys
 from consumer.core.changes.merge import merge
 from consumer.edges.store import open_store
 from consumer.settings import load_settings
-from tests.contracts.stores import apply, shop
+from tests.support.stores import apply, shop
 
 async def write(tenant):
     store = open_store(load_settings())
@@ -302,7 +303,7 @@ asyncio.run(write(sys.argv[1]))
 
 async def test_processes_stand_in_line(place: Place) -> None:
     """Faults 33, 75: writers of several processes lose nothing, and a reader never sees half a change."""
-    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(ROOT)}
     environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
     store = place.open()
     await store.load()

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.store.sealing import KeyRing, Locked, Owner, parse_keys
 from consumer.core.subscription.subscription import subscription_id
-from tests.contracts.stores import SHOP, Place, apply, by_id, shop
+from tests.support.stores import SHOP, Place, apply, by_id, shop
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = shop(name="other", url="https://other.example/", secrets=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])

@@ -15,8 +15,7 @@ from consumer.core.store.lineage import Doubt, Generation, judge
 from consumer.core.store.tombstone import DAY_S, SPARE_S
 from consumer.edges.store import SqlStore
 from consumer.edges.store.rows import lineage
-from tests.contracts.stores import RULES, SHOP, Place, apply, shop
-from tests.contracts.test_store_schema import execute
+from tests.support.stores import RULES, SHOP, Place, apply, execute, shop
 
 
 async def removed(store: SqlStore, by: str | None = None) -> None:

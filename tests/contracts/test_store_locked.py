@@ -20,8 +20,8 @@ from consumer.core.errors import ConfigError
 from consumer.core.store.sealing import KeyRing, Sealed, parse_keys
 from consumer.edges.store import Step
 from consumer.edges.store.rows.entries import Kept, to_entry, to_row
-from tests.contracts.stores import SHOP, Place, apply, shop, wanted
-from tests.core.subscriptions import AUTH, PAIR, TLS, counting, secret_of
+from tests.support.builders.subscriptions import AUTH, PAIR, TLS, counting, secret_of
+from tests.support.stores import SHOP, Place, apply, shop, wanted
 
 FIRST, SECOND = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
 OWN, OTHER, BOTH = (KeyRing(parse_keys(text)) for text in (FIRST, SECOND, f"{FIRST} {SECOND}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.core.changes.merge import Merge
 from consumer.core.subscription.pauses import Pause, Scope, paused
 from consumer.core.subscription.subscription import subscription_id
-from tests.contracts.stores import SHOP, Place, apply, shop
+from tests.support.stores import SHOP, Place, apply, shop
 
 ALL = Pause(scope=Scope.ALL, since=1.0)
 ACME = Pause(scope=Scope.TENANT, name="acme", since=2.0)

@@ -20,9 +20,9 @@ from consumer.edges.store import StoreRecorder
 from consumer.edges.store.rows.records import Batch
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
-from tests.contracts.stores import Place, apply, by_id, shop
-from tests.fakes import RecordingLog
-from tests.flow.worker import event
+from tests.support.fakes import RecordingLog
+from tests.support.stores import Place, apply, by_id, shop
+from tests.support.worker import event
 
 NOW = 1_767_225_600.0
 

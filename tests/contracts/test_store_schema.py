@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import Connection, inspect
 
 from consumer.core.errors import StoreUnavailable
 from consumer.edges.store import migrate
 from consumer.edges.store.tables import METADATA, SCHEMA, VERSION_TABLE
-from tests.contracts.stores import Place, apply, shop
+from tests.support.data import ROOT
+from tests.support.stores import Place, apply, engine_of, execute, shop
 
 NEWER = "UPDATE leveret_schema SET version_num = '0999'"
 
@@ -34,20 +33,6 @@ async def start():
 
 asyncio.run(start())
 """
-
-
-def engine_of(place: Place) -> AsyncEngine:
-    """Return an engine on the test's database, without anything of ours."""
-    url = place.url.replace("postgresql:", "postgresql+asyncpg:") or f"sqlite+aiosqlite:///{place.file}"
-    return create_async_engine(url)
-
-
-async def execute(place: Place, statement: str) -> None:
-    """Run a statement on the database itself."""
-    engine = engine_of(place)
-    async with engine.begin() as connection:
-        await connection.execute(text(statement))
-    await engine.dispose()
 
 
 async def tables(place: Place) -> list[str]:
@@ -88,7 +73,7 @@ def test_the_code_names_the_newest_step() -> None:
 
 async def test_two_that_start_at_once_make_the_tables_once(place: Place) -> None:
     """Processes that find no tables stand in line; all of them go on."""
-    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(ROOT)}
     environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
     pipe = asyncio.subprocess.PIPE
     starters = [

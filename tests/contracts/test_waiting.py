@@ -24,7 +24,7 @@ from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication
-from tests.fakes import MemoryArchive
+from tests.support.fakes import MemoryArchive
 from topology.declare import declare
 from topology.names import Names
 from topology.plan import TopologySpec, build_plan

@@ -18,7 +18,7 @@ from consumer.flow.take.intake import Source
 from consumer.ports import Incoming, Publication
 from consumer.settings import Settings, load_settings
 from metrics.series import Series
-from tests.fakes import RecordingLog
+from tests.support.fakes import RecordingLog
 from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
 from topology.plan import QueueType, build_plan
 

@@ -17,8 +17,8 @@ from consumer.core.message.delivery import wrap_raw
 from consumer.core.message.parked import ParkNote, entry_as_dict, raw_entry_headers, read_entry
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.flow.take.lanes_seen import LanesSeen
-from tests.core.messages import TRACE, attempt, decoded, message, parked
-from tests.core.strategies import NAMES
+from tests.support.builders.messages import TRACE, attempt, decoded, message, parked
+from tests.support.builders.strategies import NAMES
 
 SOUND = st.text(st.characters(codec="utf-8"), max_size=30)  #: what UTF-8 can hold
 VALUES = SOUND | st.sampled_from(["", "acme", "1.0", "A.1", TRACE, "2022-11-03T20:26:10Z", "k=v"])

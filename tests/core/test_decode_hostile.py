@@ -15,8 +15,8 @@ from consumer.core.event.decode import DecodeRules, NeedsInbox
 from consumer.core.model import DataForm, ParkReason, RawMessage
 from consumer.core.text import ids
 from consumer.core.webhook.body import build_body
-from tests.core.messages import TRACE, attempt, decoded, hopped, message, parked, payload
-from tests.core.strategies import ALL_RULES, MESSAGES
+from tests.support.builders.messages import TRACE, attempt, decoded, hopped, message, parked, payload
+from tests.support.builders.strategies import ALL_RULES, MESSAGES
 
 TYPE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 

@@ -18,9 +18,18 @@ from consumer.core.event.sources import Const, FromBody, FromHeader, FromRouting
 from consumer.core.model import Event, RawMessage
 from consumer.core.text import ids
 from consumer.core.webhook.body import build_body
-from tests.core.event.test_cloudevents import ATTRIBUTES, binary, structured
-from tests.core.messages import NOW, TRACE, attempt, decoded, hopped, message, payload, republished
-from tests.core.strategies import ALL_RULES, MESSAGES
+from tests.support.builders.cloudevents import ATTRIBUTES, binary, structured
+from tests.support.builders.messages import (
+    NOW,
+    TRACE,
+    attempt,
+    decoded,
+    hopped,
+    message,
+    payload,
+    republished,
+)
+from tests.support.builders.strategies import ALL_RULES, MESSAGES
 
 INBOX = "leveret.inbox.shop"
 BODY = {

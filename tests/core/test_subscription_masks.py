@@ -15,7 +15,17 @@ from consumer.core.errors import ConfigError
 from consumer.core.subscription.access_entry import BESIDE
 from consumer.core.subscription.entry import CREDENTIALS
 from consumer.core.text.printable import MASK
-from tests.core.subscriptions import AUTH, AUTHORITY, PAIR, RULES, TLS, counting, entry, kept, parsed
+from tests.support.builders.subscriptions import (
+    AUTH,
+    AUTHORITY,
+    PAIR,
+    RULES,
+    TLS,
+    counting,
+    entry,
+    kept,
+    parsed,
+)
 
 EVERY = [
     {key: value for key, value in (("auth", auth), ("tls", tls)) if value is not None}

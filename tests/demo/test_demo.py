@@ -19,9 +19,9 @@ from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.processes import Identity, find_marked, wait_until
 from demo import cast
 from demo.stage import MARK, WORDS_MAX, Stage
-from tests.terminal import CTRL_C, Terminal
+from tests.support.data import ROOT
+from tests.support.terminal import CTRL_C, Terminal
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 2  #: of events
 PATIENCE_S = cast.LONGEST_S + 8  #: of the robbed one; the honest one has its minute
 STARTED_S = 90.0

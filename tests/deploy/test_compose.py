@@ -8,15 +8,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from bench.processes import python_env
-from bench.prometheus import Prometheus, promtool
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.retry.policy import max_age_s
 from consumer.edges.private_broker.files import (
@@ -27,21 +23,14 @@ from consumer.edges.private_broker.files import (
 )
 from consumer.settings import Settings, load_settings, split_amqp_urls
 from deploy.compose_setup import SAMPLE, broker_definitions, main, password_hash
+from tests.support.compose import COMPOSE, DOCKERFILE, SERVICES, mounts
+from tests.support.data import ROOT
+from tests.support.processes.children import python_env
+from tests.support.processes.prometheus import Prometheus, promtool
 from topology.permissions import permissions
 from topology.plan import build_plan
 
-ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IDS = sorted(SERVICES)
-
-
-def mounts(service: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Yield source, target and whether it is read-only of each volume."""
-    for volume in service.get("volumes", ()):
-        source, target, *mode = volume.split(":")
-        yield source, target, mode == ["ro"]
 
 
 @pytest.mark.parametrize("name", IDS)

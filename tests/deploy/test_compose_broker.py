@@ -12,12 +12,13 @@ import aio_pika
 import aiormq
 import pytest
 
-from bench.daemon import Daemon
-from bench.processes import python_env
 from consumer.edges.private_broker import PrivateBroker, files
 from consumer.settings import Settings
 from deploy.compose_setup import broker_definitions
-from tests.deploy.test_compose import ROOT, SERVICES
+from tests.support.compose import SERVICES
+from tests.support.data import ROOT
+from tests.support.processes.children import python_env
+from tests.support.processes.daemon import Daemon
 
 CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
 

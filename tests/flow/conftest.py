@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.fakes import VirtualLoop
-from tests.flow.worker import Worker
+from tests.support.fakes import VirtualLoop
+from tests.support.worker import Worker
 
 
 def pytest_asyncio_loop_factories(

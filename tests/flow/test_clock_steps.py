@@ -15,9 +15,9 @@ from consumer.core.model import Kind, ParkReason
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
 from consumer.flow.take.intake import Source
-from tests.fakes import START, run_virtually
-from tests.fakes_sender import Reply
-from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message
+from tests.support.fakes import START, run_virtually
+from tests.support.fakes_sender import Reply
+from tests.support.worker import LoopBack, Worker, delivery_message, event, event_message
 
 HOUR, DAY = 3600.0, 86_400.0
 STEPS = (-DAY, -HOUR, HOUR, DAY)

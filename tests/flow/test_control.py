@@ -9,7 +9,7 @@ from consumer.core.endpoint.agreement import Kind, News, Said, encode
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.control import Control
 from consumer.flow.endpoints.agreement import Agreement
-from tests.flow.worker import Worker, event_message
+from tests.support.worker import Worker, event_message
 
 URL = "https://shop.example/"
 

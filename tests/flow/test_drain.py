@@ -7,8 +7,8 @@ from consumer.flow.deliver.dead_letters import DeadLetters
 from consumer.flow.drain import Drain
 from consumer.flow.endpoints.agreement import Agreement
 from consumer.flow.operator_events import OperatorEvents
-from tests.fakes import MemoryArchive
-from tests.flow.worker import Worker
+from tests.support.fakes import MemoryArchive
+from tests.support.worker import Worker
 
 
 async def test_a_stop_under_an_alarm_ends(worker: Worker) -> None:

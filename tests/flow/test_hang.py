@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bench.loss.hang_simulated import Case, compare, simulated
 from consumer.core.endpoint.pace import AHEAD_S
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import entry_as_dict
@@ -15,30 +14,14 @@ from consumer.core.model import Kind
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.reservations import LOOK_S
 from consumer.flow.take.intake import Source
-from tests.fakes import START, run_virtually
-from tests.fakes_sender import Reply
-from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message
+from tests.support.fakes import START, run_virtually
+from tests.support.fakes_sender import Reply
+from tests.support.worker import LoopBack, Worker, delivery_message, event, event_message
 
 URL = "https://shop.example/"
 HANGS = Reply(hang=True)
 FAILS = Reply(status=503)
 SOON_S = LOOK_S + 5  #: a look, and what the ladder adds
-
-
-def test_time_outs_drain_as_soon_as_503() -> None:
-    """Time-outs say nothing of how fast the backlog may go: it used to take hours, and minutes with 503."""
-    hung, failed = compare(Case(3.0, 300.0, 1))
-
-    assert hung.seconds <= 1.5 * failed.seconds
-    assert (hung.parked, hung.missing, failed.parked, failed.missing) == (0, 0, 0, 0)
-
-
-def test_what_an_outage_put_off_before_the_breaker_opened_comes_soon_too() -> None:
-    """The breaker opens after 45 of 60 s; what its slots held back until then is given moments just ahead."""
-    hung = simulated(Case(20.0, 60.0, 2), hangs=True)
-
-    assert hung.seconds <= AHEAD_S
-    assert (hung.parked, hung.missing) == (0, 0)
 
 
 @pytest.mark.parametrize("slots", [1, 16])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.model import Kind, SignedRequest
 from consumer.core.subscription.subscription import Subscription
-from tests.fakes import START, run_virtually
-from tests.fakes_sender import Reply
-from tests.flow.worker import LoopBack, Worker, event_message
+from tests.support.fakes import START, run_virtually
+from tests.support.fakes_sender import Reply
+from tests.support.worker import LoopBack, Worker, event_message
 
 REPLIES = st.one_of(
     st.sampled_from([200, 200, 200, 204, 400, 404, 500, 503]).map(lambda status: Reply(status=status)),

@@ -9,8 +9,8 @@ from consumer.core.model import ParkReason
 from consumer.flow.base.context import Bounds
 from consumer.flow.endpoints.endpoints import Endpoint, Hold, Send
 from consumer.flow.take.intake import Source
-from tests.fakes import START
-from tests.flow.worker import Worker, delivery_message, event, event_message
+from tests.support.fakes import START
+from tests.support.worker import Worker, delivery_message, event, event_message
 
 FAULT = "the store's key is missing"
 

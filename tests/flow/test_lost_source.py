@@ -13,11 +13,10 @@ from consumer.core.model import RawMessage
 from consumer.flow.base.outbox import together
 from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute
-from tests.fakes import START
-from tests.fakes_sender import Reply
-from tests.flow.base.test_outbox import ONE
-from tests.flow.take.test_reroute import FakeRoutes
-from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import START
+from tests.support.fakes_routes import FakeRoutes
+from tests.support.fakes_sender import Reply
+from tests.support.worker import NAMES, ONE, Worker, delivery_message, event, event_message
 
 CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes back what is unacked
 PAUSE_S = 8.0  #: longer than any pause between two tries to publish

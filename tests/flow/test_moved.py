@@ -9,8 +9,8 @@ import pytest
 
 from consumer.core.model import Control, ParkReason
 from consumer.flow.take.intake import Source
-from tests.fakes_sender import Reply
-from tests.flow.worker import Worker, delivery_message, event_message
+from tests.support.fakes_sender import Reply
+from tests.support.worker import Worker, delivery_message, event_message
 
 OLD, NEW = "https://shop.example/", "https://new.example/"
 

@@ -13,9 +13,9 @@ from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.model import ParkReason
 from consumer.flow.operator_events import LOOK_S, OperatorEvents
 from consumer.flow.take.intake import Source
-from tests.fakes import settled
-from tests.fakes_sender import Reply
-from tests.flow.worker import DUE, NAMES, Worker, event_message
+from tests.support.fakes import settled
+from tests.support.fakes_sender import Reply
+from tests.support.worker import DUE, NAMES, Worker, event_message
 
 URL = "https://shop.example/"
 

@@ -9,9 +9,9 @@ from consumer.core.message.parked import ParkNote, delivery_entry_headers
 from consumer.core.model import ParkReason
 from consumer.flow.deliver.dead_letters import DeadLetters
 from consumer.ports import Incoming
-from tests.fakes import FakeTicket, MemoryArchive, settled
-from tests.fakes_sender import Reply
-from tests.flow.worker import Worker, delivery_message, event, event_message
+from tests.support.fakes import FakeTicket, MemoryArchive, settled
+from tests.support.fakes_sender import Reply
+from tests.support.worker import Worker, delivery_message, event, event_message
 
 SHOP = "https://shop.example/"
 

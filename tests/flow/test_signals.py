@@ -10,10 +10,10 @@ from consumer.core.model import Attempt, Control, Kind, ParkReason
 from consumer.core.retry.policy import POLICIES
 from consumer.flow.base.local_faults import RED_S
 from consumer.flow.take.intake import Source
-from tests.certificates import Authority
-from tests.fakes import START
-from tests.fakes_sender import Reply
-from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import START
+from tests.support.fakes_sender import Reply
+from tests.support.servers.certificates import Authority
+from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
 
 SHOP = "https://shop.example/"
 LAST = POLICIES["default"].max_attempts - 1  #: attempts made before the last one

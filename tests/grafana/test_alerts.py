@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.newcomer.panels import ALERT_TESTS, ALERTS, untested_alerts
-from bench.prometheus import promtool
 from grafana.spec import SAMPLE, sample_names
-from tests.grafana.test_dashboard import ROOT, RUNBOOK, slugs
+from tests.support.data import ROOT
+from tests.support.grafana_files import ALERT_TESTS, ALERTS, untested_alerts
+from tests.support.processes.prometheus import promtool
+from tests.support.runbook import RUNBOOK, slugs
 
 GROUPS: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"]
 RULES = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
@@ -80,7 +81,7 @@ def test_an_alert_says_what_is_wrong_and_where_to_look(name: str) -> None:
 
 
 def test_alerts_read_series_that_exist() -> None:
-    """Ours by their definition; the broker's are in the suite's live scrape (tests/system/test_panels.py)."""
+    """Ours by their definition; the broker's are in the suite's live scrape (tests/bench/test_panels.py)."""
     names = {name for rule in RULES.values() for name in SAMPLE.findall(rule["expr"])}
 
     assert names

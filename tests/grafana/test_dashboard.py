@@ -5,27 +5,19 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.newcomer.panels import checked_in_queries
 from grafana import generate, rows_care, rows_delivery, rows_tenants
 from grafana.panels import ROWS
 from grafana.spec import SAMPLE, Kind, PanelSpec, Query, RowSpec, all_queries, filled, sample_names
 from metrics.series import Series
+from tests.support.grafana_files import checked_in_queries
+from tests.support.runbook import RUNBOOK, slugs
 
-ROOT = Path(__file__).parents[2]
 PANELS = [panel for row in ROWS for panel in row.panels]
 BOARD: dict[str, Any] = json.loads(generate.OUTPUT.read_text())
-RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
-
-
-def slugs(page: str) -> set[str]:
-    """Return the anchors of a page's headings."""
-    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_checked_in_dashboard_is_the_generated_one() -> None:

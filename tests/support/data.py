@@ -1,5 +1,6 @@
-"""Where the right values are kept that were computed outside the project."""
+"""The root of the repository, and the folder of expected values that were computed outside the project."""
 
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data"
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"

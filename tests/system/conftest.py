@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 import pytest
 
-from bench.processes import stop
 from consumer.edges.private_broker import BrokerEndpoint
-from tests.conftest import add_vhost, remove_vhost
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher
+from tests.support.processes.children import stop
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher
+from tests.support.vhosts import add_vhost, remove_vhost
 
 
 @pytest.fixture(scope="module")

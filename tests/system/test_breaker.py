@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.processes import stop
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.processes.children import stop
+from tests.support.servers.receiver import Receiver
+from tests.support.system.command import command, objects
+from tests.support.system.daemon import (
     BREAKER_OFF,
     QUICK,
     Daemon,
@@ -21,7 +22,6 @@ from tests.system.daemon import (
     to,
     until,
 )
-from tests.system.test_cli_live import command, objects
 
 MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
 

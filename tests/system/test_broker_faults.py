@@ -16,11 +16,10 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 from yarl import URL
 
-from bench.processes import fetch
 from consumer.edges.private_broker import PrivateBroker
-from tests.conftest import add_vhost, end, managed, remove_vhost
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.processes.children import fetch
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import (
     BREAKER_OFF,
     LOOK_S,
     PATIENCE_S,
@@ -35,6 +34,7 @@ from tests.system.daemon import (
     to,
     until,
 )
+from tests.support.vhosts import add_vhost, end, managed, remove_vhost
 
 RUNG = {
     "x-queue-type": "quorum",

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from bench.processes import free_port, python_env
-from tests.raw_server import Call, RawServer
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.processes.children import free_port, python_env
+from tests.support.servers.raw_server import Call, RawServer
+from tests.support.servers.receiver import Receiver
+from tests.support.system.command import command, objects
+from tests.support.system.daemon import (
     Daemon,
     EventPublisher,
     all_delivered,
@@ -25,34 +26,10 @@ from tests.system.daemon import (
     secret,
     to,
 )
-from tests.terminal import on_terminal
+from tests.support.terminal import on_terminal
 
 DEAD = "amqp://leveret:hush@127.0.0.1:1/"
 EVIL = "\x1b]0;owned\x07\x1b[2J"
-
-
-async def command(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run ``leveret`` with the settings of *daemon*; stdin is no terminal."""
-    argv = [sys.executable, "-m", "consumer", *words]
-
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            argv,
-            env=daemon.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return await asyncio.to_thread(run)
-
-
-def objects(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    """Return the JSON lines of a command that succeeded."""
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 # status

@@ -12,8 +12,8 @@ from typing import Any
 import aio_pika
 import pytest
 
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 CLOUDEVENT = {"id": "1", "source": "/shop", "specversion": "1.0", "type": "order.paid", "subject": "o-1"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from consumer.edges.process.system import FAILPOINTS
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import (
     BREAKER_OFF,
     PATIENCE_S,
     QUICK,

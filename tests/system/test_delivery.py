@@ -10,8 +10,8 @@ from uuid import UUID
 import httpx2
 from standardwebhooks import Webhook
 
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import (
     BREAKER_OFF,
     Daemon,
     EventPublisher,

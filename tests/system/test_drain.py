@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from consumer.edges.private_broker import PrivateBroker
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import (
     BREAKER_OFF,
     Daemon,
     EventPublisher,

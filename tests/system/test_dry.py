@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.receiver import Receiver
-from tests.system.daemon import EventPublisher, requests_of, running, secret, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import EventPublisher, requests_of, running, secret, to, until
 
 
 async def test_dry_signs_and_logs_and_sends_nothing(tmp_path: Path, vhost: str, receiver: Receiver) -> None:

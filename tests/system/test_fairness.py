@@ -13,8 +13,8 @@ import pytest
 from aio_pika.abc import AbstractConnection
 
 from consumer.edges.broker.routes import BrokerRoutes
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
 from topology.declare import declare
 from topology.names import Names
 from topology.plan import TopologySpec, build_plan

@@ -9,10 +9,9 @@ from pathlib import Path
 import aio_pika
 import pytest
 
-from bench.hostile.forged import FORGERIES, HOSTILE, OPERATORS, SOURCES, VICTIM, Forgery
-from bench.hostile.forgery import publish
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, to, until
+from tests.support.hostile.forged import FORGERIES, HOSTILE, OPERATORS, SOURCES, VICTIM, Forgery, publish
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, to, until
 
 SETTINGS = {"LEVERET_TOPOLOGY__LANES": "1", "LEVERET_SOURCES": json.dumps(SOURCES)}
 OUT, DESK, OWN = "/ok/victim", "/ok/desk", "/ok/hostile"

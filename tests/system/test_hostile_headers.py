@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.hostile.loop_attacks import HEADER_TABLES
-from bench.hostile.messages import Raw, entry, long_text, send
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.hostile.header_tables import HEADER_TABLES
+from tests.support.hostile.messages import Raw, entry, long_text, send
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
 
 FLOOD = 30
 

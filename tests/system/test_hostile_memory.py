@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.hostile.handle_attacks import Hosts, addresses
-from bench.hostile.memory import Load, events
-from bench.load import publish
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.hostile.healthy_hosts import Hosts, addresses
+from tests.support.hostile.large_events import Load, events
+from tests.support.load import publish
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
 
 MIB = 1024 * 1024
 MEMORY = {"LEVERET_LIMITS__MEMORY_BYTES": str(16 * MIB), "LEVERET_EVENTS__MAX_EVENT_BYTES": str(5 * MIB)}

@@ -19,9 +19,9 @@ import httpx2
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from bench.load import secret_of
 from consumer.edges.private_broker.processes import wait_until
-from tests.system.daemon import Daemon, EventPublisher, until
+from tests.support.load import secret_of
+from tests.support.system.daemon import Daemon, EventPublisher, until
 
 SECRET = secret_of("shop")
 ORDER = b'{"type":"order.created"}'

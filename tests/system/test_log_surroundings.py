@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.hostile.stalled_log import unread_pipe
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, to, until
+from tests.support.processes.children import unread_pipe
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, to, until
 
 TARGET = "/ok/log"
 

@@ -27,8 +27,8 @@ from consumer.cli.broker import app
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker, files, find_server, processes
 from consumer.edges.private_broker.processes import Identity
+from tests.support.data import ROOT
 
-ROOT = Path(__file__).parents[2]
 WAYS_ON = ("make broker-install", "docker run", "LEVERET_AMQP_URL", "LEVERET_RABBITMQ_HOME")
 
 

@@ -7,8 +7,8 @@ import time
 
 import yaml
 
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, to, until
 
 WITHIN_S = 1.0
 SLACK_S = 5.0  #: what a busy machine may add; the proof `change_visible_s` measures without it

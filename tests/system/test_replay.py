@@ -13,8 +13,8 @@ from typing import Any
 import aio_pika
 
 from consumer.edges.store.sqlite import FILE_NAME
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
 
 SOURCES = json.dumps([{"name": "legacy", "exchange": "shop.legacy", "tenant": "body:/company/id"}])
 PARK_MISSING = {"LEVERET_EVENTS__MISSING_TENANT": "park"}

@@ -15,8 +15,8 @@ import pytest
 
 from consumer.core.message.delivery import wrap_raw
 from consumer.core.model import RawMessage
-from tests.receiver import Received, Receiver
-from tests.system.daemon import (
+from tests.support.servers.receiver import Received, Receiver
+from tests.support.system.daemon import (
     BREAKER_OFF,
     QUICK,
     Daemon,

@@ -12,8 +12,8 @@ import pytest
 from yarl import URL
 
 from consumer.edges.private_broker import BrokerEndpoint
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
 from topology.permissions import Permissions, permissions
 from topology.plan import TopologySpec
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import aio_pika
 
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
 
 SOURCES = json.dumps(
     [

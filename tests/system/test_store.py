@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.postgres import Postgres
-from tests.receiver import Receiver
-from tests.system.daemon import (
+from tests.support.processes.postgres import Postgres
+from tests.support.servers.receiver import Receiver
+from tests.support.stores import copied, put_back
+from tests.support.system.daemon import (
     Daemon,
     EventPublisher,
     all_delivered,
@@ -24,27 +24,6 @@ from tests.system.daemon import (
 )
 
 NOTE = "the store cannot be"  #: how ``/readyz`` begins to say it, still answering 200
-
-
-def copied(path: Path) -> Path:
-    """Return a copy of the store, made as a backup is."""
-    copy = path.with_name("backup.db")
-    copy.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    return copy
-
-
-def put_back(path: Path, copy: Path) -> None:
-    """Put the copy in the place of whatever is there; it is used up, since it soon is an older one."""
-    if path.is_dir():
-        path.rmdir()
-    for log in ("-wal", "-shm"):
-        path.with_name(path.name + log).unlink(missing_ok=True)
-    shutil.copyfile(copy, fresh := path.with_name("fresh.db"))
-    fresh.chmod(0o600)
-    fresh.replace(path)
-    copy.unlink()
 
 
 @pytest.fixture

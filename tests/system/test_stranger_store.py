@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.load import ready_counts
-from bench.processes import stop
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
-from tests.system.test_store import copied, put_back
+from tests.support.load import ready_counts
+from tests.support.processes.children import stop
+from tests.support.servers.receiver import Receiver
+from tests.support.stores import copied, put_back
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
 
 REMEDY = "leveret store adopt"
 LANES = ["leveret.lane.00", "leveret.lane.01"]

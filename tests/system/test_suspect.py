@@ -5,8 +5,16 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from tests.receiver import Receiver
-from tests.system.daemon import BREAKER_OFF, Daemon, EventPublisher, all_delivered, deliveries, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import (
+    BREAKER_OFF,
+    Daemon,
+    EventPublisher,
+    all_delivered,
+    deliveries,
+    to,
+    until,
+)
 
 MOST_DEATHS = 8  #: Source: fault 70
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
-from tests.system.test_cli_live import command, objects
+from tests.support.servers.receiver import Receiver
+from tests.support.system.command import command, objects
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
 
 LONG = {"max_attempts": 5, "base_s": 600, "multiplier": 1, "max_s": 600, "jitter": 0}
 RUNGS = {"LEVERET_TOPOLOGY__RUNGS_S": "[0.1,0.5,60,600]"}

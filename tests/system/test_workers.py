@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.receiver import Receiver
-from tests.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.servers.receiver import Receiver
+from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
 
 WORKERS = 4
 PATIENT = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}

@@ -11,7 +11,17 @@ from consumer.core.changes.diff import differences
 from consumer.core.changes.export import as_yaml, exported
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import StoredEntry, merge
-from tests.core.subscriptions import AUTH, AUTHORITY, RULES, TLS, counting, entry, kept, kept_sets, secret_of
+from tests.support.builders.subscriptions import (
+    AUTH,
+    AUTHORITY,
+    RULES,
+    TLS,
+    counting,
+    entry,
+    kept,
+    kept_sets,
+    secret_of,
+)
 
 
 def changes(before: dict[str, object], after: dict[str, object]) -> list[tuple[str, object, object]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from consumer.core.changes.file import TEXT_MAX, Parsed, parse_subscriptions
+from consumer.core.changes.file import TEXT_MAX, parse_subscriptions
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.endpoint.breaker import BreakerPolicy
 from consumer.core.endpoint.egress import parse_rule
@@ -22,48 +22,7 @@ from consumer.core.subscription.entry import HEADER_VALUE_MAX, SubscriptionRules
 from consumer.core.subscription.policy import relieved_tables
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import HmacKey
-
-RULES = SubscriptionRules()
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-CONTRACT = f"""subscriptions:
-  - tenant: acme
-    name: shop
-    url: https://hooks.acme.example/orders
-    events: ["order.*", "invoice.paid"]   # AMQP topic rules on the event type
-    secrets: ["{SECRET}"]                # absent: generated; shown once
-    retry: {{policy: default}}              # or its fields
-    on_status: {{"404": park, "410": disable}}
-    breaker: {{failures: 5, cooldown_s: 30}}
-    concurrency: 16
-    timeout_s: 15
-    headers: {{x-api-version: "2"}}
-    enabled: true
-"""
-
-
-def parse(text: str, rules: SubscriptionRules = RULES) -> Parsed:
-    """Read *text* as the file ``f``."""
-    return parse_subscriptions(text, "f", rules)
-
-
-def faults(text: str, rules: SubscriptionRules = RULES) -> list[str]:
-    """Return the lines of the error that *text* causes."""
-    with pytest.raises(ConfigError) as raised:
-        parse(text, rules)
-    return str(raised.value).splitlines()
-
-
-def entry(**fields: object) -> str:
-    """Return a file with one entry; a field of None is left out."""
-    values = {"url": "https://a.example/", "events": ["#"], **fields}
-    return json.dumps({"subscriptions": [{k: v for k, v in values.items() if v is not None}]})
-
-
-def build(rules: SubscriptionRules = RULES, **fields: object) -> Subscription:
-    """Return the subscription of a one-entry file."""
-    (only,) = parse(entry(**fields), rules).entries
-    return only.build(rules)
+from tests.support.builders.entries import CONTRACT, RULES, SECRET, build, entry, faults, parse
 
 
 def test_the_contract_file_becomes_what_it_says() -> None:

@@ -18,9 +18,9 @@ from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.errors import ConfigError
 from consumer.core.retry.policy import POLICIES
 from consumer.core.subscription.entry import OUR_HEADERS, SubscriptionEntry
-from tests.certificates import Authority
-from tests.core.changes.test_file import CONTRACT
-from tests.core.subscriptions import RULES, secret_of
+from tests.support.builders.entries import CONTRACT
+from tests.support.builders.subscriptions import RULES, secret_of
+from tests.support.servers.certificates import Authority
 
 SCHEMA = subscriptions_schema(POLICIES)
 JUDGE = Draft7Validator(SCHEMA)

@@ -13,7 +13,7 @@ from consumer.core.changes.secret_overlap import GRACE_S
 from consumer.core.changes.steps import drop_old, rotate
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX
-from tests.core.subscriptions import counting, entry, kept, parsed, secret_of
+from tests.support.builders.subscriptions import counting, entry, kept, parsed, secret_of
 
 T0 = 1_790_000_000.0
 """2026-09-21T14:13:20Z."""

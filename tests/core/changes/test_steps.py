@@ -23,7 +23,7 @@ from consumer.core.changes.steps import (
 )
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX
-from tests.core.subscriptions import counting, entry, kept, kept_sets, parsed, secret_of
+from tests.support.builders.subscriptions import counting, entry, kept, kept_sets, parsed, secret_of
 
 NOTE = Note("by hand", "2026-01-02T03:04:05Z")
 STEPS = st.lists(

@@ -13,26 +13,12 @@ from hypothesis import strategies as st
 
 from consumer.core.errors import BadEvent
 from consumer.core.event.decode import DecodeRules
-from consumer.core.model import DataForm, Event, RawMessage
+from consumer.core.model import DataForm, Event
 from consumer.core.text import ids
 from consumer.core.webhook.body import build_body
-from tests.core.messages import decoded, message, parked, payload
-from tests.core.strategies import JSON
-
-STRUCTURED = "application/cloudevents+json"
-ATTRIBUTES = {"id": "A.1", "source": "/shop", "specversion": "1.0", "type": "com.example.order-created"}
-
-
-def structured(content_type: str = STRUCTURED, **members: Any) -> RawMessage:
-    """A structured CloudEvent; a member that is ... is left out."""
-    given_members = {name: value for name, value in (ATTRIBUTES | members).items() if value is not ...}
-    return message(json.dumps(given_members).encode(), content_type=content_type)
-
-
-def binary(prefix: str = "ce-", body: bytes = b'{"n":1}', **attributes: Any) -> RawMessage:
-    """A binary CloudEvent; an attribute that is ... is left out."""
-    given_attributes = {name: value for name, value in (ATTRIBUTES | attributes).items() if value is not ...}
-    return message(body, headers={"tenant": "acme"} | {prefix + n: v for n, v in given_attributes.items()})
+from tests.support.builders.cloudevents import ATTRIBUTES, STRUCTURED, binary, structured
+from tests.support.builders.messages import decoded, message, parked, payload
+from tests.support.builders.strategies import JSON
 
 
 def test_structured_is_mapped() -> None:

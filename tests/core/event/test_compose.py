@@ -16,8 +16,8 @@ from consumer.core.event.compose import Composed, Draft, Form, check_id
 from consumer.core.event.decode import DecodeRules, decode_event
 from consumer.core.model import Event, RawMessage
 from consumer.core.webhook.body import build_body
-from tests.core.messages import NOW
-from tests.core.strategies import JSON, WHITE
+from tests.support.builders.messages import NOW
+from tests.support.builders.strategies import JSON, WHITE
 
 MOST = DecodeRules().max_event_bytes
 

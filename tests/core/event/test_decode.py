@@ -19,8 +19,8 @@ from consumer.core.event.decode import DecodeRules, MissingId, NeedsInbox, decod
 from consumer.core.model import DataForm, RawMessage
 from consumer.core.text import ids
 from consumer.core.webhook.body import build_body
-from tests.core.messages import NOW, RULES, attempt, decoded, message, parked, payload
-from tests.core.strategies import JSON, WHITE
+from tests.support.builders.messages import NOW, RULES, attempt, decoded, message, parked, payload
+from tests.support.builders.strategies import JSON, WHITE
 
 
 def test_a_plain_event() -> None:

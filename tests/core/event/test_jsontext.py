@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.core.errors import BadEvent
 from consumer.core.event import jsontext
-from tests.core.strategies import JSON, WHITE
+from tests.support.builders.strategies import JSON, WHITE
 
 VALID = {
     "huge exponent": b"1e400",

@@ -21,13 +21,12 @@ from consumer.core.message.parked import (
     read_entry,
     rfc3339,
 )
-from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
-from tests.core.message.test_delivery import MS, deliveries
-from tests.core.messages import message
-from tests.core.strategies import MESSAGES
+from consumer.core.model import ParkReason, RawMessage
+from tests.support.builders.deliveries import MS, deliveries
+from tests.support.builders.messages import message
+from tests.support.builders.parked import AT, NOTE, delivery, parked
+from tests.support.builders.strategies import MESSAGES
 
-AT = 1_700_000_000.0
-NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=AT, ttl_s=604_800.0)
 NOTES = st.builds(
     ParkNote,
     reason=st.sampled_from(ParkReason),
@@ -35,40 +34,6 @@ NOTES = st.builds(
     at=MS,
     ttl_s=MS,
 )
-
-
-def parked(raw: RawMessage, headers: dict[str, object]) -> RawMessage:
-    """The entry as the parked queue gives it out."""
-    fields: dict[str, Any] = {
-        "headers": headers,
-        "exchange": "leveret.dlx",
-        "routing_key": "parked.exhausted",
-        "queue": "leveret.parked",
-    }
-    return replace(raw, **fields)
-
-
-def delivery(**more: Any) -> DeliveryMessage:
-    """A delivery that failed twice."""
-    event = Event(
-        id="ord-1",
-        tenant="acme",
-        type="order.created",
-        timestamp="2023-11-14T22:13:20Z",
-        arrived_at=AT - 60,
-        body=b'{"n":1}',
-    )
-    attempts = (
-        Attempt(number=1, at=AT - 50, kind=Kind.HTTP_5XX, status=503, duration_s=0.25),
-        Attempt(number=2, at=AT - 40, kind=Kind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
-    )
-    fields: dict[str, Any] = {
-        "event": event,
-        "targets": ("sub_1",),
-        "attempts": attempts,
-        "attempts_made": 2,
-    }
-    return DeliveryMessage(**fields | more)
 
 
 @settings(max_examples=60)

@@ -13,7 +13,7 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter, GroupBy, fits, grouped
 from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
 from consumer.core.subscription.match import Matcher
-from tests.core.subscriptions import RULES, kept
+from tests.support.builders.subscriptions import RULES, kept
 
 AT = 1_767_225_600.0
 

@@ -12,8 +12,8 @@ from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.replay import replayed_delivery, replayed_headers
 from consumer.core.model import ParkReason
 from consumer.core.retry.policy import POLICIES, deadline
-from tests.core.message.test_delivery import MS, deliveries
-from tests.core.messages import message
+from tests.support.builders.deliveries import MS, deliveries
+from tests.support.builders.messages import message
 
 
 def entry(delivery: DeliveryMessage | None) -> ParkedEntry:

@@ -10,8 +10,8 @@ import pytest
 from consumer.core.access import Access, OAuth2Client, TlsPolicy
 from consumer.core.changes.merge import StoredEntry, merge
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
-from tests.certificates import Authority
-from tests.core.changes.test_file import build, entry, faults, parse
+from tests.support.builders.entries import build, entry, faults, parse
+from tests.support.servers.certificates import Authority
 
 OAUTH2 = {"token_url": "https://ID.example:443/t", "client_id": "app", "client_secret": "s3cret-value"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from consumer.core.model import DataForm, Event
 from consumer.core.webhook.body import build_body
-from tests.core.strategies import JSON
+from tests.support.builders.strategies import JSON
 
 
 def event(body: bytes, form: DataForm = DataForm.JSON, **more: object) -> Event:

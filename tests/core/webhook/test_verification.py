@@ -14,7 +14,7 @@ from consumer.core.errors import BadSignature, ConfigError
 from consumer.core.webhook.capture import parse_headers, parse_request
 from consumer.core.webhook.signing import VerifyingKey, parse_secret, parse_verifying_key, sign, verify
 from consumer.core.webhook.verification import Finding, Match, examine
-from tests.core.subscriptions import secret_of
+from tests.support.builders.subscriptions import secret_of
 from tests.support.data import DATA
 
 PRIVATE = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="

@@ -16,12 +16,9 @@ from consumer.core.message.delivery import DeliveryMessage, read_delivery
 from consumer.core.message.parked import read_entry
 from consumer.core.model import ParkReason, RawMessage
 from consumer.flow.base.outbox import FIRST_PAUSE_S, LONGEST_PAUSE_S, Outbox
-from consumer.ports import Publication
-from tests.core.strategies import MESSAGES
-from tests.fakes import START, run_virtually
-from tests.flow.worker import DUE, NAMES, LoopBack, Worker, event, event_message
-
-ONE = Publication(exchange="x", routing_key="k", body=b"1")
+from tests.support.builders.strategies import MESSAGES
+from tests.support.fakes import START, run_virtually
+from tests.support.worker import DUE, NAMES, ONE, LoopBack, Worker, event, event_message
 
 
 def owed(**more: object) -> DeliveryMessage:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from consumer.flow.base.publish_gate import BEGUN_S, CONFIRM_S, PublishGate
-from tests.fakes import settled
-from tests.fakes_sender import Reply
-from tests.flow.worker import Worker, event_message
+from tests.support.fakes import settled
+from tests.support.fakes_sender import Reply
+from tests.support.worker import Worker, event_message
 
 SHOP = "https://shop.example/"
 

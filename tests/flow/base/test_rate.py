@@ -7,8 +7,8 @@ from bisect import bisect_left
 import pytest
 
 from consumer.flow.base.rate import Rate
-from tests.fakes import START
-from tests.flow.worker import LoopBack, Worker, event_message
+from tests.support.fakes import START
+from tests.support.worker import LoopBack, Worker, event_message
 
 
 def most_in_a_second(reservations: list[float]) -> int:

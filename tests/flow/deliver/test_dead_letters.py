@@ -17,8 +17,8 @@ from consumer.core.message.parked import ParkNote, delivery_entry_headers, raw_e
 from consumer.core.model import ParkReason, RawMessage
 from consumer.flow.deliver.dead_letters import DeadLetters
 from consumer.ports import Incoming
-from tests.fakes import START, FakeTicket, MemoryArchive, settled
-from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import START, FakeTicket, MemoryArchive, settled
+from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
 
 NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=START, ttl_s=60.0)
 

@@ -12,8 +12,8 @@ from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import subscription_id
 from consumer.flow.deliver.leftovers import LOOK_AGAIN_S, LOOKS_PER_S
 from consumer.flow.take.intake import Source
-from tests.fakes import START
-from tests.flow.worker import LoopBack, Worker, delivery_message, event
+from tests.support.fakes import START
+from tests.support.worker import LoopBack, Worker, delivery_message, event
 
 CRM = subscription_id("acme", "crm")
 STRANGER = "sub_0123456789abcdef"

@@ -18,9 +18,9 @@ from consumer.core.event.sources import parse_rule
 from consumer.core.message.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.model import Attempt, Kind, ParkReason
 from consumer.flow.take.intake import Source
-from tests.fakes import START, run_virtually, settled
-from tests.fakes_sender import Reply
-from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import START, run_virtually, settled
+from tests.support.fakes_sender import Reply
+from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
 
 SHOP = "https://shop.example/"
 SLOW = "https://slow.example/"

@@ -18,9 +18,9 @@ from consumer.core.message.records import EndpointState
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
-from tests.fakes import START, Published, settled
-from tests.fakes_sender import Reply
-from tests.flow.worker import NAMES, Worker, event_message
+from tests.support.fakes import START, Published, settled
+from tests.support.fakes_sender import Reply
+from tests.support.worker import NAMES, Worker, event_message
 
 URL = "https://shop.example/"
 BREAKER = {"failures": 5, "cooldown_s": 30}

@@ -20,36 +20,18 @@ from consumer.core.endpoint.breaker import BreakerPolicy, Closed, Open, State
 from consumer.core.model import Kind, Outcome
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.core.retry.policy import POLICIES
-from consumer.core.subscription.subscription import Subscription
-from consumer.core.webhook.signing import HmacKey
 from consumer.flow.base.context import Bounds
 from consumer.flow.endpoints.admission import Hold, Send, Wait
 from consumer.flow.endpoints.endpoint import HELD_INTERVAL_S, PAUSED_LOOK_S, Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
-from tests.fakes import START, RecordingLog, run_virtually, settled
+from tests.support.builders.endpoints import subscription
+from tests.support.fakes import START, RecordingLog, run_virtually, settled
 
 OK = Outcome(kind=Kind.OK, status=200, duration_s=0.05)
 FAILED = Outcome(kind=Kind.HTTP_5XX, status=503, duration_s=0.05)
 BLOCKED = Outcome(kind=Kind.BLOCKED, duration_s=0.0)
-POLICY = BreakerPolicy(failures=5, cooldown_s=30.0)
-
-
-def subscription(**fields: Any) -> Subscription:
-    """A subscription with few slots."""
-    values: dict[str, Any] = {
-        "id": "sub_1",
-        "tenant": "acme",
-        "name": "shop",
-        "url": "https://shop.example/",
-        "events": ("#",),
-        "keys": (HmacKey(b"x" * 32),),
-        "retry": POLICIES["default"],
-        "breaker": POLICY,
-        "concurrency": 4,
-    }
-    return Subscription(**values | fields)
 
 
 def endpoint(bounds: Bounds | None = None, **fields: Any) -> Endpoint:

@@ -10,7 +10,7 @@ import pytest
 
 from consumer.core.endpoint.pace import AHEAD_S
 from consumer.flow.endpoints.reservations import LOOK_INTERVAL_S, LOOK_S, Reservations
-from tests.fakes import START
+from tests.support.fakes import START
 
 
 @pytest.mark.parametrize("count", [100, 1_000, 4_000])

@@ -11,8 +11,8 @@ from consumer.core.model import Control
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.slow_probe import SlowProbe
-from tests.fakes_sender import Reply
-from tests.flow.worker import Worker
+from tests.support.fakes_sender import Reply
+from tests.support.worker import Worker
 
 EVERY_S = 3600.0
 SHOP = "https://shop.example/"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.fairness.queue import Standing
@@ -18,47 +17,17 @@ from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
     Attempt,
     Delivered,
-    Drop,
     Kind,
     Outcome,
-    Park,
     ParkReason,
     Retry,
 )
-from consumer.flow.observe.observer import Attempted, Observer
+from consumer.flow.observe.observer import Attempted
 from metrics.series import OTHER, Series, own_label, tenant_of
-from tests.fakes import START, RecordingLog
-from tests.flow.endpoints.test_endpoints import subscription
-from tests.flow.worker import event
-
-SECRET_BODY = b'{"card":"4111-1111"}'
-VERDICTS = {
-    "delivered": Delivered(),
-    "retry": Retry(1.5),
-    "park": Park(ParkReason.EXHAUSTED, "HTTP 503"),
-    "drop": Drop("HTTP 404"),
-}
-
-
-class Desk:
-    """An observer, what it wrote and what it counted."""
-
-    def __init__(self, tenants: int = 100) -> None:
-        self.log = RecordingLog()
-        self.series = Series(CollectorRegistry(), tenants)
-        self.observe = Observer(self.series, self.log)
-
-    def count(self, name: str, **labels: str) -> float | None:
-        """Read a metric."""
-        return self.series.registry.get_sample_value(f"leveret_{name}", labels)
-
-    def attempted(self, verdict: Any, number: int = 1, kind: Kind = Kind.HTTP_5XX) -> dict[str, Any]:
-        """Observe one attempt; return the line."""
-        status = {Kind.OK: 200, Kind.HTTP_5XX: 503}.get(kind)
-        outcome = Outcome(kind=kind, status=status, duration_s=0.25, detail="it said no", body=SECRET_BODY)
-        attempt = Attempt(number=number, at=START, kind=kind, status=status, duration_s=0.25)
-        self.observe.attempted(Attempted(event(body=SECRET_BODY), subscription(), attempt, outcome, verdict))
-        return self.log.events("delivery.attempted")[-1]
+from tests.support.builders.endpoints import subscription
+from tests.support.desk import SECRET_BODY, VERDICTS, Desk
+from tests.support.fakes import START
+from tests.support.worker import event
 
 
 @pytest.mark.parametrize("name", VERDICTS)

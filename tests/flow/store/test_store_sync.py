@@ -11,8 +11,8 @@ from consumer.core.endpoint.health import Failing, Health
 from consumer.core.errors import StoreUnavailable
 from consumer.flow.endpoints.endpoints import Known
 from consumer.flow.store_sync import StoreSync
-from tests.fakes import START
-from tests.flow.worker import Worker
+from tests.support.fakes import START
+from tests.support.worker import Worker
 
 
 @pytest_asyncio.fixture

@@ -12,8 +12,8 @@ import pytest
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.store.subscriptions import INDEXED_AT_ONCE, Subscriptions
-from tests.fakes_store import MemoryStore
-from tests.flow.worker import Worker
+from tests.support.fakes_store import MemoryStore
+from tests.support.worker import Worker
 
 
 class Patterns(tuple[str, ...]):

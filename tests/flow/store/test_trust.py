@@ -15,9 +15,9 @@ from consumer.flow.store.subscriptions import INDEXED_AT_ONCE, Subscriptions
 from consumer.flow.store.trust import ALL, BEHIND, FRESH, NOTHING, RECHECK_S, SOON_S, UNREAD_S, Trust
 from consumer.flow.take.backlog import Backlog
 from consumer.flow.take.intake import Source
-from tests.fakes import settled
-from tests.fakes_store import MemoryRecord, MemoryStore
-from tests.flow.worker import Worker, event_message
+from tests.support.fakes import settled
+from tests.support.fakes_store import MemoryRecord, MemoryStore
+from tests.support.worker import Worker, event_message
 
 AWAY = StoreUnavailable("a.db: is locked")
 OFFLINE = BrokerUnavailable("no connection")

@@ -6,9 +6,9 @@ import pytest
 
 from consumer.flow.base.context import FIRST_WEIGHT_BYTES, HEADERS_BYTES, Weight
 from consumer.flow.take.backlog import Backlog
-from tests.fakes import START
-from tests.fakes_sender import Reply
-from tests.flow.worker import Worker, event_message
+from tests.support.fakes import START
+from tests.support.fakes_sender import Reply
+from tests.support.worker import Worker, event_message
 
 LIMIT = 1_000_000
 

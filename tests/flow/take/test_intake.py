@@ -17,8 +17,8 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.flow.take.intake import MOST_IN_PASS, Intake, Job, Source
 from consumer.flow.take.slots import Slots
 from consumer.ports import Incoming
-from tests.fakes import START, FakeTicket, run_virtually, settled
-from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import START, FakeTicket, run_virtually, settled
+from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
 
 
 class Desk:

@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness.noisy_tenants import TenantLimit, spill_index
 from consumer.core.message.delivery import DeliveryMessage, read_delivery, unwrap_raw
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute
-from tests.fakes import Published
-from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
+from tests.support.fakes import Published
+from tests.support.fakes_routes import FakeRoutes
+from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
 
 SPILL = NAMES.spill(spill_index("acme", 4))
 SPILL_KEY = NAMES.direct_key(SPILL)
-
-
-class FakeRoutes:
-    """Implements ``ports.Routes``: remembers what was bound."""
-
-    def __init__(self) -> None:
-        self.bindings: set[tuple[str, str]] = set()
-        self.stands: dict[str, int] = {}  #: messages ready, by queue
-        self.asked = 0
-        self.allowed = True
-        self.connected = True
-
-    async def bind(self, tenant: str, queue: str) -> bool:
-        """Bind, where it is allowed."""
-        self._demand()
-        if self.allowed:
-            self.bindings.add((tenant, queue))
-        return self.allowed
-
-    async def unbind(self, tenant: str, queue: str) -> None:
-        """Unbind what may not even be bound."""
-        self._demand()
-        self.bindings.discard((tenant, queue))
-
-    async def ready(self, queues: Iterable[str]) -> dict[str, int]:
-        """Return what the test said."""
-        self._demand()
-        self.asked += 1
-        return {queue: self.stands.get(queue, 0) for queue in queues}
-
-    def _demand(self) -> None:
-        if not self.connected:
-            raise BrokerUnavailable("no connection to the broker")
 
 
 class Flood:

@@ -12,8 +12,8 @@ import pytest
 from consumer.flow.take.intake import Source
 from consumer.flow.take.sharing import Sharing
 from consumer.ports import Incoming
-from tests.fakes import FakeTicket, ManualClock
-from tests.flow.worker import Worker, event_message
+from tests.support.fakes import FakeTicket, ManualClock
+from tests.support.worker import Worker, event_message
 
 URL = "https://shop.example/"
 

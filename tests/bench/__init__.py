@@ -1,0 +1,1 @@
+"""Tests of the proofs in ``bench``; no other test imports ``bench``."""

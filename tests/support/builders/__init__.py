@@ -1,0 +1,1 @@
+"""Builders of messages, subscriptions and entries: values that tests start from."""

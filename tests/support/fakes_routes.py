@@ -1,0 +1,40 @@
+"""A fake of the port for routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consumer.core.errors import BrokerUnavailable
+
+
+class FakeRoutes:
+    """Implements ``ports.Routes``: remembers what was bound."""
+
+    def __init__(self) -> None:
+        self.bindings: set[tuple[str, str]] = set()
+        self.stands: dict[str, int] = {}  #: messages ready, by queue
+        self.asked = 0
+        self.allowed = True
+        self.connected = True
+
+    async def bind(self, tenant: str, queue: str) -> bool:
+        """Bind, where it is allowed."""
+        self._demand()
+        if self.allowed:
+            self.bindings.add((tenant, queue))
+        return self.allowed
+
+    async def unbind(self, tenant: str, queue: str) -> None:
+        """Unbind what may not even be bound."""
+        self._demand()
+        self.bindings.discard((tenant, queue))
+
+    async def ready(self, queues: Iterable[str]) -> dict[str, int]:
+        """Return what the test said."""
+        self._demand()
+        self.asked += 1
+        return {queue: self.stands.get(queue, 0) for queue in queues}
+
+    def _demand(self) -> None:
+        if not self.connected:
+            raise BrokerUnavailable("no connection to the broker")

@@ -1,0 +1,34 @@
+"""The queries and the alerts in the Grafana files of the repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.support.data import ROOT
+
+DASHBOARD = ROOT / "grafana" / "dashboards" / "leveret.json"
+ALERTS = ROOT / "grafana" / "alerts.yml"
+ALERT_TESTS = ROOT / "grafana" / "alerts_test.yml"
+
+
+def checked_in_queries(path: Path = DASHBOARD) -> list[tuple[str, str]]:
+    """Return title and PromQL of each query in the dashboard's JSON."""
+    panels = json.loads(path.read_text("utf-8"))["panels"]
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", ())]
+
+
+def alert_names(alerts: Path = ALERTS) -> list[str]:
+    """Return the names of the alert rules."""
+    groups = yaml.safe_load(alerts.read_text("utf-8"))["groups"]
+    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+
+
+def untested_alerts(alerts: Path = ALERTS, tests: Path = ALERT_TESTS) -> list[str]:
+    """Return the alerts that lack a case in which they fire or one in which they are silent."""
+    cases = yaml.safe_load(tests.read_text("utf-8"))["tests"]
+    looks = [look for case in cases for look in case["alert_rule_test"]]
+    found = {(look["alertname"], bool(look["exp_alerts"])) for look in looks}
+    return [name for name in alert_names(alerts) if not {(name, True), (name, False)} <= found]

@@ -1,0 +1,162 @@
+"""Run the suite as two processes side by side: while one waits for a broker or a daemon, the other goes on.
+
+Data flow: two pytest processes -> their progress, line by line -> one coverage report, then what each has to
+say at its end, whole -> one exit code. ``python -m tests.support.halves ARGUMENTS`` is one plain run of
+the named tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
+
+from tests.support.data import ROOT
+from tests.support.processes.children import spawn
+
+OWN_NODES = frozenset(("test_broker_faults.py", "test_private_broker.py"))
+"""System tests that start brokers of their own, or take long for another reason."""
+FIRST = (
+    "tests/core",
+    "tests/flow",
+    *sorted(
+        f"tests/system/{p.name}"
+        for p in (ROOT / "tests" / "system").glob("test_*.py")
+        if p.name not in OWN_NODES
+    ),
+)
+"""About half of it, by time: what computes, and the system tests that share one broker."""
+PYTEST = (sys.executable, "-m", "pytest")
+COVERAGE = (sys.executable, "-m", "coverage")
+LOOK_S = 0.1  #: pause between two looks at what the halves say
+
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Tests that run one after the other."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+HALVES = (
+    Half("first", ("--no-skips", *FIRST)),
+    Half("second", ("--no-skips", "tests", *(f"--ignore={path}" for path in FIRST))),
+)
+"""Together every test, none twice: the second is whatever the first leaves out."""
+
+
+class Running:
+    """One half at work."""
+
+    def __init__(self, half: Half, root: Path, folder: Path) -> None:
+        self.name = half.name
+        self.covered = folder / f"{half.name}.coverage"
+        self._log = folder / f"{half.name}.log"
+        self._began = time.monotonic()
+        self._read_bytes = 0
+        self._rest = b""
+        self._words: list[str] = []
+        cache = f"cache_dir={root / '.pytest_cache' / half.name}"  # two writers would lose each other's
+        argv = [*PYTEST, f"--rootdir={root}", "--cov", "--cov-report=", "-o", cache, *half.arguments]
+        env = os.environ | {"COVERAGE_FILE": str(self.covered)}
+        self.process = spawn(argv, log=self._log, env=env, cwd=root)
+
+    def progress(self) -> Iterator[str]:
+        """Yield the lines that are new; from the first heading on they are its last words, and kept back."""
+        with self._log.open("rb") as log:
+            log.seek(self._read_bytes)
+            new = log.read()
+        self._read_bytes += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in (line.decode("utf-8", "replace") for line in lines):
+            if self._words or (line.startswith("==") and "test session starts" not in line):
+                self._words.append(line)
+            elif line:
+                yield f"{self.name:<7}| {line}"
+
+    def last_words(self) -> str:
+        """Return what it said at its end, its failures among it."""
+        took_s = time.monotonic() - self._began
+        rest = self._rest.decode("utf-8", "replace")
+        return "\n".join([f"--- {self.name}, {took_s:.0f} s", *self._words, rest]).rstrip()
+
+
+def run(halves: Sequence[Half], root: Path = ROOT) -> int:
+    """Run *halves* at the same time in *root*; return 0 when all of them passed, or else 1."""
+    with tempfile.TemporaryDirectory(prefix="leveret-halves-") as folder:
+        all_running = [Running(half, root, Path(folder)) for half in halves]
+        restored = _pass_on_signals(all_running)
+        try:
+            words = dict(_follow(all_running))
+        finally:
+            for number, handler in restored.items():
+                signal.signal(number, handler)
+        _report_coverage(root, [one.covered for one in all_running if one.covered.exists()])
+    for one in all_running:
+        print(f"\n{words[one.name]}")
+    codes = {one.name: one.process.returncode for one in all_running}
+    failed = [f"{name} ({code})" for name, code in codes.items() if code != 0]
+    print(f"\nfailed: {', '.join(failed)}" if failed else "\nall passed", flush=True)
+    return 1 if failed else 0
+
+
+def _follow(all_running: Sequence[Running]) -> Iterator[tuple[str, str]]:
+    """Print the progress of all; yield name and last words of each that has ended."""
+    left = list(all_running)
+    while left:
+        ended = [one for one in left if one.process.poll() is not None]
+        for one in left:
+            for line in one.progress():
+                print(line, flush=True)
+        for one in ended:
+            left.remove(one)
+            yield one.name, one.last_words()
+        time.sleep(LOOK_S)
+
+
+def _pass_on_signals(all_running: Sequence[Running]) -> dict[signal.Signals, Handler]:
+    """Let the halves end in their own time. A terminal sends Ctrl-C to them by itself, SIGTERM nobody."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        for one in all_running:
+            one.process.terminate()
+
+    def wait(_number: int, _frame: FrameType | None) -> None:
+        return
+
+    return {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, end),
+        signal.SIGINT: signal.signal(signal.SIGINT, wait),
+    }
+
+
+def _report_coverage(root: Path, files: Sequence[Path]) -> None:
+    print(flush=True)
+    env = os.environ | {"COVERAGE_FILE": str(root / ".coverage")}
+    if files:
+        merge = [*COVERAGE, "combine", "--quiet", *map(str, files)]
+        subprocess.run(merge, cwd=root, env=env, check=True)
+        subprocess.run([*COVERAGE, "report", "--skip-covered"], cwd=root, env=env, check=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run both halves, or with *arguments* what they name."""
+    if not arguments:
+        return run(HALVES)
+    alone = [*PYTEST, "--no-skips", "--cov", "--cov-report=term:skip-covered", *arguments]
+    return subprocess.run(alone, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Hostile messages and hosts, which the tests and the proofs share."""

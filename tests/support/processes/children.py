@@ -1,0 +1,109 @@
+"""Child processes that never outlive the proof that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from consumer.edges.private_broker.files import draw_port
+
+#: Becomes the program named after it, and dies when we do. Not between fork and exec in Python, which is
+#: unsafe with threads. Source: prctl(2), PR_SET_PDEATHSIG = 1, kept over execve; 9 is SIGKILL.
+LAUNCH = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def spawn(
+    argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start *argv* with both outputs appended to *log*."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", LAUNCH, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+        )
+
+
+NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  #: loopback needs none
+
+
+async def wait_exit(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """Return the exit code of *process*, or None when it still runs after *timeout_s*."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while (code := process.poll()) is None:
+        if asyncio.get_running_loop().time() >= deadline:
+            return None
+        await asyncio.sleep(0.01)
+    return code
+
+
+async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0) -> None:
+    """End *process* with SIGTERM, and with SIGKILL when that does not help."""
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    if await wait_exit(process, timeout_s) is None:
+        process.kill()
+        await wait_exit(process, timeout_s)
+
+
+async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    """Look every 20 ms whether *holds*; return False when it does not within *timeout_s*."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not (held := holds()):
+        if asyncio.get_running_loop().time() >= deadline:
+            break
+        await asyncio.sleep(0.02)
+    return held
+
+
+def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float = 20.0) -> bytes:
+    """GET a URL of our own on loopback and return the body.
+
+    Raises:
+        OSError: nobody answered, or not with 200.
+    """
+    request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 (our own http:// URL)
+    with NO_PROXY.open(request, timeout=timeout_s) as response:
+        body: bytes = response.read()
+        return body
+
+
+def free_port() -> int:
+    """Draw a TCP port on 127.0.0.1 that nobody listens on now.
+
+    It lies below the kernel's range for outgoing connections and for listeners that ask for any port, so none
+    of those takes it before our own listener does.
+    """
+    return draw_port()
+
+
+def python_env() -> dict[str, str]:
+    """Return this environment without any setting of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
+
+
+@contextmanager
+def unread_pipe(path: Path) -> Iterator[Path]:
+    """Make a pipe at *path* whose reading end is open and never read."""
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield path
+    finally:
+        os.close(reader)
+        path.unlink()

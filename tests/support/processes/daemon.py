@@ -1,0 +1,198 @@
+"""The daemon as a black box: started, watched, asked and killed from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from consumer.edges.private_broker.files import port_is_free
+from tests.support.load import secret_of
+from tests.support.processes.children import fetch, free_port, python_env, spawn, stop, wait_exit
+
+READY_S = 60.0  #: it must be consuming within this time
+LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs what follows with so few open files
+STARTS = 3  #: another program may take a drawn port before it listens
+
+
+class Daemon:
+    """``leveret run`` with a home folder of its own.
+
+    Attributes:
+        program: Arguments of Python that start it; another module may wrap it.
+    """
+
+    program: Sequence[str] = ("-m", "consumer", "run")
+
+    def __init__(
+        self,
+        folder: Path,
+        amqp_url: str,
+        settings: Mapping[str, str] | None = None,
+        name: str = "daemon",
+        *,
+        handles: int | None = None,
+    ) -> None:
+        self._limited: list[str] = []
+        if handles is not None:
+            self.limit_handles(handles)
+        self.home = folder / f"{name}-home"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.log = folder / f"{name}.log"
+        self.listen = ""
+        self.env = python_env() | {
+            "LEVERET_HOME": str(self.home),
+            "LEVERET_AMQP_URL": amqp_url,
+            "LEVERET_EGRESS__ALLOW": '["127.0.0.0/8"]',
+            "LEVERET_LOG__FORMAT": "json",
+            **(settings or {}),
+        }
+        self._draw_listen()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await stop(self.process, 25)
+
+    def limit_handles(self, handles: int) -> None:
+        """Let it have at most so many open files, from its next start on."""
+        self._limited = ["sh", "-c", LIMITED, str(handles)]
+
+    async def start(self, failpoint: str = "") -> None:
+        """Start it and return when ``/readyz`` is green, or it died at the failpoint before that.
+
+        Where another program took its port before it could listen, it is started once more, at another one.
+        """
+        self.spawn(failpoint)
+        deadline, left = time.monotonic() + READY_S, STARTS - 1
+        while not await asyncio.to_thread(self.ready):
+            if self.process is not None and self.process.poll() is not None:
+                if left and not self._port_is_free():
+                    left -= 1
+                    self.spawn(failpoint)
+                    continue
+                if failpoint:
+                    return
+                raise RuntimeError(f"the daemon ended with {self.process.returncode}: {self.tail()}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the daemon is not ready after {READY_S} s: {self.tail()}")
+            await asyncio.sleep(0.02)
+
+    def spawn(self, failpoint: str = "") -> None:
+        """Start the process and return at once; it moves where another program took its port meanwhile."""
+        if not self._port_is_free():
+            self._draw_listen()
+        extra = {"LEVERET_FAILPOINT": failpoint} if failpoint else {}
+        argv = [*self._limited, sys.executable, *self.program]
+        self.process = spawn(argv, log=self.log, env=self.env | extra)
+
+    def _draw_listen(self) -> None:
+        self.listen = f"127.0.0.1:{free_port()}"
+        self.env["LEVERET_LISTEN"] = self.listen
+
+    def _port_is_free(self) -> bool:
+        return port_is_free(int(self.listen.rpartition(":")[2]))
+
+    def ready(self) -> bool:
+        """Say whether ``/readyz`` answers 200."""
+        try:
+            fetch(f"http://{self.listen}/readyz", timeout_s=5)
+        except OSError:
+            return False
+        return True
+
+    async def wait_exit(self, timeout_s: float) -> int | None:
+        """Return the exit code, or None when it still runs after *timeout_s*."""
+        assert self.process is not None
+        return await wait_exit(self.process, timeout_s)
+
+    async def kill(self) -> float:
+        """SIGKILL it; return the Unix time of the kill."""
+        assert self.process is not None
+        at = time.time()
+        self.process.kill()
+        await wait_exit(self.process, 10)
+        return at
+
+    def terminate(self) -> None:
+        """Send SIGTERM and return at once."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGTERM)
+
+    async def cli(self, *arguments: str) -> str:
+        """Run one ``leveret`` command on the same home; return its stdout.
+
+        Raises:
+            RuntimeError: the command did not exit with 0.
+        """
+
+        def run() -> str:
+            argv = [sys.executable, "-m", "consumer", *arguments]
+            done = subprocess.run(
+                argv, env=self.env, capture_output=True, text=True, timeout=120, check=False
+            )
+            if done.returncode != 0:
+                raise RuntimeError(f"leveret {' '.join(arguments)}: {done.returncode}: {done.stderr[-500:]}")
+            return done.stdout
+
+        return await asyncio.to_thread(run)
+
+    async def subscribe(self, subscriptions: Sequence[Mapping[str, object]]) -> None:
+        """Apply a subscriptions file that holds exactly *subscriptions*."""
+        path = self.home / "proof-subscriptions.yaml"
+        path.write_text(yaml.safe_dump({"subscriptions": [dict(one) for one in subscriptions]}), "utf-8")
+        await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
+
+    async def listing(self, *arguments: str) -> list[dict[str, object]]:
+        """Run a listing with ``--json`` and return its rows."""
+        out = await self.cli(*arguments, "--json")
+        return [json.loads(line) for line in out.splitlines() if line.strip()]
+
+    def lines(self, event: str = "") -> Iterator[dict[str, object]]:
+        """Yield the daemon's JSON log lines, or only those named *event*."""
+        with self.log.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):  # it is being written
+                    return
+                if not line.startswith(b"{") or (event and event.encode() not in line):
+                    continue
+                row = json.loads(line)
+                if not event or row.get("event") == event:
+                    yield row
+
+    def tail(self) -> str:
+        """Return the end of the log, for an error message."""
+        return self.log.read_text("utf-8", "replace")[-1500:] if self.log.exists() else "(no log)"
+
+
+def subscription(name: str, url: str, **more: object) -> dict[str, object]:
+    """Return one entry of a subscriptions file: all events of tenant ``t00``, its own fixed secret."""
+    return {
+        "tenant": "t00",
+        "name": name,
+        "url": url,
+        "events": ["#"],
+        "secrets": [secret_of(name)],
+        **more,
+    }
+
+
+#: No breaker: what the endpoint does never holds a delivery back.
+NO_BREAKER: Mapping[str, object] = {"failures": 0}
+
+
+def retry(**fields: object) -> dict[str, object]:
+    """Return the default policy's fields (S0-1), changed by *fields*."""
+    base = {"max_attempts": 5, "base_s": 1, "multiplier": 2, "max_s": 60, "jitter": 0.1}
+    return base | fields

@@ -1,0 +1,115 @@
+"""A real Prometheus on the very files that docker-compose.yml mounts; only who is scraped is other.
+
+Data flow: deploy/prometheus/prometheus.yml and grafana/alerts.yml, copied -> prometheus -> its HTTP API. The
+targets stand in files of their own (file_sd), which is what the compose file gives it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from tests.support.data import ROOT
+from tests.support.processes.children import fetch, free_port, spawn, stop
+
+SCRAPE_S = 5.0  #: as prometheus.yml says
+START_S = 30.0
+
+
+class Prometheus:
+    """A private Prometheus on a free port of 127.0.0.1.
+
+    Args:
+        folder: For its files, data and log.
+        targets: Scrape job -> HOST:PORT; the jobs are those of prometheus.yml.
+    """
+
+    def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
+        self.folder = folder / "prometheus"
+        self.config = self.folder / "prometheus.yml"
+        self._targets = targets
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Prometheus:
+        self.lay_out()
+        argv = ["prometheus", f"--config.file={self.config}", f"--storage.tsdb.path={self.folder / 'data'}"]
+        argv.append(f"--web.listen-address=127.0.0.1:{self._port}")
+        self._process = spawn(argv, log=self.folder / "prometheus.log")
+        deadline = time.monotonic() + START_S
+        while not await asyncio.to_thread(self._ready):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                await stop(self._process)
+                raise RuntimeError((self.folder / "prometheus.log").read_text()[-1500:])
+            await asyncio.sleep(0.05)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await stop(self._process)
+
+    def lay_out(self) -> None:
+        """Put the files where the container has them, with our targets."""
+        shutil.copytree(ROOT / "deploy" / "prometheus", self.folder)
+        shutil.copy(ROOT / "grafana" / "alerts.yml", self.folder)
+        for job, address in self._targets.items():
+            path = self.folder / "targets" / f"{job}.yml"
+            path.write_text(yaml.safe_dump([{"targets": [address]}]), encoding="utf-8")
+
+    def has_data(self, promql: str, *, zero_is_data: bool) -> bool:
+        """Ask for *promql* now; say whether any series answers with a number.
+
+        Args:
+            promql: The query.
+            zero_is_data: False: the number has to be another one than 0.
+
+        Raises:
+            OSError: Prometheus cannot parse it, or did not answer.
+        """
+        return any(not math.isnan(v) and (zero_is_data or v != 0) for v in self.values(promql))
+
+    def values(self, promql: str) -> Sequence[float]:
+        """Ask for *promql* now; return the value of each series."""
+        result = self._get(f"query?query={quote(promql)}")["result"]
+        return [float(sample["value"][1]) for sample in result]
+
+    async def until(self, promql: str, timeout_s: float = START_S) -> None:
+        """Return once *promql* has a result.
+
+        Raises:
+            TimeoutError: it has none within *timeout_s*.
+        """
+        async with asyncio.timeout(timeout_s):
+            while True:
+                if await asyncio.to_thread(self.values, promql):
+                    return
+                await asyncio.sleep(0.2)
+
+    def rules(self) -> Sequence[Mapping[str, Any]]:
+        """Return every alert rule that it loaded, with its health."""
+        groups: list[dict[str, Any]] = self._get("rules")["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def _get(self, path: str) -> Any:
+        return json.loads(fetch(f"http://127.0.0.1:{self._port}/api/v1/{path}"))["data"]
+
+    def _ready(self) -> bool:
+        try:
+            fetch(f"http://127.0.0.1:{self._port}/-/ready", timeout_s=5)
+        except OSError:
+            return False
+        return True
+
+
+def promtool(*arguments: str | Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run Prometheus' own checker, with *text* on its stdin."""
+    return subprocess.run(["promtool", *map(str, arguments)], input=text, capture_output=True, check=False)

@@ -1,0 +1,15 @@
+"""The runbook, and the anchors of its headings."""
+
+from __future__ import annotations
+
+import re
+
+from tests.support.data import ROOT
+
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+
+
+def slugs(page: str) -> set[str]:
+    """Return the anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,145 @@
+"""The stores that the contract suite is run on, and the entries that it puts into them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from consumer.core.changes.file import parse_subscriptions
+from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.subscription import Subscription, subscription_id
+from consumer.core.webhook.signing import format_secret
+from consumer.edges.store import SqlStore, open_store
+from consumer.edges.store.sqlite import FILE_NAME
+from consumer.ports import Store
+from consumer.settings import load_settings
+from tests.support.fakes_store import Step
+
+RULES = SubscriptionRules()
+SHOP = subscription_id("acme", "shop")
+
+
+class AnyStore(Store, Protocol):
+    """What the command line needs beyond the port."""
+
+    async def entries(self) -> Sequence[StoredEntry]:
+        """Return what is kept."""
+
+    async def change(self, step: Step, *, write: bool = True) -> Merge:
+        """Let a pure step see what is kept, and keep what it made of it."""
+
+
+@dataclass(slots=True)
+class Place:
+    """A home, and the database of a test; every store that is opened here shares it."""
+
+    home: Path
+    url: str = ""  #: of PostgreSQL; empty: SQLite in the home
+    environ: dict[str, str] = field(default_factory=dict)
+    opened: list[SqlStore] = field(default_factory=list)
+
+    def open(self, **environ: str) -> SqlStore:
+        """Return another store on the same database, as another process would have it.
+
+        Args:
+            environ: Settings, such as ``STORE__KEY``; they stay for those that are opened later.
+        """
+        self.environ |= {f"LEVERET_{name}": value for name, value in environ.items()}
+        base = {"LEVERET_HOME": str(self.home), "LEVERET_STORE__BUSY_TIMEOUT_S": "30"}
+        if self.url:
+            base["LEVERET_DATABASE_URL"] = self.url
+        self.opened.append(open_store(load_settings(base | self.environ)))
+        return self.opened[-1]
+
+    @property
+    def file(self) -> Path:
+        """The SQLite file."""
+        return self.home / FILE_NAME
+
+    async def close(self) -> None:
+        """Close every store."""
+        for store in self.opened:
+            await store.close()
+
+
+def shop(**fields: object) -> dict[str, object]:
+    """Return one entry, changed by *fields*."""
+    return {"tenant": "acme", "name": "shop", "url": "https://shop.example/", "events": ["#"], **fields}
+
+
+def many(count: int) -> Sequence[dict[str, object]]:
+    """Return *count* entries of one tenant."""
+    return [shop(name=f"n{n:04d}", url=f"https://n{n}.example/") for n in range(count)]
+
+
+def wanted(*entries: dict[str, object]) -> Sequence[SubscriptionEntry]:
+    """Return *entries* as a file would give them."""
+    return parse_subscriptions(json.dumps({"subscriptions": list(entries)}), "f", RULES).entries
+
+
+def random_secret() -> str:
+    """Return a new secret."""
+    return format_secret(os.urandom(32))
+
+
+async def apply(
+    store: AnyStore,
+    *entries: dict[str, object],
+    prune: bool = False,
+    enable: bool = False,
+    make_secret: Callable[[], str] = random_secret,
+) -> Merge:
+    """Bring *entries* into *store* as the command line does."""
+    of_file = wanted(*entries)
+    return await store.change(lambda kept: merge(kept, of_file, make_secret, prune=prune, enable=enable))
+
+
+def by_id(subscriptions: Sequence[Subscription]) -> dict[str, Subscription]:
+    """Return *subscriptions* by their id."""
+    return {subscription.id: subscription for subscription in subscriptions}
+
+
+def engine_of(place: Place) -> AsyncEngine:
+    """Return an engine on the test's database, without anything of ours."""
+    url = place.url.replace("postgresql:", "postgresql+asyncpg:") or f"sqlite+aiosqlite:///{place.file}"
+    return create_async_engine(url)
+
+
+async def execute(place: Place, statement: str) -> None:
+    """Run a statement on the database itself."""
+    engine = engine_of(place)
+    async with engine.begin() as connection:
+        await connection.execute(text(statement))
+    await engine.dispose()
+
+
+def copied(path: Path) -> Path:
+    """Return a copy of the store, made as a backup is."""
+    copy = path.with_name("backup.db")
+    copy.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def put_back(path: Path, copy: Path) -> None:
+    """Put the copy in the place of whatever is there; it is used up, since it soon is an older one."""
+    if path.is_dir():
+        path.rmdir()
+    for log in ("-wal", "-shm"):
+        path.with_name(path.name + log).unlink(missing_ok=True)
+    shutil.copyfile(copy, fresh := path.with_name("fresh.db"))
+    fresh.chmod(0o600)
+    fresh.replace(path)
+    copy.unlink()
