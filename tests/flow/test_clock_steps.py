@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumer.core.endpoint.breaker import Open
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.core.model import Kind, ParkReason
+from consumer.core.model import OutcomeKind, ParkReason
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
 from consumer.ports import Source
@@ -214,7 +214,7 @@ async def test_a_proxy_that_fails_beside_a_jump_is_not_asked_in_a_rush(worker: W
     """Fault 82: a try that never reached the endpoint is none; the next one waits like any other."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
-    worker.sender.on(SHOP, *[Reply(fault=Kind.PROXY)] * 5, Reply())
+    worker.sender.on(SHOP, *[Reply(fault=OutcomeKind.PROXY)] * 5, Reply())
     worker.clock.step_s += 3 * DAY
     worker.offer(delivery_message(DeliveryMessage(event=event(), targets=(shop.id,))), Source.DUE)
 

@@ -15,7 +15,7 @@ import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event import amqp_values as fields
-from consumer.core.model import Attempt, DataForm, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, DataForm, Event, OutcomeKind, ParkReason, RawMessage
 
 VERSION = 1
 READABLE_VERSIONS = (1,)  #: this one and the one before it, for rolling upgrades
@@ -283,7 +283,7 @@ def read_attempts(text: str) -> tuple[Attempt, ...]:
             Attempt(
                 number=int(number),
                 at=int(at) / 1000,
-                kind=Kind(kind),
+                kind=OutcomeKind(kind),
                 status=int(status) if status else None,
                 duration_s=int(duration) / 1000,
             )

@@ -29,7 +29,7 @@ from consumer.core.message.delivery import (
     wrap_raw,
     write_attempts,
 )
-from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
 
 _BROKERS_HEADERS = frozenset(
     {
@@ -223,7 +223,7 @@ def _raw_fields(raw: RawMessage) -> dict[str, object]:
     }
 
 
-def _code(status: int | None, kind: Kind) -> str:
+def _code(status: int | None, kind: OutcomeKind) -> str:
     return kind.value if status is None else str(status)
 
 

@@ -18,8 +18,8 @@ from consumer.core.model import (
     Defer,
     Delivered,
     Event,
-    Kind,
     Outcome,
+    OutcomeKind,
     Park,
     ParkReason,
     Retry,
@@ -130,7 +130,7 @@ class Attempts:
             duration_s=outcome.duration_s,
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
-        if outcome.kind is Kind.LOCAL:
+        if outcome.kind is OutcomeKind.LOCAL:
             context.local_faults.met(outcome.detail, context.clock.monotonic())
         stepped_s = now - began - outcome.duration_s
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0

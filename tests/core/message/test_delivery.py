@@ -31,7 +31,7 @@ from consumer.core.message.delivery import (
     unwrap_raw,
     wrap_raw,
 )
-from consumer.core.model import Attempt, DataForm, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, DataForm, Event, OutcomeKind, ParkReason, RawMessage
 from tests.core.messages import NOW, RULES, attempt, message
 from tests.core.strategies import ALL_RULES, MESSAGES, VALUES
 
@@ -59,7 +59,7 @@ ATTEMPTS = st.builds(
     Attempt,
     number=st.integers(1, 1000),
     at=MS,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(OutcomeKind),
     status=st.none() | st.integers(100, 999),
     duration_s=st.integers(0, 60_000).map(lambda ms: ms / 1000),
 )
@@ -128,7 +128,8 @@ def test_times_are_rounded_up(seconds: float) -> None:
 def test_a_thousand_attempts_stay_within_a_frame() -> None:
     """Attempts past 64 are counted and no longer listed; the newest stay (S1-3)."""
     attempts = tuple(
-        Attempt(number=n, at=NOW, kind=Kind.HTTP_5XX, status=503, duration_s=0.25) for n in range(1, 1001)
+        Attempt(number=n, at=NOW, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25)
+        for n in range(1, 1001)
     )
     delivery = ordinary(attempts=attempts, attempts_made=1000)
 

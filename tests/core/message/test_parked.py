@@ -21,7 +21,7 @@ from consumer.core.message.parked import (
     read_entry,
     rfc3339,
 )
-from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
 from tests.core.message.test_delivery import MS, deliveries
 from tests.core.messages import message
 from tests.core.strategies import MESSAGES
@@ -59,8 +59,8 @@ def delivery(**more: Any) -> DeliveryMessage:
         body=b'{"n":1}',
     )
     attempts = (
-        Attempt(number=1, at=AT - 50, kind=Kind.HTTP_5XX, status=503, duration_s=0.25),
-        Attempt(number=2, at=AT - 40, kind=Kind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
+        Attempt(number=1, at=AT - 50, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25),
+        Attempt(number=2, at=AT - 40, kind=OutcomeKind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
     )
     fields: dict[str, Any] = {
         "event": event,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.errors import ConfigError
-from consumer.core.model import Control, Defer, Delivered, Drop, Kind, Outcome, Park, ParkReason, Retry
+from consumer.core.model import Control, Defer, Delivered, Drop, Outcome, OutcomeKind, Park, ParkReason, Retry
 from consumer.core.retry.outcomes import StatusRule
 from consumer.core.retry.policy import (
     POLICIES,
@@ -57,7 +57,7 @@ def failure(
     status: int | None = 503, *, retry_after: str | None = None, location: str | None = None
 ) -> Outcome:
     """Return a failed outcome with this status, or a refused connection."""
-    kind = Kind.REFUSED if status is None else Kind(f"http_{status // 100}xx")
+    kind = OutcomeKind.REFUSED if status is None else OutcomeKind(f"http_{status // 100}xx")
     return Outcome(kind=kind, status=status, duration_s=0.1, retry_after=retry_after, location=location)
 
 
@@ -377,8 +377,17 @@ def test_no_retry_after_breaks_us(value: str) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-@pytest.mark.parametrize("kind", [Kind.OK, Kind.RESET, Kind.TIMEOUT_TOTAL, Kind.TOO_LARGE, Kind.PROTOCOL])
-def test_any_2xx_is_delivered(status: int, kind: Kind) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        OutcomeKind.OK,
+        OutcomeKind.RESET,
+        OutcomeKind.TIMEOUT_TOTAL,
+        OutcomeKind.TOO_LARGE,
+        OutcomeKind.PROTOCOL,
+    ],
+)
+def test_any_2xx_is_delivered(status: int, kind: OutcomeKind) -> None:
     """SW-35, fault 34: the status decides, also when the body broke off, and no rule changes it."""
     outcome = Outcome(kind=kind, status=status, duration_s=0.1)
 
@@ -451,9 +460,13 @@ def test_what_may_pass_is_retried(status: int) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [k for k in Kind if k not in (Kind.OK, Kind.PROXY, Kind.LOCAL) and not k.value.startswith("http_")],
+    [
+        k
+        for k in OutcomeKind
+        if k not in (OutcomeKind.OK, OutcomeKind.PROXY, OutcomeKind.LOCAL) and not k.value.startswith("http_")
+    ],
 )
-def test_transport_failures_are_retried(kind: Kind) -> None:
+def test_transport_failures_are_retried(kind: OutcomeKind) -> None:
     """S1-7, S3-4, faults 42-44: no answer is always worth another try, under every policy."""
     outcome = Outcome(kind=kind, duration_s=0.1)
 
@@ -461,8 +474,8 @@ def test_transport_failures_are_retried(kind: Kind) -> None:
     assert decide(outcome, situation(POLICIES["transport-only"])) == Retry(1.0)
 
 
-@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
-def test_a_fault_of_our_own_side_spends_no_attempt(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OutcomeKind.PROXY, OutcomeKind.LOCAL])
+def test_a_fault_of_our_own_side_spends_no_attempt(kind: OutcomeKind) -> None:
     """Fault 87: it is waited out, on the last attempt too; age still ends it."""
     outcome = Outcome(kind=kind, duration_s=0.1)
     last = situation(attempt=POLICIES["default"].max_attempts)
@@ -476,7 +489,7 @@ def test_a_fault_of_our_own_side_spends_no_attempt(kind: Kind) -> None:
 def test_an_endpoint_may_ask_for_silence(status: int) -> None:
     """Fault 52: ``disable`` ends the endpoint, even after a success; ``abort-message`` a failed delivery."""
     success = status < 300
-    kind = Kind.OK if success else Kind.HTTP_4XX
+    kind = OutcomeKind.OK if success else OutcomeKind.HTTP_4XX
     disable = Outcome(kind=kind, status=status, duration_s=0.1, control=Control.DISABLE)
     abort = disable._replace(control=Control.ABORT_MESSAGE)
 
