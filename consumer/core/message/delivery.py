@@ -62,10 +62,10 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         "leveret-tenant": event.tenant,
         "leveret-type": event.type,
         "leveret-time": event.timestamp,
-        "leveret-arrived": to_ms(event.arrived_at),
+        "leveret-arrived": ceil_ms(event.arrived_at),
         "leveret-targets": " ".join(message.targets),
-        "leveret-not-before": to_ms(message.not_before),
-        "leveret-wait": to_ms(message.wait_s),
+        "leveret-not-before": ceil_ms(message.not_before),
+        "leveret-wait": ceil_ms(message.wait_s),
     }
     if event.form is not DataForm.JSON:
         headers["leveret-form"] = event.form.value
@@ -76,15 +76,15 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
     if event.trace:
         headers["leveret-trace"] = orjson.dumps(dict(event.trace)).decode()
     if event.expires_at is not None:
-        headers["leveret-expires"] = to_ms(event.expires_at)
+        headers["leveret-expires"] = ceil_ms(event.expires_at)
     if message.exact:
         headers["leveret-exact"] = True
     if message.reserved:
         headers["leveret-reserved"] = True
     if message.served_s:
-        headers["leveret-served"] = to_ms(message.served_s)
+        headers["leveret-served"] = ceil_ms(message.served_s)
     if message.late_s:
-        headers["leveret-late"] = to_ms(message.late_s)
+        headers["leveret-late"] = ceil_ms(message.late_s)
     if message.held:
         headers["leveret-held"] = True
     if event.timestamp_assumed:
@@ -209,7 +209,7 @@ def short_text(text: str) -> str:
     return sound if len(sound) * 4 <= SHORT_BYTES else sound.encode()[:SHORT_BYTES].decode(errors="ignore")
 
 
-def to_ms(seconds: float) -> int:
+def ceil_ms(seconds: float) -> int:
     """Return whole milliseconds, rounded up: never early."""
     return ceil(round(seconds * 1000, 3))
 
@@ -236,7 +236,11 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
 
 
 def _seconds(ms: object) -> float:
-    """Read what :func:`to_ms` wrote; a float or a decimal may be no number, or none that can be compared."""
+    """Read what :func:`ceil_ms` wrote.
+
+    Raises:
+        TypeError: *ms* is not an integer: a float or a decimal may be a value that cannot be compared.
+    """
     if not isinstance(ms, int):
         raise TypeError(f"whole milliseconds are expected, not {type(ms).__name__}")
     return ms / 1000
@@ -261,10 +265,10 @@ def write_attempts(attempts: tuple[Attempt, ...]) -> str:
     def fields(a: Attempt) -> tuple[object, ...]:
         return (
             a.number,
-            to_ms(a.at),
+            ceil_ms(a.at),
             a.kind.value,
             "" if a.status is None else a.status,
-            to_ms(a.duration_s),
+            ceil_ms(a.duration_s),
         )
 
     return ";".join(",".join(map(str, fields(a))) for a in attempts)

@@ -22,12 +22,12 @@ from consumer.core.message.delivery import (
     WRAPPED_HEADERS_BYTES,
     DeliveryMessage,
     UnknownVersion,
+    ceil_ms,
     headers_of,
     is_ours,
     is_wrapped,
     read_delivery,
     short_text,
-    to_ms,
     unwrap_raw,
     wrap_raw,
 )
@@ -120,7 +120,7 @@ def test_a_delivery_message_comes_back_as_it_was(delivery: DeliveryMessage) -> N
 @given(MS | st.floats(0, 4e9))
 def test_times_are_rounded_up(seconds: float) -> None:
     """A time never comes back earlier than it was, and at most a millisecond later: never early."""
-    ms = to_ms(seconds)
+    ms = ceil_ms(seconds)
 
     assert seconds - 1e-6 <= ms / 1000 < seconds + 0.0011
 
