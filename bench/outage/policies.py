@@ -16,7 +16,8 @@ from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.endpoint import breaker
 from consumer.core.endpoint.breaker import BREAKERS, Answer, BreakerPolicy, Closed, Probing, State
 from consumer.core.model import Outcome, OutcomeKind, Park, ParkReason, Retry, Verdict
-from consumer.core.retry.policy import POLICIES, Growth, Jitter, RetryPolicy, Situation, decide, wait_bounds_s
+from consumer.core.retry.policy import POLICIES, Growth, Jitter, RetryPolicy, wait_bounds_s
+from consumer.core.retry.verdict import Situation, decide
 
 Decide: TypeAlias = Callable[[Outcome, Situation], Verdict]
 Admit: TypeAlias = Callable[[State, float, BreakerPolicy], tuple[State, bool]]

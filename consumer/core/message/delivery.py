@@ -48,9 +48,8 @@ class DeliveryMessage:
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
     served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
     late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
-    held: bool = (
-        False  #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
-    )
+    #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    held: bool = False
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:

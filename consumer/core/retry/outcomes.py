@@ -167,11 +167,6 @@ def breaker_signal(outcome: Outcome) -> Signal:
     return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
 
 
-def breaker_counts(outcome: Outcome) -> bool:
-    """Say whether *outcome* is a failure that counts for the breaker."""
-    return breaker_signal(outcome) is Signal.FAILING
-
-
 def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
     """Check an ``on_status`` mapping, such as ``{"404": "park", "5xx": "retry"}``.
 

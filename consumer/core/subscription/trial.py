@@ -13,7 +13,7 @@ import orjson
 
 from consumer.core.model import Event, Outcome, OutcomeKind, SignedRequest
 from consumer.core.retry.outcomes import StatusRule, is_success, meaning_of, rule_for
-from consumer.core.retry.policy import describe
+from consumer.core.retry.verdict import describe
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.ids import uuid7
 from consumer.core.text.rfc3339 import from_ms

@@ -9,14 +9,12 @@ from consumer.core.model import Outcome, OutcomeKind
 from consumer.core.retry.outcomes import (
     Signal,
     StatusRule,
-    breaker_counts,
     breaker_signal,
     classification_table,
     kind_table,
     parse_status_rules,
     rule_for,
 )
-from consumer.core.retry.policy import breaker_counts as counts_by_retry
 
 
 def answered(status: int) -> Outcome:
@@ -61,8 +59,7 @@ def test_every_kind_without_a_status_is_retried(kind: OutcomeKind) -> None:
 )
 def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
     """S3-1, faults 37-40: an ailing server counts; a refusal or a throttle is a sign of life."""
-    assert breaker_counts(answered(status)) is counts
-    assert counts_by_retry(answered(status)) is counts
+    assert (breaker_signal(answered(status)) is Signal.FAILING) is counts
     assert breaker_signal(answered(status)) is (Signal.FAILING if counts else Signal.ALIVE)
 
 
@@ -80,7 +77,7 @@ def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
 )
 def test_an_unreachable_endpoint_counts(kind: OutcomeKind) -> None:
     """S3-1, fault 53: the breaker opens on time-outs and broken connections."""
-    assert breaker_counts(Outcome(kind=kind, duration_s=0.1))
+    assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.FAILING
 
 
 @pytest.mark.parametrize(
@@ -89,7 +86,7 @@ def test_an_unreachable_endpoint_counts(kind: OutcomeKind) -> None:
 def test_what_is_not_the_endpoints_fault_says_nothing(kind: OutcomeKind) -> None:
     """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
-    assert not breaker_counts(Outcome(kind=kind, duration_s=0.1))
+    assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is not Signal.FAILING
 
 
 def test_table_shows_every_row_once() -> None:
@@ -139,7 +136,7 @@ def test_the_table_of_kinds_is_whole() -> None:
     for kind in OutcomeKind:
         outcome = Outcome(kind=kind, duration_s=0.1)
         if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):
-            assert rows[kind.value][1] == ("yes" if breaker_counts(outcome) else "no")
+            assert rows[kind.value][1] == ("yes" if breaker_signal(outcome) is Signal.FAILING else "no")
 
 
 def test_the_table_of_kinds_is_right_for_every_status() -> None:
@@ -151,7 +148,7 @@ def test_the_table_of_kinds_is_right_for_every_status() -> None:
         outcome = answered(status)
 
         assert (status, does) == (status, rule_for(outcome, {}).value)
-        assert (status, counts) == (status, "yes" if breaker_counts(outcome) else "no")
+        assert (status, counts) == (status, "yes" if breaker_signal(outcome) is Signal.FAILING else "no")
 
 
 def said(text: str, status: int) -> str:
