@@ -33,7 +33,7 @@ import uvloop
 
 from bench.nginx import Nginx
 from consumer.core.endpoint.egress import parse_rule
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.core.webhook.signing import parse_secret, sign
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.support.servers.certificates import Authority
@@ -116,7 +116,7 @@ async def sender(client: Literal["aiohttp", "httpx"], course: Course) -> AsyncIt
     async def post() -> None:
         request = SignedRequest(url=course.url, headers=signed(keys), body=BODY, timeout_s=15.0)
         outcome = await built.send(request)
-        assert outcome.kind is Kind.OK, outcome
+        assert outcome.kind is OutcomeKind.OK, outcome
 
     yield post
     await built.close()

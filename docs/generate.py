@@ -25,7 +25,7 @@ from consumer.cli import app
 from consumer.core import schema
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.endpoint.breaker import BREAKERS
-from consumer.core.model import Kind, ParkReason
+from consumer.core.model import OutcomeKind, ParkReason
 from consumer.core.retry.outcomes import classification_table, kind_table
 from consumer.core.retry.policy import POLICIES, max_age_s, planned_delays_s, total_delay_s
 from consumer.core.subscription.access_entry import AuthFields, BasicFields, OAuth2Fields, TlsFields
@@ -51,7 +51,9 @@ _BLOCK = re.compile(r"(<!-- generated: (?P<name>[^>]+?) -->\n).*?(<!-- end -->)"
 _LABEL_NOTE = re.compile(
     r"# (?P<label>\w+): (?P<values>.+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\.\w+\(\s*\"(?P<metric>\w+)\""
 )
-_ENUMS: Mapping[str, type[StrEnum]] = {f"consumer.core.model.{e.__name__}": e for e in (Kind, ParkReason)}
+_ENUMS: Mapping[str, type[StrEnum]] = {
+    f"consumer.core.model.{e.__name__}": e for e in (OutcomeKind, ParkReason)
+}
 _ONE_PARAGRAPH = re.compile(r"\s*\n\s*")
 
 

@@ -94,7 +94,7 @@ class Series:
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by how.", "verdict")
         text = "From an event's arrival to the end of the attempt that delivered it."
         self.delivery = self._spread("delivery_seconds", text, DELIVERY_S).labels()
-        # kind: consumer.core.model.Kind
+        # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by what came of them.", "kind")
         # code: a known status, 3xx, 4xx or 5xx for another one, a kind where no status came
         self.failures = self._counter("failures", "Failed HTTP requests, by status or kind of error.", "code")
@@ -309,7 +309,7 @@ def code_label(kind: str, status: int | None) -> str:
     """Return what a failed attempt came to as a label value of a closed set.
 
     Args:
-        kind: Value of ``consumer.core.model.Kind``.
+        kind: Value of ``consumer.core.model.OutcomeKind``.
         status: HTTP status, where one came.
     """
     if status is None or not kind.startswith("http_"):

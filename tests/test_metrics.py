@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from consumer.core.fairness.queue import Standing
-from consumer.core.model import Kind, ParkReason
+from consumer.core.model import OutcomeKind, ParkReason
 from consumer.flow.observe.observer import Observer
 from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
@@ -82,14 +82,14 @@ def test_the_number_of_series_is_bounded() -> None:
     observe.looked({f"x{number}": Standing(1, 1, 0) for number in range(50_000)}, 0.0, ready=True)
     for reason in ParkReason:
         series.parked.labels(reason.value)
-    for kind in Kind:
+    for kind in OutcomeKind:
         series.attempts.labels(kind.value)
     for number in range(1, 1001):
         for result in ("delivered", "failed"):
             series.attempts_by_number.labels(attempt_label(number), result)
         series.retries.labels(attempt_label(number))
     for status in range(100, 600):
-        for kind in Kind:
+        for kind in OutcomeKind:
             series.failures.labels(code_label(kind.value, status))
             series.parked_by_code.labels(code_label(kind.value, status))
     for way in ("replayed", "archived"):

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from consumer.core.endpoint.egress import parse_rule
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.support.servers.raw_server import eventually
 from tests.support.servers.receiver import Receiver, flaky_fails
@@ -123,7 +123,7 @@ async def test_a_request_without_an_answer_is_logged_when_it_ends(
     log = tmp_path / "log"
     async with Receiver(log=log) as receiver:
         outcome = await sender.send(to(receiver.url("/hang"), timeout_s=0.1))
-        assert outcome.kind is Kind.TIMEOUT_TOTAL
+        assert outcome.kind is OutcomeKind.TIMEOUT_TOTAL
         await eventually(lambda: receiver.counts["/hang", 0] == 1)
 
         assert [(line["target"], line["status"]) for line in lines(log)] == [("/hang", 0)]

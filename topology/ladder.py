@@ -95,7 +95,7 @@ def next_hop_s(remaining_s: float, wanted_s: float, ladder: Ladder, *, exact: bo
     return choose_rung(remaining_s, ladder.rungs_s)
 
 
-def to_ms(seconds: float) -> int:
+def round_ms(seconds: float) -> int:
     """Return *seconds* as whole milliseconds, the unit of a queue's TTL and of the rungs' names."""
     return round(seconds * 1000)
 
@@ -108,4 +108,4 @@ def wait_key(rung_s: float, due_queue: str) -> str:
 
     Source: RabbitMQ "Dead Letter Exchanges" (without x-dead-letter-routing-key the original keys stay).
     """
-    return f"{to_ms(rung_s)}.{due_queue}"
+    return f"{round_ms(rung_s)}.{due_queue}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from topology.ladder import to_ms, wait_key
+from topology.ladder import round_ms, wait_key
 
 PREFIX_PATTERN = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 """What a prefix may look like: words joined by single dots, so that it may stand in a topic key."""
@@ -102,7 +102,7 @@ class Names:
 
     def rung(self, ttl_s: float) -> str:
         """Wait queue with the TTL *ttl_s* in seconds, named in milliseconds."""
-        return f"{self.prefix}.wait.{to_ms(ttl_s)}"
+        return f"{self.prefix}.wait.{round_ms(ttl_s)}"
 
     def due_queue(self, index: int) -> str:
         """Queue of delivery messages whose wait is over; 0-based."""
@@ -202,7 +202,7 @@ class Names:
 
     def rung_pattern(self, rung_s: float) -> str:
         """Binding of a rung on ``wait``: takes every due queue's messages."""
-        return f"{to_ms(rung_s)}.#"
+        return f"{round_ms(rung_s)}.#"
 
     def parked_key(self, reason: str) -> str:
         """Key on ``dlx`` of a parked entry, such as ``parked.exhausted``."""

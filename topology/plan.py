@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from topology.ladder import to_ms
+from topology.ladder import round_ms
 from topology.matching import tenant_arguments
 from topology.names import PARKED_PATTERN, RAW_KEY, REFUSED_PATTERN, SUSPECT_KEY, Names
 from topology.spec import QUEUE_COUNT_MAX, QueueType, SourceSpec, TopologySpec
@@ -201,7 +201,7 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         **_dead_letters(names.expired),
         **browsed,
         "x-max-length": spec.parked_max_length,
-        "x-message-ttl": to_ms(spec.parked_ttl_s),
+        "x-message-ttl": round_ms(spec.parked_ttl_s),
     }
     ends = (names.overflow, names.expired, names.stray, names.store)
     return (
@@ -211,7 +211,7 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
         *(_queue(spec, name, work) for name in _work_queues(spec)),
         *(_queue(spec, name, browsed) for name in _died_queues(spec)),
         *(
-            _queue(spec, names.rung(rung_s), {**_dead_letters(names.due), "x-message-ttl": to_ms(rung_s)})
+            _queue(spec, names.rung(rung_s), {**_dead_letters(names.due), "x-message-ttl": round_ms(rung_s)})
             for rung_s in spec.rungs_s
         ),
     )

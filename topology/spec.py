@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from topology.ladder import RUNGS_S, Ladder, to_ms
+from topology.ladder import RUNGS_S, Ladder, round_ms
 from topology.names import Names
 
 QueueType: TypeAlias = Literal["quorum", "classic"]
@@ -80,7 +80,7 @@ class TopologySpec:
             _within(field, getattr(self, field), 1, 2**31 - 1)
         if not self.consistent_hash and self.lanes != 1:
             raise ValueError(f"without the consistent-hash plugin lanes must be 1, got {self.lanes}")
-        if to_ms(self.parked_ttl_s) < 1:
+        if round_ms(self.parked_ttl_s) < 1:
             raise ValueError(f"parked_ttl_s must be at least 0.001, got {self.parked_ttl_s}")
         _check_dedicated((*self.dedicated, *self.retired))
         _check_rungs(self.rungs_s)
@@ -118,7 +118,7 @@ def _check_dedicated(tenants: tuple[str, ...]) -> None:
 
 
 def _check_rungs(rungs_s: tuple[float, ...]) -> None:
-    milliseconds = [to_ms(rung_s) for rung_s in rungs_s]
+    milliseconds = [round_ms(rung_s) for rung_s in rungs_s]
     if not milliseconds or milliseconds[0] < 1:
         raise ValueError(f"rungs_s must hold at least one rung of 0.001 s or more, got {rungs_s}")
     if any(upper <= lower for lower, upper in pairwise(milliseconds)):

@@ -29,7 +29,7 @@ from bench.egress.corpus import ALLOWED_PORT, Case
 from bench.egress.outside import Outside
 from consumer.core.access import Access, OAuth2Client
 from consumer.core.endpoint.egress import parse_rule
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.support.servers.name_server import Answer, NameServer
 from tests.support.servers.proxy_server import ProxyServer
@@ -191,7 +191,7 @@ class Run:
             url = f"{scheme}://{host}:{port}{path}"
             outcome = await sender.send(SignedRequest(url, (("webhook-id", "m"),), b"{}", DEADLINE_S, access))
             self.found.kinds[f"{case.way}: {outcome.kind.value}"] += 1
-            self.found.redirects += outcome.kind is Kind.HTTP_3XX and bool(outcome.location)
+            self.found.redirects += outcome.kind is OutcomeKind.HTTP_3XX and bool(outcome.location)
 
     def name(self, *answers: Answer) -> str:
         """Return a new name with these answers."""

@@ -14,7 +14,13 @@ from zlib import crc32
 
 from bench.fairness_sim.load import Arrival
 from consumer.core.fairness.accounts import Accounts, Caps
-from consumer.core.fairness.noisy_tenants import Came, Look, NoisyTenantMeter, NoisyTenantRule, spill_index
+from consumer.core.fairness.noisy_tenants import (
+    Came,
+    LoadSample,
+    NoisyTenantMeter,
+    NoisyTenantRule,
+    spill_index,
+)
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.flow.take.reroute import ENDED_PER_MOVE, IDLE_S, KEPT_IN_LINE, LEAST_MOVED, LOOK_S, MOVE_S
 
@@ -235,8 +241,8 @@ class Cluster:
             came = fair.came(self._lane_of)
             behind = {t for t, lane in came.leaders(1).items() if stands[lane] >= self._shape.window}
             waiting = {tenant for queue in fair.queued.queues for tenant in queue.waiting_by_tenant()}
-            look = Look(held=fair.accounts.held(), backlogged=behind, others_wait=len(waiting) > 1)
-            for noisy in fair.meter.look(look, LOOK_S, self._bound.keys()):
+            sample = LoadSample(held=fair.accounts.held(), backlogged=behind, others_wait=len(waiting) > 1)
+            for noisy in fair.meter.look(sample, LOOK_S, self._bound.keys()):
                 self._bound[noisy.tenant] = now
                 self.spills += 1
         for tenant, seen in list(self._bound.items()):

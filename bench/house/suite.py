@@ -13,8 +13,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.house.structure import ROOT
-from bench.processes import spawn, stop
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.children import spawn, stop
 
 BUSY = 8  #: processes beside the suite
 RUNS = 2

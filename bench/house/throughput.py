@@ -15,10 +15,10 @@ from pathlib import Path
 from bench.broker import Broker
 from bench.core.legs import Track, race
 from bench.core.throughput import BLOCKS, DELIVERIES, FANOUT, SETTINGS, Shape
-from bench.daemon import Daemon
 from bench.house.structure import ROOT
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.processes.daemon import Daemon
 
 BEFORE = "e8f0d88"  #: the last commit before this house
 

@@ -22,15 +22,14 @@ from prometheus_client import CollectorRegistry
 
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.event.decode import DecodeRules
-from consumer.core.model import Kind, Outcome, RawMessage, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, RawMessage, SignedRequest
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.flow.base.context import Bounds, Context
 from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming, Publication
+from consumer.ports import Incoming, Publication, Source
 from metrics.series import Series
 from tests.support.fakes import ManualClock, MemoryArchive, VirtualLoop
 from tests.support.fakes_store import MemoryRecorder, MemoryStore
@@ -120,14 +119,14 @@ class _Endpoint:
         if self.down_at <= began < self.up_at:
             await asyncio.sleep(request.timeout_s if self.hangs else ANSWER_S)
             if self.hangs:
-                return Outcome(kind=Kind.TIMEOUT_TOTAL, duration_s=request.timeout_s)
-            return Outcome(kind=Kind.HTTP_5XX, status=503, duration_s=ANSWER_S)
+                return Outcome(kind=OutcomeKind.TIMEOUT_TOTAL, duration_s=request.timeout_s)
+            return Outcome(kind=OutcomeKind.HTTP_5XX, status=503, duration_s=ANSWER_S)
         if began >= self.up_at:
             self.mended_at = self.mended_at or began
         await asyncio.sleep(ANSWER_S)
         self.taken.add(dict(request.headers)["webhook-id"])
         self.last_at = loop.time()
-        return Outcome(kind=Kind.OK, status=200, duration_s=ANSWER_S)
+        return Outcome(kind=OutcomeKind.OK, status=200, duration_s=ANSWER_S)
 
     async def close(self) -> None:
         """Nothing is open."""

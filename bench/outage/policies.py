@@ -15,8 +15,9 @@ from typing import TypeAlias
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.core.endpoint import breaker
 from consumer.core.endpoint.breaker import BREAKERS, Answer, BreakerPolicy, Closed, Probing, State
-from consumer.core.model import Kind, Outcome, Park, ParkReason, Retry, Verdict
-from consumer.core.retry.policy import POLICIES, Growth, Jitter, RetryPolicy, Situation, decide, wait_bounds_s
+from consumer.core.model import Outcome, OutcomeKind, Park, ParkReason, Retry, Verdict
+from consumer.core.retry.policy import POLICIES, Growth, Jitter, RetryPolicy, wait_bounds_s
+from consumer.core.retry.verdict import Situation, decide
 
 Decide: TypeAlias = Callable[[Outcome, Situation], Verdict]
 Admit: TypeAlias = Callable[[State, float, BreakerPolicy], tuple[State, bool]]
@@ -50,7 +51,10 @@ def walk(policy: RetryPolicy, chance: random.Random, decide_one: Decide) -> Iter
     arrived_at = now
     for attempt in range(1, 2_000):
         verdict = decide_one(
-            Outcome(kind=chance.choice([Kind.REFUSED, Kind.TIMEOUT_TOTAL, Kind.DNS]), duration_s=0.1),
+            Outcome(
+                kind=chance.choice([OutcomeKind.REFUSED, OutcomeKind.TIMEOUT_TOTAL, OutcomeKind.DNS]),
+                duration_s=0.1,
+            ),
             Situation(
                 attempt=attempt,
                 policy=policy,

@@ -73,7 +73,7 @@ class Event:
     timestamp_assumed: bool = field(default=False, compare=False)
 
 
-class Kind(StrEnum):
+class OutcomeKind(StrEnum):
     """What came of one HTTP request; a closed set, used as a metric label."""
 
     OK = "ok"
@@ -117,7 +117,7 @@ class Control(StrEnum):
 class Outcome(NamedTuple):
     """What happened in one attempt, as far as the sender knows it."""
 
-    kind: Kind
+    kind: OutcomeKind
     duration_s: float
     status: int | None = None  #: None when no response arrived
     retry_after: str | None = None  #: the header as received
@@ -132,7 +132,7 @@ class Attempt(NamedTuple):
 
     number: int  #: 1-based
     at: float  #: Unix seconds when it began
-    kind: Kind
+    kind: OutcomeKind
     status: int | None
     duration_s: float
 

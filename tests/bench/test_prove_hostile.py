@@ -7,7 +7,7 @@ from bench.hostile.loop import ATTACKS
 from bench.hostile.loop_attacks import BODY_BYTES
 from bench.hostile.servers import CLIENTS, wanted, wanted_outcomes
 from bench.prove_hostile import PROOFS
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from tests.support.servers.answers import KINDS
 
 ISSUE_TABLE = {
@@ -34,7 +34,7 @@ def test_there_are_enough_kinds_of_answers() -> None:
     """At least 20 for each sender, each with a name and an outcome that exists."""
     assert len(KINDS) * len(CLIENTS) >= 40
     assert len({kind.name for kind in KINDS}) == len(KINDS)
-    assert {kind.outcome for kind in KINDS} <= {kind.value for kind in Kind}
+    assert {kind.outcome for kind in KINDS} <= {kind.value for kind in OutcomeKind}
     assert {sum(wanted(kind).values()) for kind in KINDS} == {2, 3}
     assert wanted_outcomes(KINDS).total() == sum(sum(wanted(kind).values()) for kind in KINDS)
 

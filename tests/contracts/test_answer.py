@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.response.answer import HEAD_BYTES, Answer
 from tests.support.servers.answers import KINDS, OK
@@ -88,15 +88,15 @@ def test_what_comes_behind_a_head_never_undoes_it(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "kind"), [(HEAD_BYTES, None), (HEAD_BYTES + 1, Kind.TOO_LARGE)], ids=["fits", "too-large"]
+    ("size", "kind"), [(HEAD_BYTES, None), (HEAD_BYTES + 1, OutcomeKind.TOO_LARGE)], ids=["fits", "too-large"]
 )
-def test_the_limit_of_a_head_is_exact(size: int, kind: Kind | None) -> None:
+def test_the_limit_of_a_head_is_exact(size: int, kind: OutcomeKind | None) -> None:
     """Faults 49, 91: 64 KiB with its empty line are taken, one byte more is not; also where it never ends."""
     head = OK + b"X: " + b"y" * (size - len(OK) - len(b"X: \r\n\r\n")) + b"\r\n\r\n"
     assert len(head) == size
 
     assert read([head])[0] == (kind or 200)
-    assert read([head[:-2] + b"zz"])[0] == (kind or Kind.RESET)
+    assert read([head[:-2] + b"zz"])[0] == (kind or OutcomeKind.RESET)
 
 
 @pytest.mark.parametrize(

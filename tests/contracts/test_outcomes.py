@@ -8,7 +8,7 @@ import ssl
 
 import pytest
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.connect.dial import unstarted
 from consumer.edges.http.outcomes import classify
 
@@ -26,24 +26,24 @@ def test_a_network_that_breaks_is_a_reset(code: int) -> None:
     """Fault 43: no route any more, or nobody who acknowledges: not our own side."""
     kind, text = classify(fault(code))
 
-    assert (kind, os.strerror(code) in text) == (Kind.RESET, True)
+    assert (kind, os.strerror(code) in text) == (OutcomeKind.RESET, True)
 
 
 @pytest.mark.parametrize("code", [*BROKE])
 def test_a_network_that_breaks_in_the_handshake_is_a_reset(code: int) -> None:
     """Fault 43: the connection stood already."""
-    assert unstarted(fault(code)).kind is Kind.RESET
+    assert unstarted(fault(code)).kind is OutcomeKind.RESET
 
 
 @pytest.mark.parametrize("code", OURS)
 def test_a_machine_that_has_run_out_says_so(code: int) -> None:
     """Fault 87: whatever it ran out of, and whenever, is our own fault."""
-    assert classify(fault(code))[0] is Kind.LOCAL
-    assert unstarted(fault(code)).kind is Kind.LOCAL
+    assert classify(fault(code))[0] is OutcomeKind.LOCAL
+    assert unstarted(fault(code)).kind is OutcomeKind.LOCAL
 
 
 def test_what_ends_a_handshake_is_tls() -> None:
     """Fault 44: an alert, a certificate, or a server that hangs up."""
     faults = (ssl.SSLError(1, "alert"), ssl.SSLCertVerificationError(1, "expired"), fault(errno.ECONNRESET))
 
-    assert [unstarted(each).kind for each in faults] == [Kind.TLS] * 3
+    assert [unstarted(each).kind for each in faults] == [OutcomeKind.TLS] * 3

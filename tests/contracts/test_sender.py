@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from consumer.core.endpoint.egress import parse_rule
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.edges.http import SenderOptions
 from consumer.ports import Sender
 from tests.support.fakes_sender import FakeSender, Reply
@@ -72,14 +72,14 @@ class RealWorld:
         self._came = asyncio.Event()
 
     async def endpoint(self, reply: Reply) -> str:
-        if reply.fault is Kind.REFUSED:
+        if reply.fault is OutcomeKind.REFUSED:
             return f"http://127.0.0.1:{free_port()}/"
 
         async def talk(call: Call) -> None:
             while True:
                 await call.request()
                 self._came.set()
-                if reply.fault is Kind.RESET:
+                if reply.fault is OutcomeKind.RESET:
                     return
                 if reply.hang:
                     await call.gone()
@@ -135,7 +135,7 @@ async def test_every_2xx_is_a_success(world: World, status: int) -> None:
 
     outcome = await world.sender.send(to(url, body=b'{"n":1}'))
 
-    assert (outcome.kind, outcome.status, outcome.body) == (Kind.OK, status, body)
+    assert (outcome.kind, outcome.status, outcome.body) == (OutcomeKind.OK, status, body)
     assert world.bodies(url) == [b'{"n":1}']
 
 
@@ -147,21 +147,21 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(world: World, status:
 
     outcome = await world.sender.send(to(url))
 
-    assert (outcome.kind, outcome.status, outcome.location) == (Kind.HTTP_3XX, status, inside)
+    assert (outcome.kind, outcome.status, outcome.location) == (OutcomeKind.HTTP_3XX, status, inside)
     assert world.bodies(inside) == []
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, Kind.HTTP_4XX),
-        (404, Kind.HTTP_4XX),
-        (410, Kind.HTTP_4XX),
-        (500, Kind.HTTP_5XX),
-        (599, Kind.HTTP_5XX),
+        (400, OutcomeKind.HTTP_4XX),
+        (404, OutcomeKind.HTTP_4XX),
+        (410, OutcomeKind.HTTP_4XX),
+        (500, OutcomeKind.HTTP_5XX),
+        (599, OutcomeKind.HTTP_5XX),
     ],
 )
-async def test_other_statuses_are_failures_by_class(world: World, status: int, kind: Kind) -> None:
+async def test_other_statuses_are_failures_by_class(world: World, status: int, kind: OutcomeKind) -> None:
     """SW-35, faults 37, 38, 40: kind and status tell them apart."""
     url = await world.endpoint(Reply(status=status, body=b"no"))
 
@@ -184,7 +184,7 @@ async def test_the_response_body_is_bounded(world: World) -> None:
 
     outcome = await world.sender.send(to(url))
 
-    assert (outcome.kind, outcome.body) == (Kind.OK, b"x" * LIMIT)
+    assert (outcome.kind, outcome.body) == (OutcomeKind.OK, b"x" * LIMIT)
 
 
 async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
@@ -193,12 +193,12 @@ async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
 
     outcome = await world.sender.send(to(url, timeout_s=0.2))
 
-    assert (outcome.kind, outcome.status) == (Kind.TIMEOUT_TOTAL, None)
+    assert (outcome.kind, outcome.status) == (OutcomeKind.TIMEOUT_TOTAL, None)
     assert 0.15 <= outcome.duration_s < SOON_S
 
 
-@pytest.mark.parametrize("kind", [Kind.REFUSED, Kind.RESET])
-async def test_a_broken_connection_is_an_outcome(world: World, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OutcomeKind.REFUSED, OutcomeKind.RESET])
+async def test_a_broken_connection_is_an_outcome(world: World, kind: OutcomeKind) -> None:
     """Fault 43: refused, and closed before a response."""
     url = await world.endpoint(Reply(fault=kind))
 
@@ -217,7 +217,7 @@ async def test_requests_run_at_the_same_time(world: World) -> None:
     await world.arrived(url, 20)
     gate.set()
 
-    assert [outcome.kind for outcome in await asyncio.gather(*sends)] == [Kind.OK] * 20
+    assert [outcome.kind for outcome in await asyncio.gather(*sends)] == [OutcomeKind.OK] * 20
 
 
 async def test_cancelling_passes_through(world: World) -> None:
@@ -241,5 +241,5 @@ async def test_a_closed_sender_refuses_without_raising(world: World) -> None:
 
     outcome = await world.sender.send(to(url))
 
-    assert outcome.kind is Kind.CLIENT_ERROR
+    assert outcome.kind is OutcomeKind.CLIENT_ERROR
     assert len(world.bodies(url)) == 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.support.loopback import LOOPBACK, OPTIONS, SOON_S, BuildSender, outcome_of, to
@@ -25,7 +25,7 @@ async def test_connections_are_used_again(sender: WebhookSender) -> None:
     """S0-9: a hundred requests in turn go over one connection."""
     async with RawServer(says(ok(body=b"fine"))) as server:
         for _ in range(100):
-            assert (await sender.send(to(server.url()))).kind is Kind.OK
+            assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
 
         assert server.connections == 1
 
@@ -46,7 +46,7 @@ async def test_a_connection_with_something_left_over_is_not_used_again(
     async with RawServer(says(answer)) as server:
         outcomes = [await sender.send(to(server.url())) for _ in range(3)]
 
-        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 3
         assert server.connections == 3
 
 
@@ -82,7 +82,7 @@ async def test_a_connection_that_the_server_closed_while_idle_costs_nothing(send
 
     async with RawServer(talk) as server:
         for _ in range(5):
-            assert (await sender.send(to(server.url()))).kind is Kind.OK
+            assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
             await eventually(lambda: server.open == 0)
 
         assert (len(server.requests), server.connections) == (5, 5)
@@ -114,7 +114,7 @@ async def test_a_close_that_the_loop_has_not_seen_yet_costs_nothing(sender: Webh
         second = await sender.send(to(url))
         thread.join(10)
 
-    assert (first.kind, second.kind) == (Kind.OK, Kind.OK)
+    assert (first.kind, second.kind) == (OutcomeKind.OK, OutcomeKind.OK)
     assert len(requests) == 2
 
 
@@ -129,7 +129,7 @@ async def test_a_request_that_was_written_is_never_sent_again(sender: WebhookSen
     async with RawServer(talk) as server:
         first, second = [await sender.send(to(server.url())) for _ in range(2)]
 
-        assert (first.kind, second.kind) == (Kind.OK, Kind.RESET)
+        assert (first.kind, second.kind) == (OutcomeKind.OK, OutcomeKind.RESET)
         assert (len(server.requests), server.connections) == (2, 1)
 
 
@@ -142,14 +142,14 @@ async def test_a_reset_after_accept_is_an_outcome(sender: WebhookSender) -> None
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
         )
 
-    assert (await outcome_of(sender, talk)).kind is Kind.RESET
+    assert (await outcome_of(sender, talk)).kind is OutcomeKind.RESET
 
 
 async def test_half_a_head_and_then_nothing_is_a_reset(sender: WebhookSender) -> None:
     """Fault 43: a server that dies in the middle of its head has not answered."""
     outcome = await outcome_of(sender, says(b"HTTP/1.1 200 OK\r\nContent-", close=True))
 
-    assert (outcome.kind, outcome.status) == (Kind.RESET, None)
+    assert (outcome.kind, outcome.status) == (OutcomeKind.RESET, None)
 
 
 async def test_a_connection_that_nobody_takes_ends_at_the_connect_bound(build: BuildSender) -> None:
@@ -169,7 +169,7 @@ async def test_a_connection_that_nobody_takes_ends_at_the_connect_bound(build: B
             filler.close()
     await sender.close()
 
-    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.kind is OutcomeKind.TIMEOUT_CONNECT
     assert 0.2 < outcome.duration_s < SOON_S
 
 
@@ -184,7 +184,7 @@ async def test_slow_headers_end_with_the_deadline(sender: WebhookSender) -> None
 
     outcome = await outcome_of(sender, talk, timeout_s=0.3)
 
-    assert outcome.kind is Kind.TIMEOUT_TOTAL
+    assert outcome.kind is OutcomeKind.TIMEOUT_TOTAL
     assert 0.25 < outcome.duration_s < SOON_S
 
 
@@ -200,7 +200,7 @@ async def test_a_server_that_stops_reading_ends_with_the_deadline(sender: Webhoo
         outcome = await sender.send(to(server.url(), timeout_s=0.5, body=b"x" * 16_000_000))
         await eventually(lambda: open_files() <= files + 1)  # the server's own end stays
 
-    assert outcome.kind is Kind.TIMEOUT_TOTAL
+    assert outcome.kind is OutcomeKind.TIMEOUT_TOTAL
     assert outcome.duration_s < SOON_S
 
 
@@ -258,7 +258,7 @@ async def test_closing_ends_what_is_in_flight(sender: WebhookSender) -> None:
         await came.wait()
         await asyncio.wait_for(sender.close(), SOON_S)
 
-        assert (await send).kind is Kind.RESET
+        assert (await send).kind is OutcomeKind.RESET
 
 
 async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
@@ -269,7 +269,7 @@ async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
         urls = [receiver.url(target) for target in ("/ok", "/status/503", "/flaky?share=0.5", "/hang")]
         gate = asyncio.Semaphore(50)
 
-        async def one(number: int) -> Kind:
+        async def one(number: int) -> OutcomeKind:
             async with gate:
                 url = urls[3] if number % 50 == 0 else urls[number % 3]
                 return (await sender.send(to(url, timeout_s=0.1 if number % 50 == 0 else 10))).kind
@@ -280,7 +280,7 @@ async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
         assert len(asyncio.all_tasks()) == tasks
         await eventually(lambda: open_files() <= files)
 
-        hung = [kind for kind in kinds if kind in {Kind.TIMEOUT_TOTAL, Kind.TIMEOUT_CONNECT}]
+        hung = [kind for kind in kinds if kind in {OutcomeKind.TIMEOUT_TOTAL, OutcomeKind.TIMEOUT_CONNECT}]
         assert len(hung) == 40
         assert receiver.connections <= 50 + len(hung)
 
@@ -302,7 +302,7 @@ async def test_connections_to_a_host_are_bounded(build: BuildSender) -> None:
         sends = [sender.send(to(server.url(f"/{number % 3}"))) for number in range(12)]
         outcomes = await asyncio.gather(*sends, sender.send(to(other.url())))
 
-        assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+        assert {outcome.kind for outcome in outcomes} == {OutcomeKind.OK}
         assert (most, server.connections, other.connections) == (2, 2, 1)
     await sender.close()
 
@@ -325,11 +325,14 @@ async def test_a_request_that_gets_no_turn_is_not_the_endpoints_fault(build: Bui
         gate.set()
 
         assert (late.kind, late.detail) == (
-            Kind.CLIENT_ERROR,
+            OutcomeKind.CLIENT_ERROR,
             "every connection of connections_per_host was in use",
         )
         assert breaker_signal(late) is Signal.UNKNOWN
-        assert [(await first).kind, (await sender.send(to(server.url()))).kind] == [Kind.OK, Kind.OK]
+        assert [(await first).kind, (await sender.send(to(server.url()))).kind] == [
+            OutcomeKind.OK,
+            OutcomeKind.OK,
+        ]
         assert server.connections == 1
     await sender.close()
 
@@ -342,7 +345,7 @@ async def test_a_connection_has_an_end_however_busy(
     sender = build(replace(OPTIONS, connection_max_age_s=age_s))
     async with RawServer(says(ok())) as server:
         for _ in range(4):
-            assert (await sender.send(to(server.url()))).kind is Kind.OK
+            assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
 
         assert server.connections == connections
     await sender.close()
@@ -364,7 +367,7 @@ async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> N
 
     task = asyncio.current_task()
     assert task is not None
-    assert (outcome.kind, task.cancelling()) == (Kind.CLIENT_ERROR, 0)
+    assert (outcome.kind, task.cancelling()) == (OutcomeKind.CLIENT_ERROR, 0)
 
 
 @pytest.mark.parametrize("later_s", [0.0, 0.02])
@@ -383,17 +386,17 @@ async def test_a_body_behind_a_204_never_reaches_the_next_request(
     async with RawServer(talk) as server:
         outcomes = [await sender.send(to(server.url())) for _ in range(20)]
 
-        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(Kind.OK, 204)] * 20
+        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(OutcomeKind.OK, 204)] * 20
         assert len(server.requests) == 20
 
 
 async def test_a_connection_is_kept_once_a_204_was_followed_by_nothing(sender: WebhookSender) -> None:
     """Fault 91, S0-9: an endpoint that keeps to HTTP is not asked for more than a few connections."""
     async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
-        assert (await sender.send(to(server.url()))).kind is Kind.OK
+        assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
         await asyncio.sleep(0.3)
         for _ in range(20):
-            assert (await sender.send(to(server.url()))).kind is Kind.OK
+            assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
 
         assert server.connections == 1
 
@@ -405,7 +408,7 @@ async def test_one_connection_and_204s(build: BuildSender) -> None:
         outcomes = await asyncio.gather(*(sender.send(to(server.url())) for _ in range(5)))
     await sender.close()
 
-    assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.OK}
     assert max(outcome.duration_s for outcome in outcomes) < SOON_S
 
 

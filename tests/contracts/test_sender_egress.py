@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.daemon.life import make_sender
 from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.connect import own_addresses as own
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(120)
 )
 async def test_a_forbidden_literal_is_blocked(sender: WebhookSender, host: str) -> None:
     """Faults 20, 21, 22: no connection is tried."""
-    assert (await sender.send(to(f"https://{host}/"))).kind is Kind.BLOCKED
+    assert (await sender.send(to(f"https://{host}/"))).kind is OutcomeKind.BLOCKED
 
 
 async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
@@ -46,7 +46,7 @@ async def test_loopback_is_blocked_unless_allowed(build: BuildSender) -> None:
         plain = await sender.send(to(server.url()))
         secure = await sender.send(to(server.url().replace("http:", "https:")))
 
-        assert (plain.kind, secure.kind) == (Kind.BLOCKED, Kind.BLOCKED)
+        assert (plain.kind, secure.kind) == (OutcomeKind.BLOCKED, OutcomeKind.BLOCKED)
         assert server.connections == 0
     await sender.close()
 
@@ -61,7 +61,7 @@ async def test_any_forbidden_address_blocks_a_name(build: BuildSender) -> None:
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="hook.example")))
 
-        assert (outcome.kind, outcome.detail) == (Kind.BLOCKED, "address 10.0.0.1 is not public")
+        assert (outcome.kind, outcome.detail) == (OutcomeKind.BLOCKED, "address 10.0.0.1 is not public")
         assert server.connections == 0
     await sender.close()
 
@@ -77,7 +77,7 @@ async def test_a_name_that_moves_is_judged_again(build: BuildSender) -> None:
     async with RawServer(says(ok(headers=b"Connection: close\r\n"))) as server:
         outcomes = [await sender.send(to(server.url(host="hook.example"))) for _ in range(2)]
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.OK, Kind.BLOCKED]
+    assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK, OutcomeKind.BLOCKED]
     await sender.close()
 
 
@@ -86,7 +86,7 @@ async def test_names_are_found_without_the_loops_threads(sender: WebhookSender) 
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url(host="localhost")))
 
-        assert outcome.kind is Kind.OK
+        assert outcome.kind is OutcomeKind.OK
     assert not any(thread.name.startswith("asyncio_") for thread in threading.enumerate())
 
 
@@ -111,7 +111,7 @@ async def test_a_name_that_is_not_found_is_dns(fault: OSError | None, build: Bui
     outcome = await sender.send(to("https://name.invalid/"))
     await sender.close()
 
-    assert (outcome.kind, outcome.status) == (Kind.DNS, None)
+    assert (outcome.kind, outcome.status) == (OutcomeKind.DNS, None)
 
 
 async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildSender) -> None:
@@ -125,7 +125,7 @@ async def test_a_name_server_that_is_silent_is_dns_in_its_own_time(build: BuildS
     outcome = await sender.send(to("https://hook.example/", timeout_s=10))
     await sender.close()
 
-    assert outcome.kind is Kind.DNS
+    assert outcome.kind is OutcomeKind.DNS
     assert outcome.duration_s < SOON_S
 
 
@@ -139,7 +139,7 @@ async def test_a_name_with_two_hundred_addresses_is_bounded(build: BuildSender) 
     outcome = await sender.send(to(f"http://hook.example:{free_port()}/"))
     await sender.close()
 
-    assert outcome.kind in {Kind.REFUSED, Kind.TIMEOUT_CONNECT}
+    assert outcome.kind in {OutcomeKind.REFUSED, OutcomeKind.TIMEOUT_CONNECT}
     assert outcome.duration_s < SOON_S
 
 
@@ -153,7 +153,7 @@ async def test_a_fault_that_nobody_foresaw_is_an_outcome(build: BuildSender) -> 
     outcome = await sender.send(to("https://hook.example/"))
     await sender.close()
 
-    assert (outcome.kind, outcome.detail) == (Kind.CLIENT_ERROR, "KeyError: 'surprise'")
+    assert (outcome.kind, outcome.detail) == (OutcomeKind.CLIENT_ERROR, "KeyError: 'surprise'")
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
@@ -171,9 +171,9 @@ async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours
         own = await sender.send(to(admin.url(host=host)))
         free = await sender.send(to(other.url()))
 
-        assert own.kind is Kind.BLOCKED
+        assert own.kind is OutcomeKind.BLOCKED
         assert f"port {admin.port} of this machine" in own.detail
-        assert (free.kind, admin.connections) == (Kind.OK, 0)
+        assert (free.kind, admin.connections) == (OutcomeKind.OK, 0)
     await sender.close()
 
 
@@ -200,7 +200,11 @@ async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: 
     elsewhere = await sender.send(to("http://127.0.0.7:1/"))
     await sender.close()
 
-    assert [o.kind for o in (by_name, by_address, elsewhere)] == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+    assert [o.kind for o in (by_name, by_address, elsewhere)] == [
+        OutcomeKind.BLOCKED,
+        OutcomeKind.BLOCKED,
+        OutcomeKind.REFUSED,
+    ]
     assert "secret" not in by_name.detail
 
 
@@ -213,7 +217,7 @@ async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) ->
     outcomes = [await sender.send(to(f"http://{place}/")) for place in asked]
     await sender.close()
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.BLOCKED] * 3 + [Kind.REFUSED]
+    assert [outcome.kind for outcome in outcomes] == [OutcomeKind.BLOCKED] * 3 + [OutcomeKind.REFUSED]
 
 
 async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: BuildSender) -> None:
@@ -228,7 +232,7 @@ async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: Build
     sender = build(OPTIONS, moving)
     sender.guard.protect_url("amqp://broker.example:5699/")
 
-    async def kinds() -> list[Kind]:
+    async def kinds() -> list[OutcomeKind]:
         urls = ("http://127.0.0.7:5699/", "http://hook.example:5699/", "http://hook.example:1/")
         return [(await sender.send(to(url))).kind for url in urls]
 
@@ -239,8 +243,8 @@ async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: Build
     lost_again = await kinds()
     await sender.close()
 
-    assert never_found == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
-    assert found == lost_again == [Kind.BLOCKED, Kind.BLOCKED, Kind.REFUSED]
+    assert never_found == [OutcomeKind.BLOCKED, OutcomeKind.BLOCKED, OutcomeKind.REFUSED]
+    assert found == lost_again == [OutcomeKind.BLOCKED, OutcomeKind.BLOCKED, OutcomeKind.REFUSED]
 
 
 async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: BuildSender) -> None:
@@ -259,7 +263,7 @@ async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: Bu
         lost = True
         after = await sender.send(to(server.url()))
 
-        assert (before.kind, after.kind) == (Kind.OK, Kind.OK)
+        assert (before.kind, after.kind) == (OutcomeKind.OK, OutcomeKind.OK)
     await sender.close()
 
 
@@ -292,7 +296,7 @@ async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path,
         outcome = await sender.send(to(server.url()))
         await sender.close()
 
-        assert (outcome.kind, server.connections) == (Kind.BLOCKED, 0)
+        assert (outcome.kind, server.connections) == (OutcomeKind.BLOCKED, 0)
 
 
 OWN_ADDRESS = """
@@ -407,7 +411,7 @@ async def test_idle_connections_are_closed(build: BuildSender) -> None:
     """After ``keepalive_s``, without any further request."""
     sender = build(replace(OPTIONS, keepalive_s=0.2))
     async with RawServer(says(ok())) as server:
-        assert (await sender.send(to(server.url()))).kind is Kind.OK
+        assert (await sender.send(to(server.url()))).kind is OutcomeKind.OK
         await eventually(lambda: server.open == 0)
     await sender.close()
 
@@ -424,4 +428,4 @@ async def test_a_machine_without_sockets_says_so(sender: WebhookSender) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    assert (starved.kind, (await sender.send(request)).kind) == (Kind.LOCAL, Kind.REFUSED)
+    assert (starved.kind, (await sender.send(request)).kind) == (OutcomeKind.LOCAL, OutcomeKind.REFUSED)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.core.access import TlsPolicy
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.connect.tls import TlsContexts
 from consumer.edges.http.handles import EXHAUSTED, Handles, reserved_of
 from consumer.edges.http.outcomes import classify
@@ -38,7 +38,7 @@ async def test_without_a_handle_nothing_is_spent(build: BuildSender) -> None:
         connections = server.connections
     await sender.close()
 
-    assert (outcome.kind, outcome.detail) == (Kind.LOCAL, "no file handle is left for sending")
+    assert (outcome.kind, outcome.detail) == (OutcomeKind.LOCAL, "no file handle is left for sending")
     assert connections == 0
 
 
@@ -52,15 +52,15 @@ async def test_idle_connections_make_room(build: BuildSender) -> None:
             outcomes.append((await sender.send(to(url))).kind)
     await sender.close()
 
-    assert set(outcomes) <= {Kind.OK, Kind.REFUSED}
-    assert Kind.LOCAL not in outcomes
+    assert set(outcomes) <= {OutcomeKind.OK, OutcomeKind.REFUSED}
+    assert OutcomeKind.LOCAL not in outcomes
 
 
 @pytest.mark.parametrize("number", sorted(EXHAUSTED))
 def test_what_this_machine_lacks_is_its_own_fault(number: int) -> None:
     """Wherever in an attempt it shows: while a certificate is read, a body is written, a token is fetched."""
-    assert classify(OSError(number, os.strerror(number)))[0] is Kind.LOCAL
-    assert classify(MemoryError())[0] is Kind.LOCAL
+    assert classify(OSError(number, os.strerror(number)))[0] is OutcomeKind.LOCAL
+    assert classify(MemoryError())[0] is OutcomeKind.LOCAL
 
 
 def test_sockets_beyond_the_share_of_sending_are_refused() -> None:

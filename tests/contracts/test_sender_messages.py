@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.core.model import Control, Kind, SignedRequest
+from consumer.core.model import Control, OutcomeKind, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.support.data import DATA
 from tests.support.loopback import OPTIONS, SOON_S, BuildSender, outcome_of, to
@@ -29,7 +29,7 @@ async def test_exactly_our_headers_go_out(sender: WebhookSender) -> None:
             body='{"name":"Zoë"}'.encode(),
             timeout_s=5,
         )
-        assert (await sender.send(request)).kind is Kind.OK
+        assert (await sender.send(request)).kind is OutcomeKind.OK
 
         assert server.requests == [
             b"POST /a%2Fb?q=1&r=%20 HTTP/1.1\r\n"
@@ -61,7 +61,7 @@ async def test_a_header_that_would_change_the_message_is_not_sent(
             SignedRequest(url=server.url(), headers=[(name, value)], body=b"", timeout_s=5)
         )
 
-        assert outcome.kind is Kind.CLIENT_ERROR
+        assert outcome.kind is OutcomeKind.CLIENT_ERROR
         assert server.connections == 0
 
 
@@ -76,7 +76,7 @@ async def test_no_url_makes_the_sender_raise(build: BuildSender) -> None:
     kinds = {(await sender.send(to(case["url"]))).kind for case in cases if not case["ok"]}
     await sender.close()
 
-    assert kinds <= {Kind.CLIENT_ERROR, Kind.BLOCKED, Kind.DNS}
+    assert kinds <= {OutcomeKind.CLIENT_ERROR, OutcomeKind.BLOCKED, OutcomeKind.DNS}
 
 
 async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSender) -> None:
@@ -85,7 +85,7 @@ async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSen
 
     outcome = await outcome_of(sender, says(answer, close=True))
 
-    assert (outcome.kind, outcome.status) == (Kind.OK, 200)
+    assert (outcome.kind, outcome.status) == (OutcomeKind.OK, 200)
     assert outcome.detail
 
 
@@ -105,7 +105,7 @@ async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, 
     async with RawServer(talk) as server:
         outcomes = [await sender.send(to(server.url(), timeout_s=0.5)) for _ in range(2)]
 
-        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(Kind.OK, 200)] * 2
+        assert [(outcome.kind, outcome.status) for outcome in outcomes] == [(OutcomeKind.OK, 200)] * 2
         assert all(outcome.detail and outcome.duration_s < SOON_S for outcome in outcomes)
         assert server.connections == 2
 
@@ -120,7 +120,7 @@ async def test_an_endless_body_ends_with_the_deadline_and_the_status_decides(sen
 
     outcome = await outcome_of(sender, talk, timeout_s=0.3)
 
-    assert (outcome.kind, outcome.status, outcome.retry_after) == (Kind.HTTP_5XX, 503, "9")
+    assert (outcome.kind, outcome.status, outcome.retry_after) == (OutcomeKind.HTTP_5XX, 503, "9")
     assert (outcome.body, bool(outcome.detail)) == (b"x", True)
 
 
@@ -140,7 +140,7 @@ async def test_a_flood_is_cut_off(sender: WebhookSender) -> None:
         outcome = await sender.send(to(server.url()))
         await eventually(lambda: server.open == 0)
 
-    assert (outcome.kind, len(outcome.body)) == (Kind.OK, 1_000)
+    assert (outcome.kind, len(outcome.body)) == (OutcomeKind.OK, 1_000)
     assert outcome.duration_s < SOON_S
     assert sent < 50_000_000
 
@@ -151,7 +151,7 @@ async def test_a_compressed_body_is_not_unpacked(sender: WebhookSender) -> None:
 
     outcome = await outcome_of(sender, says(ok(body=bomb, headers=b"Content-Encoding: gzip\r\n")))
 
-    assert (outcome.kind, outcome.body) == (Kind.OK, bomb[:1_000])
+    assert (outcome.kind, outcome.body) == (OutcomeKind.OK, bomb[:1_000])
 
 
 async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
@@ -167,18 +167,24 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (b"220 smtp.example ESMTP\r\n", Kind.PROTOCOL),
-        (b"HTTP/1.1 abc OK\r\n\r\n", Kind.PROTOCOL),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", Kind.PROTOCOL),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", Kind.PROTOCOL),
+        (b"220 smtp.example ESMTP\r\n", OutcomeKind.PROTOCOL),
+        (b"HTTP/1.1 abc OK\r\n\r\n", OutcomeKind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", OutcomeKind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde", OutcomeKind.PROTOCOL),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            Kind.PROTOCOL,
+            OutcomeKind.PROTOCOL,
         ),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", Kind.TOO_LARGE),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", Kind.TOO_LARGE),
-        (b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 1_000 + b"\r\n") * 10_000 + b"\r\n", Kind.TOO_LARGE),
-        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", Kind.PROTOCOL),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", OutcomeKind.TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", OutcomeKind.TOO_LARGE),
+        (
+            b"HTTP/1.1 200 OK\r\n" + (b"X: " + b"y" * 1_000 + b"\r\n") * 10_000 + b"\r\n",
+            OutcomeKind.TOO_LARGE,
+        ),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            OutcomeKind.PROTOCOL,
+        ),
     ],
     ids=[
         "smtp",
@@ -192,7 +198,9 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
         "101",
     ],
 )
-async def test_what_is_not_http_is_told_as_such(sender: WebhookSender, answer: bytes, kind: Kind) -> None:
+async def test_what_is_not_http_is_told_as_such(
+    sender: WebhookSender, answer: bytes, kind: OutcomeKind
+) -> None:
     """Fault 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
     async with RawServer(says(answer)) as server:
         outcome = await sender.send(to(server.url()))
@@ -206,7 +214,7 @@ async def test_interim_responses_without_end(sender: WebhookSender) -> None:
     """Fault 49: 1xx after 1xx is not an answer; both senders give up long before the deadline."""
     outcome = await outcome_of(sender, says(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000))
 
-    assert (outcome.kind, outcome.detail) == (Kind.PROTOCOL, "1xx responses without end")
+    assert (outcome.kind, outcome.detail) == (OutcomeKind.PROTOCOL, "1xx responses without end")
     assert outcome.duration_s < SOON_S
 
 
@@ -248,14 +256,14 @@ async def test_where_a_redirect_leads_is_shown_without_its_secrets(
         sender, says(ok(status=b"307 Moved", headers=b"Location: " + location + b"\r\n"))
     )
 
-    assert (outcome.kind, outcome.location) == (Kind.HTTP_3XX, shown)
+    assert (outcome.kind, outcome.location) == (OutcomeKind.HTTP_3XX, shown)
 
 
 async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -> None:
     """Fault 51: what the parser quotes of a bad response is escaped and short."""
     outcome = await outcome_of(sender, says(b"\x1b]0;owned\x07\x1b[31m" + b"q" * 4_000 + b"\r\n\r\n"))
 
-    assert outcome.kind in {Kind.PROTOCOL, Kind.TOO_LARGE}
+    assert outcome.kind in {OutcomeKind.PROTOCOL, OutcomeKind.TOO_LARGE}
     assert outcome.detail.isprintable()
     assert len(outcome.detail) <= 200
 

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from consumer.core.access import Access, OAuth2Client
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
 from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
@@ -64,7 +64,7 @@ async def test_a_name_that_moves_to_a_forbidden_address(
     async with RawServer(says(ok(headers=CLOSE)), host=here) as server:
         outcomes = [await sender.send(to(server.url(host=HOST))) for _ in range(2)]
 
-        assert [outcome.kind for outcome in outcomes] == [Kind.OK, Kind.BLOCKED]
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK, OutcomeKind.BLOCKED]
         assert outcomes[1].detail == f"address {bad} is not public"
         assert server.connections == 1
 
@@ -76,7 +76,7 @@ async def test_a_kept_connection_stays_where_it_was_judged(make: MakeSender, dns
     async with RawServer(says(ok())) as server:
         outcomes = [await sender.send(to(server.url(host=HOST))) for _ in range(3)]
 
-        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 3
         assert (server.connections, dns.asked[HOST]) == (1, 1)
 
 
@@ -96,7 +96,7 @@ async def test_any_forbidden_address_forbids_the_name(
     async with RawServer(says(ok())) as server:
         outcome = await make().send(to(server.url(host=HOST)))
 
-        assert (outcome.kind, outcome.detail) == (Kind.BLOCKED, f"address {bad} is not public")
+        assert (outcome.kind, outcome.detail) == (OutcomeKind.BLOCKED, f"address {bad} is not public")
         assert server.connections == 0
 
 
@@ -110,7 +110,7 @@ async def test_an_alias_leads_to_its_addresses(make: MakeSender, dns: NameServer
     async with RawServer(says(ok())) as server:
         kinds = [(await sender.send(to(server.url(host=h)))).kind for h in ("good.example", "bad.example")]
 
-    assert kinds == [Kind.OK, Kind.BLOCKED]
+    assert kinds == [OutcomeKind.OK, OutcomeKind.BLOCKED]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_addresses_are_kept_for_their_time(
     sender = make(**bounds)
     async with RawServer(says(ok(headers=CLOSE))) as server:
         for _ in range(3):
-            assert (await sender.send(to(server.url(host=name)))).kind is Kind.OK
+            assert (await sender.send(to(server.url(host=name)))).kind is OutcomeKind.OK
 
     # c-ares keeps answers for their TTL too; beyond our bound it gives them again without a question
     assert dns.asked[name] == (1 if ttl_s == 86_400 else asked)
@@ -148,7 +148,7 @@ async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: Name
         sends[0].cancel()
         outcomes = await asyncio.gather(*sends[1:])
 
-    assert {outcome.kind for outcome in outcomes} == {Kind.OK}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.OK}
     assert dns.asked[HOST] == 1
 
 
@@ -166,7 +166,7 @@ async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer
     asked = dns.asked[HOST]
     second = await sender.send(to(f"https://{HOST}/"))
 
-    assert (first.kind, first.status, first.detail) == (Kind.DNS, None, second.detail)
+    assert (first.kind, first.status, first.detail) == (OutcomeKind.DNS, None, second.detail)
     assert dns.asked[HOST] == asked
 
 
@@ -175,7 +175,7 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
     dns.on("first.example", Answer((HERE,)))
     sender = make(resolve_timeout_s=1.5)
     async with RawServer(says(ok())) as server:
-        assert (await sender.send(to(server.url(host="first.example")))).kind is Kind.OK
+        assert (await sender.send(to(server.url(host="first.example")))).kind is OutcomeKind.OK
         threads = threading.active_count()
         for number in range(200):
             dns.on(f"silent{number}.example", Answer(silent=True))
@@ -187,10 +187,10 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
         assert not any(task.done() for task in hung)
         meanwhile = [await sender.send(to(server.url())) for _ in range(50)]
 
-        assert {outcome.kind for outcome in (first, *meanwhile)} == {Kind.OK}
+        assert {outcome.kind for outcome in (first, *meanwhile)} == {OutcomeKind.OK}
         assert threading.active_count() <= threads
         outcomes = await asyncio.gather(*hung)
-    assert {outcome.kind for outcome in outcomes} == {Kind.DNS}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.DNS}
     assert max(outcome.duration_s for outcome in outcomes) < 5
 
 
@@ -210,7 +210,7 @@ async def test_name_servers_that_are_away_are_no_endpoints_fault(
     finally:
         await nobody.close()
 
-    assert (of_name.kind, silent.kind, away.kind) == (Kind.DNS, Kind.LOCAL, Kind.LOCAL)
+    assert (of_name.kind, silent.kind, away.kind) == (OutcomeKind.DNS, OutcomeKind.LOCAL, OutcomeKind.LOCAL)
     assert silent.detail == "no name server answers anything"
 
 
@@ -223,9 +223,9 @@ async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns
     dead = await sender.send(to(f"http://{HOST}:1/"))
     bad = await make().send(to("http://bad.example:1/"))
 
-    assert dead.kind in {Kind.REFUSED, Kind.TIMEOUT_CONNECT}
+    assert dead.kind in {OutcomeKind.REFUSED, OutcomeKind.TIMEOUT_CONNECT}
     assert dead.duration_s < SOON_S
-    assert bad.kind is Kind.BLOCKED
+    assert bad.kind is OutcomeKind.BLOCKED
 
 
 @pytest.mark.parametrize("count", [33, 200, 1_000])
@@ -239,7 +239,7 @@ async def test_a_name_with_more_addresses_is_a_dns_failure(
     async with RawServer(says(ok())) as server:
         outcome = await make().send(to(server.url(host=HOST)))
 
-        assert outcome.kind is Kind.DNS
+        assert outcome.kind is OutcomeKind.DNS
         assert outcome.detail == f"the name has {count} addresses; at most 32 are taken"
         assert server.connections == 0
 
@@ -280,7 +280,7 @@ async def test_closing_ends_look_ups(build: BuildSender, dns: NameServer) -> Non
 
     await asyncio.wait_for(sender.close(), SOON_S)
 
-    assert (await asyncio.wait_for(send, SOON_S)).kind in {Kind.DNS, Kind.CLIENT_ERROR}
+    assert (await asyncio.wait_for(send, SOON_S)).kind in {OutcomeKind.DNS, OutcomeKind.CLIENT_ERROR}
 
 
 PROBE = """
@@ -324,10 +324,10 @@ async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch
     sender = make()
     async with RawServer(says(ok(headers=CLOSE))) as server:
         for host in (HOST, f"{HOST}.", "receiver"):
-            assert (await sender.send(to(server.url(host=host)))).kind is Kind.OK
+            assert (await sender.send(to(server.url(host=host)))).kind is OutcomeKind.OK
         missing = await sender.send(to(server.url(host="service")))
 
-    assert (missing.kind, "write the name in full" in missing.detail) == (Kind.DNS, True)
+    assert (missing.kind, "write the name in full" in missing.detail) == (OutcomeKind.DNS, True)
     assert not [name for name in dns.asked if name.endswith("cluster.local")]
 
 
@@ -368,7 +368,7 @@ async def test_what_is_ours_is_found_as_its_own_client_finds_it(
     async with RawServer(says(ok())) as server:
         sender.guard.protect("rabbitmq", server.port)
 
-        assert (await sender.send(to(server.url(host=HOST)))).kind is Kind.OK
+        assert (await sender.send(to(server.url(host=HOST)))).kind is OutcomeKind.OK
     assert dns.asked["rabbitmq.cluster.local"] == 1
 
 
@@ -378,7 +378,7 @@ async def test_a_slow_answer_counts_against_the_deadline(make: MakeSender, dns: 
 
     outcome = await make(resolve_timeout_s=5.0).send(to(f"https://{HOST}/", timeout_s=0.3))
 
-    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.kind is OutcomeKind.TIMEOUT_CONNECT
     assert outcome.duration_s < SOON_S
 
 
@@ -392,5 +392,5 @@ async def test_nothing_is_asked_for_an_address(make: MakeSender, dns: NameServer
         gone.set()
 
     async with RawServer(talk) as server:
-        assert (await make().send(to(server.url()))).kind is Kind.OK
+        assert (await make().send(to(server.url()))).kind is OutcomeKind.OK
     assert not dns.asked

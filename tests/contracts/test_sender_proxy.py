@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from consumer.core.model import Kind, Outcome
+from consumer.core.model import Outcome, OutcomeKind
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, to
 from tests.support.processes.children import free_port
@@ -80,7 +80,7 @@ async def test_everything_goes_through_the_proxy(
         outcomes = [await sender.send(to(url)) for url in urls]
         await sender.close()
 
-        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 6
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 6
         target = HOST if names else "127.0.0.1"
         assert proxy.asked == [(target, plain.port), (target, secure.port)]
         assert (plain.connections, secure.connections, proxy.tunnels) == (1, 1, 2)
@@ -96,29 +96,29 @@ async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> 
         outcome = await sender.send(to(server.url()))
         await sender.close()
 
-        assert outcome.kind is (Kind.OK if login == "user:p:ss w" else Kind.PROXY)
+        assert outcome.kind is (OutcomeKind.OK if login == "user:p:ss w" else OutcomeKind.PROXY)
         assert "p:ss" not in outcome.detail
-        assert server.connections == (1 if outcome.kind is Kind.OK else 0)
+        assert server.connections == (1 if outcome.kind is OutcomeKind.OK else 0)
 
 
 @pytest.mark.parametrize(
     ("says_what", "kind"),
     [
-        (b"HTTP/1.1 403 Forbidden by rule\r\n\r\n", Kind.BLOCKED),
-        (b"HTTP/1.1 500 Oops\r\n\r\n", Kind.PROXY),
-        (b"HTTP/1.1 502 Bad Gateway\r\n\r\n", Kind.REFUSED),
-        (b"HTTP/1.1 503 Unavailable\r\n\r\n", Kind.REFUSED),
-        (b"HTTP/1.1 504 Timeout\r\n\r\n", Kind.TIMEOUT_CONNECT),
-        (b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1/\r\n\r\n", Kind.PROXY),
-        (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", Kind.PROXY),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, Kind.PROXY),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", Kind.PROXY),
-        (b"\x1b]0;owned\x07\r\n\r\n", Kind.PROXY),
-        (b"HTTP/1.1 abc\r\n\r\n", Kind.PROXY),
-        (b"", Kind.PROXY),
+        (b"HTTP/1.1 403 Forbidden by rule\r\n\r\n", OutcomeKind.BLOCKED),
+        (b"HTTP/1.1 500 Oops\r\n\r\n", OutcomeKind.PROXY),
+        (b"HTTP/1.1 502 Bad Gateway\r\n\r\n", OutcomeKind.REFUSED),
+        (b"HTTP/1.1 503 Unavailable\r\n\r\n", OutcomeKind.REFUSED),
+        (b"HTTP/1.1 504 Timeout\r\n\r\n", OutcomeKind.TIMEOUT_CONNECT),
+        (b"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1/\r\n\r\n", OutcomeKind.PROXY),
+        (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", OutcomeKind.PROXY),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, OutcomeKind.PROXY),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", OutcomeKind.PROXY),
+        (b"\x1b]0;owned\x07\r\n\r\n", OutcomeKind.PROXY),
+        (b"HTTP/1.1 abc\r\n\r\n", OutcomeKind.PROXY),
+        (b"", OutcomeKind.PROXY),
     ],
 )
-async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: Kind) -> None:
+async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: OutcomeKind) -> None:
     """Its own failures are ``proxy``; what it says of the endpoint is the endpoint's."""
     async with ProxyServer(says=says_what) as proxy:
         files = open_files()
@@ -134,18 +134,18 @@ async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kin
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (1, Kind.PROXY),
-        (2, Kind.BLOCKED),
-        (3, Kind.REFUSED),
-        (4, Kind.REFUSED),
-        (5, Kind.REFUSED),
-        (6, Kind.TIMEOUT_CONNECT),
-        (7, Kind.PROXY),
-        (8, Kind.PROXY),
-        (99, Kind.PROXY),
+        (1, OutcomeKind.PROXY),
+        (2, OutcomeKind.BLOCKED),
+        (3, OutcomeKind.REFUSED),
+        (4, OutcomeKind.REFUSED),
+        (5, OutcomeKind.REFUSED),
+        (6, OutcomeKind.TIMEOUT_CONNECT),
+        (7, OutcomeKind.PROXY),
+        (8, OutcomeKind.PROXY),
+        (99, OutcomeKind.PROXY),
     ],
 )
-async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: Kind) -> None:
+async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: OutcomeKind) -> None:
     """The same by RFC 1928's codes."""
     async with ProxyServer(reply=reply) as proxy:
         sender = by_way_of(build, proxy, "socks5")
@@ -170,7 +170,7 @@ async def test_a_proxy_that_is_not_there(build: BuildSender, scheme: str) -> Non
         kinds.append(await sender.send(to("https://127.0.0.1/")))
         await sender.close()
 
-    assert [outcome.kind for outcome in kinds] == [Kind.PROXY] * 2
+    assert [outcome.kind for outcome in kinds] == [OutcomeKind.PROXY] * 2
 
 
 async def test_a_proxy_that_is_not_reached_in_time(build: BuildSender) -> None:
@@ -198,7 +198,7 @@ async def test_a_proxy_that_is_not_reached_in_time(build: BuildSender) -> None:
         ]
         outcomes = await asyncio.gather(*(one(way, *each) for way in ways for each in bounds))
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.PROXY] * len(ways) * len(bounds)
+    assert [outcome.kind for outcome in outcomes] == [OutcomeKind.PROXY] * len(ways) * len(bounds)
     assert max(outcome.duration_s for outcome in outcomes) < 2
 
 
@@ -221,7 +221,7 @@ async def test_a_proxy_that_answered_once_is_not_blamed_for_the_rest(build: Buil
         outcome = await sender.send(to(f"https://{HOST}/"))
         await sender.close()
 
-    assert (outcome.kind, looked_up) == (Kind.TIMEOUT_CONNECT, 2)
+    assert (outcome.kind, looked_up) == (OutcomeKind.TIMEOUT_CONNECT, 2)
 
 
 @SCHEMES
@@ -235,7 +235,7 @@ async def test_a_proxy_that_is_silent_ends_at_the_connect_bound(build: BuildSend
         await eventually(lambda: proxy.open == 0 and open_files() <= files)
         await sender.close()
 
-    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.kind is OutcomeKind.TIMEOUT_CONNECT
     assert outcome.duration_s < SOON_S
 
 
@@ -256,8 +256,8 @@ async def test_forbidden_addresses_are_not_asked_of_the_proxy(
         name = await sender.send(to("https://rebind.invalid/"))
         await sender.close()
 
-        assert literal.kind is Kind.BLOCKED
-        assert name.kind is (Kind.REFUSED if names else Kind.BLOCKED)
+        assert literal.kind is OutcomeKind.BLOCKED
+        assert name.kind is (OutcomeKind.REFUSED if names else OutcomeKind.BLOCKED)
         assert proxy.asked == ([("rebind.invalid", 443)] if names else [])
 
 
@@ -273,7 +273,7 @@ async def test_the_next_address_is_tried(build: BuildSender) -> None:
         outcome = await sender.send(to(server.url(host=HOST)))
         await sender.close()
 
-        assert outcome.kind is Kind.OK
+        assert outcome.kind is OutcomeKind.OK
         assert [host for host, _ in proxy.asked] == ["127.0.0.9", "127.0.0.1"]
 
 

@@ -21,7 +21,7 @@ from consumer.core import schema
 from consumer.core.access import Access, TlsPolicy
 from consumer.core.endpoint.egress import parse_rule
 from consumer.core.errors import ConfigError
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.connect.tls import TlsContexts
@@ -68,7 +68,7 @@ async def test_a_good_certificate_is_accepted_and_the_connection_kept(
     async with RawServer(says(ok(body=b"fine")), tls=authority.server(HOST)) as server:
         outcomes = [await sender.send(to(server)) for _ in range(10)]
 
-        assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 10
+        assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 10
         assert server.connections == 1
 
 
@@ -86,7 +86,7 @@ async def test_a_bad_certificate_is_a_tls_failure(
     async with RawServer(says(ok()), tls=contexts[fault]) as server:
         outcome = await sender.send(to(server))
 
-        assert (outcome.kind, outcome.status) == (Kind.TLS, None)
+        assert (outcome.kind, outcome.status) == (OutcomeKind.TLS, None)
         assert "certificate" in outcome.detail.lower()
         assert server.requests == []
 
@@ -99,7 +99,7 @@ async def test_a_full_stop_behind_the_host_is_left_out(sender: WebhookSender, au
         for host in (f"{HOST}.", HOST):
             request = to(server)
             outcome = await sender.send(request._replace(url=request.url.replace(HOST, host)))
-            assert (outcome.kind, outcome.detail) == (Kind.OK, "")
+            assert (outcome.kind, outcome.detail) == (OutcomeKind.OK, "")
 
         assert (names, server.connections) == ([HOST], 1)
         assert {request.split(b"\r\n")[1] for request in server.requests} == {
@@ -113,7 +113,7 @@ async def test_an_authority_that_we_do_not_trust_is_a_tls_failure(
     """Fault 44: without the CA file the same server is refused."""
     sender = build(SenderOptions(egress=LOOPBACK), loopback)
     async with RawServer(says(ok()), tls=authority.server(HOST)) as server:
-        assert (await sender.send(to(server))).kind is Kind.TLS
+        assert (await sender.send(to(server))).kind is OutcomeKind.TLS
     await sender.close()
 
 
@@ -127,7 +127,7 @@ async def test_old_tls_is_refused(sender: WebhookSender, authority: Authority) -
     async with RawServer(says(ok()), tls=context) as server:
         outcome = await sender.send(to(server))
 
-        assert outcome.kind is Kind.TLS
+        assert outcome.kind is OutcomeKind.TLS
         assert server.requests == []
 
 
@@ -141,7 +141,7 @@ async def test_plain_http_where_tls_was_asked_for_is_a_tls_failure(sender: Webho
     async with RawServer(talk) as server:
         outcome = await sender.send(to(server))
 
-        assert outcome.kind is Kind.TLS
+        assert outcome.kind is OutcomeKind.TLS
         assert server.requests == []
 
 
@@ -152,7 +152,7 @@ async def test_a_handshake_that_stalls_ends_at_the_connect_bound(sender: Webhook
         outcome = await sender.send(to(server))
         await eventually(lambda: server.open == 0 and open_files() <= files)
 
-    assert outcome.kind is Kind.TIMEOUT_CONNECT
+    assert outcome.kind is OutcomeKind.TIMEOUT_CONNECT
     assert outcome.duration_s < SOON_S
 
 
@@ -163,7 +163,7 @@ async def test_a_reset_in_the_handshake_is_an_outcome(sender: WebhookSender) -> 
         await call.reader.read(1)
 
     async with RawServer(talk) as server:
-        assert (await sender.send(to(server))).kind is Kind.TLS
+        assert (await sender.send(to(server))).kind is OutcomeKind.TLS
 
 
 async def test_closing_with_idle_tls_connections_is_quick(authority: Authority, build: BuildSender) -> None:
@@ -227,7 +227,9 @@ async def test_an_endpoint_may_want_a_certificate(
     context = authority.server(HOST, clients=True)
     context.maximum_version = version
     refused = (
-        {Kind.TLS} if version is ssl.TLSVersion.TLSv1_2 else {Kind.TLS, Kind.RESET, Kind.TIMEOUT_CONNECT}
+        {OutcomeKind.TLS}
+        if version is ssl.TLSVersion.TLSv1_2
+        else {OutcomeKind.TLS, OutcomeKind.RESET, OutcomeKind.TIMEOUT_CONNECT}
     )
     with Strict(context) as server:
         with_own = await sender.send(to(server, TlsPolicy(certificate=own.certificate, key=own.key)))
@@ -236,7 +238,7 @@ async def test_an_endpoint_may_want_a_certificate(
             to(server, TlsPolicy(certificate=foreign.certificate, key=foreign.key))
         )
 
-    assert with_own.kind is Kind.OK
+    assert with_own.kind is OutcomeKind.OK
     assert {without.kind, with_foreign.kind} <= refused
     assert server.seen == [((("commonName", "leveret"),),)]
 
@@ -257,8 +259,13 @@ async def test_an_endpoint_may_have_an_authority_of_its_own(
         narrow = await sender.send(to(server, TlsPolicy(ca=other.pem)))
     await sender.close()
 
-    assert [outcome.kind for outcome in trusted] == [Kind.OK] * 3
-    assert (first.kind, again.kind, narrow.kind, shared.kind) == (Kind.TLS, Kind.TLS, Kind.TLS, Kind.OK)
+    assert [outcome.kind for outcome in trusted] == [OutcomeKind.OK] * 3
+    assert (first.kind, again.kind, narrow.kind, shared.kind) == (
+        OutcomeKind.TLS,
+        OutcomeKind.TLS,
+        OutcomeKind.TLS,
+        OutcomeKind.OK,
+    )
     assert connections == 1  # kept for the three; the others did not survive the handshake
 
 
@@ -267,7 +274,7 @@ async def test_a_policy_that_openssl_does_not_take_is_an_outcome(sender: Webhook
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server, TlsPolicy(certificate="no", key="pem")))
 
-    assert outcome.kind in {Kind.TLS, Kind.CLIENT_ERROR}
+    assert outcome.kind in {OutcomeKind.TLS, OutcomeKind.CLIENT_ERROR}
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -287,7 +294,7 @@ async def test_sessions_are_resumed(
     async with RawServer(talk, tls=context) as server:
         outcomes = [await sender.send(to(server)) for _ in range(3)]
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3
+    assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 3
     assert resumed == [False, True, True]
 
 

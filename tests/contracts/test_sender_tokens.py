@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from consumer.core.access import Access, OAuth2Client, TlsPolicy
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.support.loopback import LOOPBACK, SOON_S, BuildSender
@@ -107,7 +107,7 @@ async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: I
     first = await asyncio.gather(*(issuer.send(sender) for _ in range(5)))
     later = [await issuer.send(sender) for _ in range(5)]
 
-    assert [outcome.kind for outcome in (*first, *later)] == [Kind.OK] * 10
+    assert [outcome.kind for outcome in (*first, *later)] == [OutcomeKind.OK] * 10
     [fetch] = issuer.fetches
     head, _, body = fetch.decode().partition("\r\n\r\n")
     basic = base64.b64encode(b"client+one:s3cr%3At%2F%2B").decode()
@@ -126,7 +126,7 @@ async def test_scope_audience_and_a_secret_in_the_form(sender: WebhookSender, is
     outcome = await issuer.send(sender, scope="a b", audience="https://x", secret_in_body=True)
 
     head, _, body = issuer.fetches[1].decode().partition("\r\n\r\n")
-    assert outcome.kind is Kind.OK
+    assert outcome.kind is OutcomeKind.OK
     assert "authorization" not in head.lower()
     assert parse_qs(body) == {
         "grant_type": ["client_credentials"],
@@ -144,7 +144,7 @@ async def test_a_token_that_was_revoked_is_renewed_once(sender: WebhookSender, i
 
     renewed = await issuer.send(sender)
 
-    assert (renewed.kind, len(issuer.fetches), len(issuer.endpoint.requests)) == (Kind.OK, 2, 3)
+    assert (renewed.kind, len(issuer.fetches), len(issuer.endpoint.requests)) == (OutcomeKind.OK, 2, 3)
 
 
 async def test_an_endpoint_that_always_says_401_is_asked_twice_at_most(
@@ -157,7 +157,7 @@ async def test_an_endpoint_that_always_says_401_is_asked_twice_at_most(
 
     kept, fresh = await issuer.send(sender), await issuer.send(sender)
 
-    assert [(o.kind, o.status) for o in (kept, fresh)] == [(Kind.HTTP_4XX, 401)] * 2
+    assert [(o.kind, o.status) for o in (kept, fresh)] == [(OutcomeKind.HTTP_4XX, 401)] * 2
     assert len(issuer.endpoint.requests) == 1 + 2 + 1
 
 
@@ -169,31 +169,35 @@ async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, 
     if life == 0.05:
         await asyncio.sleep(0.06)  # its life, on the real clock
 
-    assert (await issuer.send(sender)).kind is Kind.OK
+    assert (await issuer.send(sender)).kind is OutcomeKind.OK
     assert len(issuer.fetches) == (2 if life == 0.05 else 1)
 
 
 @pytest.mark.parametrize(
     ("answer", "kind", "detail"),
     [
-        (ok(status=b"401 No", body=b'{"error":"invalid_client"}'), Kind.CLIENT_ERROR, "401 invalid_client"),
-        (ok(status=b"500 Oops", body=b"<html>\x1b[31m"), Kind.CLIENT_ERROR, "answered 500"),
+        (
+            ok(status=b"401 No", body=b'{"error":"invalid_client"}'),
+            OutcomeKind.CLIENT_ERROR,
+            "401 invalid_client",
+        ),
+        (ok(status=b"500 Oops", body=b"<html>\x1b[31m"), OutcomeKind.CLIENT_ERROR, "answered 500"),
         (
             ok(status=b"302 Found", headers=b"Location: http://127.0.0.1/\r\n"),
-            Kind.CLIENT_ERROR,
+            OutcomeKind.CLIENT_ERROR,
             "answered 302",
         ),
-        (ok(body=b"{}"), Kind.CLIENT_ERROR, "no usable access_token"),
-        (ok(body=b"[]"), Kind.CLIENT_ERROR, "no usable access_token"),
-        (ok(body=b'{"access_token":"a\\r\\nX: b"}'), Kind.CLIENT_ERROR, "no usable access_token"),
-        (ok(body=b'{"access_token":7}'), Kind.CLIENT_ERROR, "no usable access_token"),
-        (ok(body=b'{"access_token":"a","token_type":"mac"}'), Kind.CLIENT_ERROR, "no Bearer token"),
-        (ok(body=b"x" * 100_000), Kind.CLIENT_ERROR, "too_large: the answer is too large"),
-        (b"SSH-2.0-OpenSSH\r\n", Kind.CLIENT_ERROR, "protocol: "),
+        (ok(body=b"{}"), OutcomeKind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b"[]"), OutcomeKind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":"a\\r\\nX: b"}'), OutcomeKind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":7}'), OutcomeKind.CLIENT_ERROR, "no usable access_token"),
+        (ok(body=b'{"access_token":"a","token_type":"mac"}'), OutcomeKind.CLIENT_ERROR, "no Bearer token"),
+        (ok(body=b"x" * 100_000), OutcomeKind.CLIENT_ERROR, "too_large: the answer is too large"),
+        (b"SSH-2.0-OpenSSH\r\n", OutcomeKind.CLIENT_ERROR, "protocol: "),
     ],
 )
 async def test_a_token_endpoint_that_gives_none(
-    sender: WebhookSender, issuer: Issuer, answer: bytes, kind: Kind, detail: str
+    sender: WebhookSender, issuer: Issuer, answer: bytes, kind: OutcomeKind, detail: str
 ) -> None:
     """Nothing is sent, the outcome says why, and the endpoint is not asked again at once."""
     issuer.answer = answer
@@ -217,7 +221,7 @@ async def test_a_token_endpoint_that_is_silent_costs_the_deadline(
     patient = asyncio.create_task(issuer.send(sender))
     issuer.gate.set()
 
-    assert (late.kind, (await patient).kind) == (Kind.CLIENT_ERROR, Kind.OK)
+    assert (late.kind, (await patient).kind) == (OutcomeKind.CLIENT_ERROR, OutcomeKind.OK)
     assert 0.2 < late.duration_s < SOON_S
     assert len(issuer.fetches) == 1
 
@@ -228,7 +232,7 @@ async def test_the_guard_holds_for_token_endpoints(build: BuildSender, issuer: I
     inside = [await issuer.send(sender, token_url=url) for url in ("https://169.254.169.254/t", "ftp://x/")]
     await sender.close()
 
-    assert [outcome.kind for outcome in inside] == [Kind.BLOCKED] * 2
+    assert [outcome.kind for outcome in inside] == [OutcomeKind.BLOCKED] * 2
     assert issuer.endpoint.requests == []
 
 
@@ -242,7 +246,7 @@ async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
 
     await asyncio.wait_for(sender.close(), SOON_S)
 
-    assert (await asyncio.wait_for(send, SOON_S)).kind is Kind.CLIENT_ERROR
+    assert (await asyncio.wait_for(send, SOON_S)).kind is OutcomeKind.CLIENT_ERROR
 
 
 async def test_a_token_endpoint_sets_no_cookies(sender: WebhookSender, issuer: Issuer) -> None:
@@ -266,7 +270,7 @@ async def test_no_connection_to_a_token_endpoint_is_left(sender: WebhookSender, 
     bad = await issuer.send(sender, client_id="other")
     await eventually(lambda: issuer.tokens.open == 0)
 
-    assert (good.kind, bad.kind, issuer.tokens.connections) == (Kind.OK, Kind.CLIENT_ERROR, 2)
+    assert (good.kind, bad.kind, issuer.tokens.connections) == (OutcomeKind.OK, OutcomeKind.CLIENT_ERROR, 2)
 
 
 @pytest.mark.parametrize("way", ["refused", "dns", "tls", "silent", "500", "guard"])
@@ -294,7 +298,7 @@ async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
     outcome = await issuer.send(sender, timeout_s=timeout_s, token_url=token_url)
     await sender.close()
 
-    assert outcome.kind is (Kind.BLOCKED if way == "guard" else Kind.CLIENT_ERROR)
+    assert outcome.kind is (OutcomeKind.BLOCKED if way == "guard" else OutcomeKind.CLIENT_ERROR)
     assert outcome.detail.startswith("token endpoint: ")
     assert breaker_signal(outcome) is Signal.UNKNOWN
     assert issuer.endpoint.connections == 0
@@ -339,7 +343,7 @@ async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
         ]
     await sender.close()
 
-    assert [outcome.kind for outcome in outcomes] == [Kind.OK] * 3 + [Kind.CLIENT_ERROR]
+    assert [outcome.kind for outcome in outcomes] == [OutcomeKind.OK] * 3 + [OutcomeKind.CLIENT_ERROR]
     assert outcomes[3].detail.startswith("token endpoint: tls: ")
 
 
@@ -358,7 +362,7 @@ async def test_an_egress_proxy_that_is_away_is_told_as_such(
     outcome = await issuer.send(sender, timeout_s=timeout_s)
     await sender.close()
 
-    assert outcome.kind is Kind.PROXY
+    assert outcome.kind is OutcomeKind.PROXY
 
 
 async def test_a_slow_token_endpoint_is_not_the_endpoints_time_out(
@@ -373,6 +377,6 @@ async def test_a_slow_token_endpoint_is_not_the_endpoints_time_out(
     slow = await send
     alone = await issuer.send(sender, timeout_s=0.3)
 
-    assert (slow.kind, breaker_signal(slow)) == (Kind.CLIENT_ERROR, Signal.UNKNOWN)
+    assert (slow.kind, breaker_signal(slow)) == (OutcomeKind.CLIENT_ERROR, Signal.UNKNOWN)
     assert slow.detail.startswith("token endpoint: it took 0.")
-    assert (alone.kind, breaker_signal(alone)) == (Kind.TIMEOUT_TOTAL, Signal.FAILING)
+    assert (alone.kind, breaker_signal(alone)) == (OutcomeKind.TIMEOUT_TOTAL, Signal.FAILING)

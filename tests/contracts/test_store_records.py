@@ -14,7 +14,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.records import EndpointState, ParkedRow
-from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
 from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
 from consumer.edges.store import StoreRecorder
 from consumer.edges.store.rows.records import Batch
@@ -202,7 +202,7 @@ async def subscription(desk: Desk) -> Subscription:
 
 def parked(number: int) -> ParkedEntry:
     """A parked delivery."""
-    attempt = Attempt(number=1, at=NOW, kind=Kind.DNS, status=None, duration_s=0.1)
+    attempt = Attempt(number=1, at=NOW, kind=OutcomeKind.DNS, status=None, duration_s=0.1)
     message = DeliveryMessage(
         event=event(id=f"evt_{number}"), targets=("sub_1",), attempts=(attempt,), attempts_made=1
     )

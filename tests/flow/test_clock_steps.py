@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from consumer.core.endpoint.breaker import Open
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.core.model import Kind, ParkReason
+from consumer.core.model import OutcomeKind, ParkReason
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.support.fakes import START, run_virtually
 from tests.support.fakes_sender import Reply
 from tests.support.worker import LoopBack, Worker, delivery_message, event, event_message
@@ -214,7 +214,7 @@ async def test_a_proxy_that_fails_beside_a_jump_is_not_asked_in_a_rush(worker: W
     """Fault 82: a try that never reached the endpoint is none; the next one waits like any other."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
-    worker.sender.on(SHOP, *[Reply(fault=Kind.PROXY)] * 5, Reply())
+    worker.sender.on(SHOP, *[Reply(fault=OutcomeKind.PROXY)] * 5, Reply())
     worker.clock.step_s += 3 * DAY
     worker.offer(delivery_message(DeliveryMessage(event=event(), targets=(shop.id,))), Source.DUE)
 

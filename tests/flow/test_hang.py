@@ -10,10 +10,10 @@ import pytest
 from consumer.core.endpoint.pace import AHEAD_S
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import entry_as_dict
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.reservations import LOOK_S
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.support.fakes import START, run_virtually
 from tests.support.fakes_sender import Reply
 from tests.support.worker import LoopBack, Worker, delivery_message, event, event_message
@@ -221,7 +221,7 @@ async def test_an_entry_parked_untried_carries_the_last_failure_of_its_endpoint(
     assert (shown["failed_attempts"], shown["last_failure_code"]) == (0, "timeout_total")
     assert str(shown["last_failure_at"]) >= "2023-11-14T22:13:22"
     assert entry.failure is not None
-    assert entry.failure.kind is Kind.TIMEOUT_TOTAL
+    assert entry.failure.kind is OutcomeKind.TIMEOUT_TOTAL
     assert worker.log.events("delivery.parked")[-1]["last_failure_code"] == "timeout_total"
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.core.subscription.subscription import Subscription
 from tests.support.fakes import START, run_virtually
 from tests.support.fakes_sender import Reply
@@ -19,7 +19,9 @@ from tests.support.worker import LoopBack, Worker, event_message
 REPLIES = st.one_of(
     st.sampled_from([200, 200, 200, 204, 400, 404, 500, 503]).map(lambda status: Reply(status=status)),
     st.integers(1, 20).map(lambda wait: Reply(status=429, retry_after=str(wait))),
-    st.sampled_from([Kind.REFUSED, Kind.RESET, Kind.DNS, Kind.BLOCKED]).map(lambda kind: Reply(fault=kind)),
+    st.sampled_from([OutcomeKind.REFUSED, OutcomeKind.RESET, OutcomeKind.DNS, OutcomeKind.BLOCKED]).map(
+        lambda kind: Reply(fault=kind)
+    ),
     st.just(Reply(hang=True)),
 )
 FAULTS = st.sampled_from([None, None, BrokerUnavailable("lost"), Unroutable("none"), Refused("full")])
@@ -152,7 +154,7 @@ def test_a_dead_endpoint_with_a_breaker_sees_few_requests_and_ends_in_time() -> 
         worker = Worker()
         loop_back = LoopBack(worker)
         dead = await worker.subscribe("dead", retry={"max_age_s": 30})
-        worker.sender.on(dead.url, Reply(fault=Kind.REFUSED))
+        worker.sender.on(dead.url, Reply(fault=OutcomeKind.REFUSED))
         for number in range(200):
             worker.offer(event_message(message_id=f"ord-{number}"))
             await asyncio.sleep(0.1)

@@ -6,10 +6,10 @@ import pytest
 
 from consumer.core.access import OAuth2Client, TlsPolicy
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.core.model import Attempt, Control, Kind, ParkReason
+from consumer.core.model import Attempt, Control, OutcomeKind, ParkReason
 from consumer.core.retry.policy import POLICIES
 from consumer.flow.base.local_faults import RED_S
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.support.fakes import START
 from tests.support.fakes_sender import Reply
 from tests.support.servers.certificates import Authority
@@ -21,14 +21,14 @@ LAST = POLICIES["default"].max_attempts - 1  #: attempts made before the last on
 
 def due(target: str, *, made: int) -> DeliveryMessage:
     """A delivery message with so many attempts behind it."""
-    attempts = tuple(Attempt(n + 1, START - 60, Kind.RESET, None, 0.1) for n in range(made))
+    attempts = tuple(Attempt(n + 1, START - 60, OutcomeKind.RESET, None, 0.1) for n in range(made))
     return DeliveryMessage(
         event=event(), targets=(target,), attempts=attempts, attempts_made=made, not_before=START
     )
 
 
-@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
-async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OutcomeKind.PROXY, OutcomeKind.LOCAL])
+async def test_a_fault_of_our_own_side_spends_no_attempt(worker: Worker, kind: OutcomeKind) -> None:
     """Fault 87: it waits some seconds and is sent again; even the last attempt is not used up."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))
@@ -50,11 +50,11 @@ async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worke
     """Fault 87: an operator sees it, and that it is over; a proxy's fault is another matter."""
     await worker.subscribe("shop")
     faults = worker.context.local_faults
-    worker.sender.on(SHOP, Reply(fault=Kind.PROXY))
+    worker.sender.on(SHOP, Reply(fault=OutcomeKind.PROXY))
     await worker.handle(event_message(message_id="ord-1"))
     assert faults.unready(worker.clock.monotonic()) is None
 
-    worker.sender.on(SHOP, Reply(fault=Kind.LOCAL))
+    worker.sender.on(SHOP, Reply(fault=OutcomeKind.LOCAL))
     await worker.handle(event_message(message_id="ord-2"))
 
     assert str(faults.unready(worker.clock.monotonic())).startswith("this machine cannot send")
@@ -62,8 +62,8 @@ async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worke
     assert faults.unready(worker.clock.monotonic()) is None
 
 
-@pytest.mark.parametrize("kind", [Kind.PROXY, Kind.LOCAL])
-async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OutcomeKind.PROXY, OutcomeKind.LOCAL])
+async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: OutcomeKind) -> None:
     """Fault 87: it says nothing about the endpoint, however long it lasts."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))

@@ -10,8 +10,8 @@ from consumer.core.model import (
     Attempt,
     Delivered,
     Drop,
-    Kind,
     Outcome,
+    OutcomeKind,
     Park,
     ParkReason,
     Retry,
@@ -43,9 +43,11 @@ class Desk:
         """Read a metric."""
         return self.series.registry.get_sample_value(f"leveret_{name}", labels)
 
-    def attempted(self, verdict: Any, number: int = 1, kind: Kind = Kind.HTTP_5XX) -> dict[str, Any]:
+    def attempted(
+        self, verdict: Any, number: int = 1, kind: OutcomeKind = OutcomeKind.HTTP_5XX
+    ) -> dict[str, Any]:
         """Observe one attempt; return the line."""
-        status = {Kind.OK: 200, Kind.HTTP_5XX: 503}.get(kind)
+        status = {OutcomeKind.OK: 200, OutcomeKind.HTTP_5XX: 503}.get(kind)
         outcome = Outcome(kind=kind, status=status, duration_s=0.25, detail="it said no", body=SECRET_BODY)
         attempt = Attempt(number=number, at=START, kind=kind, status=status, duration_s=0.25)
         self.observe.attempted(Attempted(event(body=SECRET_BODY), subscription(), attempt, outcome, verdict))

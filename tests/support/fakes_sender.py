@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from consumer.core.model import Control, Kind, Outcome, SignedRequest
+from consumer.core.model import Control, Outcome, OutcomeKind, SignedRequest
 
-_BY_CLASS = {2: Kind.OK, 3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
+_BY_CLASS = {2: OutcomeKind.OK, 3: OutcomeKind.HTTP_3XX, 4: OutcomeKind.HTTP_4XX, 5: OutcomeKind.HTTP_5XX}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Reply:
     location: str | None = None
     control: Control | None = None  #: ``webhook-delivery``, as a sender that obeys it hands it on
     body: bytes = b""
-    fault: Kind | None = None  #: no response: this instead
+    fault: OutcomeKind | None = None  #: no response: this instead
     hang: bool = False  #: never answers: the request's deadline ends it
     gate: asyncio.Event | None = None  #: answers once this is set
 
@@ -56,7 +56,7 @@ class FakeSender:
     async def send(self, request: SignedRequest) -> Outcome:
         """Answer as told; a reply that is late for the deadline is a timeout."""
         if self._closed:
-            return Outcome(kind=Kind.CLIENT_ERROR, duration_s=0.0, detail="the sender is closed")
+            return Outcome(kind=OutcomeKind.CLIENT_ERROR, duration_s=0.0, detail="the sender is closed")
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.sent.append(request)
@@ -68,7 +68,7 @@ class FakeSender:
                 reply = await self._reply(request.url)
         except TimeoutError:
             return Outcome(
-                kind=Kind.TIMEOUT_TOTAL, duration_s=loop.time() - began, detail="no whole response"
+                kind=OutcomeKind.TIMEOUT_TOTAL, duration_s=loop.time() - began, detail="no whole response"
             )
         finally:
             self.in_flight -= 1

@@ -362,7 +362,7 @@ def _time_ms(value: object) -> int | None:
     if isinstance(value, int | float):
         return fields.happened_ms(value, None)
     text = fields.as_text(value)
-    return None if text is None else rfc3339.to_ms(text)
+    return None if text is None else rfc3339.parse_ms(text)
 
 
 def _data_by_rule(came: _Came, rule: SourceRule, data: Data) -> Data:

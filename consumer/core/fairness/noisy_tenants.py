@@ -37,7 +37,7 @@ class NoisyTenantRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class LoadSample:
     """What there is to see at one moment."""
 
     held: Mapping[str, int]  #: deliveries in flight by tenant
@@ -61,7 +61,7 @@ class NoisyTenantMeter:
         self._noisy_s: dict[str, float] = {}
 
     def look(
-        self, seen: Look, passed_s: float, spilled: Collection[str], never: Collection[str] = ()
+        self, seen: LoadSample, passed_s: float, spilled: Collection[str], never: Collection[str] = ()
     ) -> list[Noisy]:
         """Return the tenants that are to be re-routed now, the noisiest first.
 
@@ -92,7 +92,7 @@ class NoisyTenantMeter:
         return len(self._noisy_s)
 
 
-def _reason(tenant: str, seen: Look, holding: Collection[str]) -> str:
+def _reason(tenant: str, seen: LoadSample, holding: Collection[str]) -> str:
     if tenant in seen.over_limit:
         return seen.over_limit[tenant]
     if tenant in holding:

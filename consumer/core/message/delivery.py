@@ -15,7 +15,7 @@ import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event import amqp_values as fields
-from consumer.core.model import Attempt, DataForm, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, DataForm, Event, OutcomeKind, ParkReason, RawMessage
 
 VERSION = 1
 READABLE_VERSIONS = (1,)  #: this one and the one before it, for rolling upgrades
@@ -48,9 +48,8 @@ class DeliveryMessage:
     reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
     served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
     late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
-    held: bool = (
-        False  #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
-    )
+    #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    held: bool = False
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -62,10 +61,10 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         "leveret-tenant": event.tenant,
         "leveret-type": event.type,
         "leveret-time": event.timestamp,
-        "leveret-arrived": to_ms(event.arrived_at),
+        "leveret-arrived": ceil_ms(event.arrived_at),
         "leveret-targets": " ".join(message.targets),
-        "leveret-not-before": to_ms(message.not_before),
-        "leveret-wait": to_ms(message.wait_s),
+        "leveret-not-before": ceil_ms(message.not_before),
+        "leveret-wait": ceil_ms(message.wait_s),
     }
     if event.form is not DataForm.JSON:
         headers["leveret-form"] = event.form.value
@@ -76,15 +75,15 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
     if event.trace:
         headers["leveret-trace"] = orjson.dumps(dict(event.trace)).decode()
     if event.expires_at is not None:
-        headers["leveret-expires"] = to_ms(event.expires_at)
+        headers["leveret-expires"] = ceil_ms(event.expires_at)
     if message.exact:
         headers["leveret-exact"] = True
     if message.reserved:
         headers["leveret-reserved"] = True
     if message.served_s:
-        headers["leveret-served"] = to_ms(message.served_s)
+        headers["leveret-served"] = ceil_ms(message.served_s)
     if message.late_s:
-        headers["leveret-late"] = to_ms(message.late_s)
+        headers["leveret-late"] = ceil_ms(message.late_s)
     if message.held:
         headers["leveret-held"] = True
     if event.timestamp_assumed:
@@ -209,7 +208,7 @@ def short_text(text: str) -> str:
     return sound if len(sound) * 4 <= SHORT_BYTES else sound.encode()[:SHORT_BYTES].decode(errors="ignore")
 
 
-def to_ms(seconds: float) -> int:
+def ceil_ms(seconds: float) -> int:
     """Return whole milliseconds, rounded up: never early."""
     return ceil(round(seconds * 1000, 3))
 
@@ -236,7 +235,11 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
 
 
 def _seconds(ms: object) -> float:
-    """Read what :func:`to_ms` wrote; a float or a decimal may be no number, or none that can be compared."""
+    """Read what :func:`ceil_ms` wrote.
+
+    Raises:
+        TypeError: *ms* is not an integer: a float or a decimal may be a value that cannot be compared.
+    """
     if not isinstance(ms, int):
         raise TypeError(f"whole milliseconds are expected, not {type(ms).__name__}")
     return ms / 1000
@@ -261,10 +264,10 @@ def write_attempts(attempts: tuple[Attempt, ...]) -> str:
     def fields(a: Attempt) -> tuple[object, ...]:
         return (
             a.number,
-            to_ms(a.at),
+            ceil_ms(a.at),
             a.kind.value,
             "" if a.status is None else a.status,
-            to_ms(a.duration_s),
+            ceil_ms(a.duration_s),
         )
 
     return ";".join(",".join(map(str, fields(a))) for a in attempts)
@@ -283,7 +286,7 @@ def read_attempts(text: str) -> tuple[Attempt, ...]:
             Attempt(
                 number=int(number),
                 at=int(at) / 1000,
-                kind=Kind(kind),
+                kind=OutcomeKind(kind),
                 status=int(status) if status else None,
                 duration_s=int(duration) / 1000,
             )

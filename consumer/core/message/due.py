@@ -24,6 +24,14 @@ def rest_s(message: DeliveryMessage, now: float) -> float:
     return min(message.not_before - now, message.wait_s - message.served_s)
 
 
+def waited_s(message: DeliveryMessage, began: float) -> float:
+    """Return the seconds between the delivery's last attempt and the one that *began* then (Unix seconds)."""
+    if not message.attempts:
+        return 0.0
+    last = message.attempts[-1]
+    return max(0.0, began - last.at - last.duration_s)
+
+
 def served(message: DeliveryMessage, by_s: float) -> DeliveryMessage:
     """Return the message with more of its wait served: by the rung that it is published to, or in hand."""
     return replace(message, served_s=message.served_s + by_s)

@@ -19,17 +19,17 @@ from consumer.core.errors import BadEvent
 from consumer.core.event.amqp_values import as_text
 from consumer.core.message.delivery import (
     DeliveryMessage,
+    ceil_ms,
     headers_of,
     is_wrapped,
     raw_fields,
     read_attempts,
     read_delivery,
-    to_ms,
     unwrap_raw,
     wrap_raw,
     write_attempts,
 )
-from consumer.core.model import Attempt, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
 
 _BROKERS_HEADERS = frozenset(
     {
@@ -132,7 +132,7 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
 
 def parked_mark(entry: ParkedEntry) -> dict[str, object]:
     """Write when an entry was parked, for the worker that takes its replay."""
-    return {_PARKED_AT: to_ms(entry.parked_at)}
+    return {_PARKED_AT: ceil_ms(entry.parked_at)}
 
 
 def parked_for_s(raw: RawMessage, now: float) -> float | None:
@@ -223,7 +223,7 @@ def _raw_fields(raw: RawMessage) -> dict[str, object]:
     }
 
 
-def _code(status: int | None, kind: Kind) -> str:
+def _code(status: int | None, kind: OutcomeKind) -> str:
     return kind.value if status is None else str(status)
 
 
@@ -247,6 +247,6 @@ def _note_headers(note: ParkNote, entry_id: str) -> dict[str, object]:
         "leveret-entry": entry_id,
         "leveret-reason": note.reason.value,
         "leveret-detail": note.detail[:MAX_DETAIL].encode("utf-8", "replace").decode() or note.reason.value,
-        _PARKED_AT: to_ms(note.at),
-        "leveret-ttl": to_ms(note.ttl_s),
+        _PARKED_AT: ceil_ms(note.at),
+        "leveret-ttl": ceil_ms(note.ttl_s),
     }

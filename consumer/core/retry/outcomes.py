@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from consumer.core.errors import ConfigError
-from consumer.core.model import Kind, Outcome
+from consumer.core.model import Outcome, OutcomeKind
 
 _T = TypeVar("_T")
 
@@ -76,38 +76,44 @@ CLASSES: Final[Mapping[int, Meaning]] = {
 ODD_STATUS: Final = Meaning(StatusRule.RETRY, Signal.FAILING, "not a final HTTP status")
 
 #: What went wrong when no status came. Source: S1-7, S3-4; faults 42-49.
-KINDS: Final[Mapping[Kind, Meaning]] = {
-    Kind.TIMEOUT_CONNECT: Meaning(StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"),
-    Kind.TIMEOUT_TOTAL: Meaning(StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"),
-    Kind.DNS: Meaning(
+KINDS: Final[Mapping[OutcomeKind, Meaning]] = {
+    OutcomeKind.TIMEOUT_CONNECT: Meaning(
+        StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"
+    ),
+    OutcomeKind.TIMEOUT_TOTAL: Meaning(
+        StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"
+    ),
+    OutcomeKind.DNS: Meaning(
         StatusRule.RETRY, Signal.FAILING, "the name did not resolve, or has more than 32 addresses"
     ),
-    Kind.REFUSED: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection was refused"),
-    Kind.RESET: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection broke before an answer"),
-    Kind.TLS: Meaning(StatusRule.RETRY, Signal.FAILING, "no trusted TLS session; never downgraded"),
-    Kind.PROTOCOL: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer was not HTTP"),
-    Kind.TOO_LARGE: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer's head was larger than we read"),
-    Kind.BLOCKED: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "the address guard let nothing through"),
-    Kind.PROXY: Meaning(
+    OutcomeKind.REFUSED: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection was refused"),
+    OutcomeKind.RESET: Meaning(StatusRule.RETRY, Signal.FAILING, "the connection broke before an answer"),
+    OutcomeKind.TLS: Meaning(StatusRule.RETRY, Signal.FAILING, "no trusted TLS session; never downgraded"),
+    OutcomeKind.PROTOCOL: Meaning(StatusRule.RETRY, Signal.FAILING, "the answer was not HTTP"),
+    OutcomeKind.TOO_LARGE: Meaning(
+        StatusRule.RETRY, Signal.FAILING, "the answer's head was larger than we read"
+    ),
+    OutcomeKind.BLOCKED: Meaning(StatusRule.RETRY, Signal.UNKNOWN, "the address guard let nothing through"),
+    OutcomeKind.PROXY: Meaning(
         StatusRule.RETRY, Signal.UNKNOWN, "our proxy failed, not the endpoint; no attempt is spent"
     ),
-    Kind.LOCAL: Meaning(
+    OutcomeKind.LOCAL: Meaning(
         StatusRule.RETRY,
         Signal.UNKNOWN,
         "this machine has no handle, memory or port left, or no name server; no attempt is spent",
     ),
-    Kind.CLIENT_ERROR: Meaning(
+    OutcomeKind.CLIENT_ERROR: Meaning(
         StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it, or had no token to send"
     ),
     # A kind that promises a status and has none is a broken answer.
     **dict.fromkeys(
-        (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX),
+        (OutcomeKind.OK, OutcomeKind.HTTP_3XX, OutcomeKind.HTTP_4XX, OutcomeKind.HTTP_5XX),
         Meaning(StatusRule.RETRY, Signal.FAILING, "the answer carried no status"),
     ),
 }
 
 #: Faults of our own side, before the endpoint was reached: the delivery is put off, and spends no attempt.
-OURS: Final = frozenset((Kind.PROXY, Kind.LOCAL))
+OURS: Final = frozenset((OutcomeKind.PROXY, OutcomeKind.LOCAL))
 
 #: Keys of ``on_status`` that name a whole class.
 _CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
@@ -161,11 +167,6 @@ def breaker_signal(outcome: Outcome) -> Signal:
     return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
 
 
-def breaker_counts(outcome: Outcome) -> bool:
-    """Say whether *outcome* is a failure that counts for the breaker."""
-    return breaker_signal(outcome) is Signal.FAILING
-
-
 def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
     """Check an ``on_status`` mapping, such as ``{"404": "park", "5xx": "retry"}``.
 
@@ -214,8 +215,8 @@ def kind_table() -> Sequence[tuple[str, str, str, str]]:
 
     Where statuses of a kind differ, the last two name what most do, and then each that does otherwise.
     """
-    rows = [(Kind.OK.value, "any 2xx, even one whose body broke off", "delivered", "no")]
-    for kind, digit in ((Kind.HTTP_3XX, 3), (Kind.HTTP_4XX, 4), (Kind.HTTP_5XX, 5)):
+    rows = [(OutcomeKind.OK.value, "any 2xx, even one whose body broke off", "delivered", "no")]
+    for kind, digit in ((OutcomeKind.HTTP_3XX, 3), (OutcomeKind.HTTP_4XX, 4), (OutcomeKind.HTTP_5XX, 5)):
         meaning = CLASSES[digit]
         own = {status: each for status, each in sorted(STATUSES.items()) if status // 100 == digit}
         does = {status: each.rule.value for status, each in own.items()}
@@ -223,8 +224,8 @@ def kind_table() -> Sequence[tuple[str, str, str, str]]:
         rows.append(
             (kind.value, meaning.why, _but(meaning.rule.value, does), _but(_yes(meaning), counts)),
         )
-    for kind in Kind:
-        if kind not in (Kind.OK, Kind.HTTP_3XX, Kind.HTTP_4XX, Kind.HTTP_5XX):
+    for kind in OutcomeKind:
+        if kind not in (OutcomeKind.OK, OutcomeKind.HTTP_3XX, OutcomeKind.HTTP_4XX, OutcomeKind.HTTP_5XX):
             meaning = KINDS[kind]
             rule = "put off" if kind in OURS else meaning.rule.value
             rows.append((kind.value, meaning.why, rule, _yes(meaning)))

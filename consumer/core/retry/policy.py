@@ -1,66 +1,30 @@
-"""Choose whether and when a delivery is tried again.
+"""Define retry policies, and compute the wait after each failed attempt.
 
-Data flow: Outcome -> :func:`decide` (core.classify says what it means) -> Verdict with its wait ->
-topology.choose_rung -> flow publishes. N attempts have N-1 delays everywhere.
+Data flow: settings or subscription -> RetryPolicy -> :func:`delay_s`, :func:`deadline` -> core.retry.verdict.
+N attempts have N-1 waits everywhere.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from consumer.core.errors import ConfigError
-from consumer.core.model import (
-    Control,
-    Defer,
-    Delivered,
-    Drop,
-    Outcome,
-    Park,
-    ParkReason,
-    Retry,
-    Verdict,
-)
-from consumer.core.retry.outcomes import OURS, StatusRule, breaker_counts, is_success, rule_for
-from consumer.core.text.retry_after import RETRY_AFTER_MAX_S, parse_retry_after
 
-__all__ = [
-    "POLICIES",
-    "RETRY_AFTER_MAX_S",
-    "Growth",
-    "Jitter",
-    "RetryPolicy",
-    "Situation",
-    "StatusRule",
-    "breaker_counts",
-    "deadline",
-    "decide",
-    "delay_s",
-    "max_age_s",
-    "parse_retry_after",
-    "planned_delays_s",
-    "total_delay_s",
-    "wait_bounds_s",
-]
-
-#: A delivery lives at least this long. Source: S1-15.
+#: The shortest age limit that a policy gets without ``max_age_s``. Source: S1-15.
 MIN_MAX_AGE_S: Final = 86_400.0
-#: While our own side fails, a delivery looks again after this long, ± half, and spends no attempt.
-OURS_WAIT_S: Final = 10.0
-#: Room for jitter and for the requests themselves over the planned schedule.
+#: An age limit is this times the planned schedule: the rest is for jitter and for the requests.
 MAX_AGE_FACTOR: Final = 1.2
-
-
-#: An adaptive policy multiplies by the first while most attempts succeed, else by the second. Source: S0-10.
+#: The multipliers of an adaptive policy: while most attempts succeed, and otherwise. Source: S0-10.
 ADAPTIVE_MULTIPLIERS: Final = (1.5, 2.5)
-#: Recent share of successes above which most attempts succeed. Source: S0-10.
+#: The recent share of successes above which an adaptive policy takes its first multiplier. Source: S0-10.
 ADAPTIVE_RATIO: Final = 0.8
-#: A decorrelated wait is at most this many times the one before. Source: S0-10.
+#: A decorrelated wait is at most this times the wait before it. Source: S0-10.
 DECORRELATION: Final = 3.0
 
 
@@ -93,16 +57,18 @@ class RetryPolicy:
     multiplier: float = 2.0  #: each further wait is this times the one before; at least 1
     max_s: float = 60.0  #: longest wait of the formula; at least 0. A fixed schedule is not capped
     jitter_ratio: float = 0.1  #: a wait is spread evenly over ± this share of it; 0 to 1
-    jitter_in_cap: bool = False  #: True: the formula's jittered wait is capped too (S2-1), else it may pass
+    jitter_in_cap: bool = False  #: True: the cap holds for the jittered wait (S2-1); False: before jitter
     schedule_s: tuple[float, ...] | None = None  #: waits instead of the formula; the last one repeats
     growth: Growth = Growth.EXPONENTIAL  #: of the formula
     jitter_kind: Jitter = Jitter.SPREAD
     adaptive: bool = False  #: True: the multiplier follows the endpoint's recent successes (S0-10)
-    by_status: tuple[tuple[str, RetryPolicy], ...] = ()  #: "429" or "5xx" -> whose waits count then (S4-2)
-    budget: int | None = None  #: retries to one endpoint per period; more are postponed. None is no limit
+    by_status: tuple[tuple[str, RetryPolicy], ...] = ()  #: "429" or "5xx" -> policy whose waits apply (S4-2)
+    #: retries to one endpoint per period; further ones are postponed. None: no limit
+    budget: int | None = None
     budget_period_s: float = 60.0  #: more than 0
     max_age_s: float | None = None  #: age at which a delivery ends; None: see :func:`max_age_s`
-    disable_after_s: float = 432_000.0  #: nothing but failures for so long disables; 0 never does (SW-41)
+    #: an endpoint that only fails for this long is disabled; 0: never (SW-41)
+    disable_after_s: float = 432_000.0
     transport_only: bool = False  #: True: any HTTP status is a result and parks at once (S3-4)
 
     def __post_init__(self) -> None:
@@ -296,90 +262,3 @@ def deadline(
     """
     limit = arrived_at + max_age_s(policy) + late_s
     return limit if expires_at is None else min(limit, expires_at)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """All that :func:`decide` needs to know besides the outcome."""
-
-    attempt: int  #: number of the attempt that just ended, 1-based
-    policy: RetryPolicy
-    arrived_at: float  #: Unix seconds when the event was first taken
-    now: float  #: Unix seconds
-    sample: float  #: uniform in [0, 1)
-    rules: Mapping[str, StatusRule] = field(default_factory=dict)  #: ``on_status`` of the subscription
-    expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``
-    previous_s: float = 0.0  #: the wait before this attempt
-    success_ratio: float = 1.0  #: share of the endpoint's recent attempts that it took
-    late_s: float = 0.0  #: so much longer it may be put off; a failed attempt ends it at its deadline
-
-
-def decide(outcome: Outcome, situation: Situation) -> Verdict:
-    """Return what becomes of a delivery after one attempt.
-
-    Source: S1-2, S1-7, S3-4; faults 34-40, 52.
-    """
-    if is_success(outcome):
-        return Delivered(disables=outcome.control is Control.DISABLE)
-    if outcome.kind in OURS:
-        return _put_off(situation)
-    match outcome.control:
-        case Control.DISABLE:
-            return Park(ParkReason.DISABLED, f"webhook-delivery: disable; {describe(outcome)}", disables=True)
-        case Control.ABORT_MESSAGE:
-            return Park(ParkReason.PERMANENT, f"webhook-delivery: abort-message; {describe(outcome)}")
-        case None:
-            pass
-    match rule_for(outcome, situation.rules):
-        case StatusRule.DISABLE:
-            return Park(ParkReason.DISABLED, describe(outcome), disables=True)
-        case StatusRule.PARK:
-            return Park(ParkReason.PERMANENT, describe(outcome))
-        case StatusRule.DROP:
-            return Drop(describe(outcome))
-        case StatusRule.RETRY:
-            return _retry(outcome, situation)
-
-
-def _put_off(situation: Situation) -> Defer:
-    """Put it off: the endpoint was never reached, so nothing of its policy is used up but time."""
-    last = deadline(situation.policy, situation.arrived_at, situation.expires_at, situation.late_s)
-    return Defer(min(situation.now + OURS_WAIT_S * (0.5 + situation.sample), last))
-
-
-def _retry(outcome: Outcome, situation: Situation) -> Verdict:
-    policy = situation.policy
-    if policy.transport_only and outcome.status is not None and not _named(outcome, situation.rules):
-        return Park(ParkReason.PERMANENT, describe(outcome))
-    if situation.attempt >= policy.max_attempts:
-        return Park(ParkReason.EXHAUSTED, describe(outcome))
-    left_s = deadline(policy, situation.arrived_at, situation.expires_at) - situation.now
-    if left_s <= 0:
-        return Park(ParkReason.EXPIRED, describe(outcome))
-    planned_s = delay_s(
-        waits_for(policy, outcome.status),
-        situation.attempt,
-        situation.sample,
-        previous_s=situation.previous_s,
-        success_ratio=situation.success_ratio,
-    )
-    asked_s = parse_retry_after(outcome.retry_after, situation.now)
-    exact = asked_s is not None and asked_s > planned_s
-    wait_s = max(planned_s, asked_s or 0.0)
-    # Past the deadline nothing is sent any more: it waits until then and is parked when it comes back.
-    return Retry(min(wait_s, left_s), exact)
-
-
-def _named(outcome: Outcome, rules: Mapping[str, StatusRule]) -> bool:
-    """Say whether the subscription itself has a rule for this status."""
-    return str(outcome.status) in rules or f"{(outcome.status or 0) // 100}xx" in rules
-
-
-def describe(outcome: Outcome) -> str:
-    """Say in a few words what happened, never empty: the reason that an operator reads (S1-3)."""
-    parts = [f"HTTP {outcome.status}" if outcome.status is not None else outcome.kind.value]
-    if outcome.location:
-        parts.append(f"Location: {outcome.location}")
-    if outcome.detail:
-        parts.append(outcome.detail)
-    return "; ".join(parts)

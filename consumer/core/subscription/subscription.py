@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from consumer.core.access import Access
 from consumer.core.endpoint.breaker import BreakerPolicy
-from consumer.core.retry.policy import RetryPolicy, StatusRule
+from consumer.core.retry.outcomes import StatusRule
+from consumer.core.retry.policy import RetryPolicy
 from consumer.core.webhook.signing import SigningKey
 
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import orjson
 
-from consumer.core.model import Event, Kind, Outcome, SignedRequest
+from consumer.core.model import Event, Outcome, OutcomeKind, SignedRequest
 from consumer.core.retry.outcomes import StatusRule, is_success, meaning_of, rule_for
-from consumer.core.retry.policy import describe
+from consumer.core.retry.verdict import describe
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.ids import uuid7
 from consumer.core.text.rfc3339 import from_ms
@@ -29,15 +29,15 @@ _DONE: Final = {
     StatusRule.DISABLE: "a delivery would disable the endpoint",
     StatusRule.DROP: "a delivery would be dropped",
 }
-_REMEDIES: Final[Mapping[Kind, str]] = {
-    Kind.BLOCKED: "to allow that network set egress.allow",
-    Kind.DNS: "check the host of the URL",
-    Kind.REFUSED: "check that the endpoint is up and the port right",
-    Kind.TIMEOUT_CONNECT: "check that the endpoint is up and no firewall is between",
-    Kind.TLS: "check the endpoint's certificate",
-    Kind.LOCAL: "raise this machine's limit of open files, or check its memory and name servers",
-    Kind.PROXY: "check egress.proxy, and that the proxy is up",
-    Kind.CLIENT_ERROR: "look on this side, or at the token endpoint, not at the endpoint",
+_REMEDIES: Final[Mapping[OutcomeKind, str]] = {
+    OutcomeKind.BLOCKED: "to allow that network set egress.allow",
+    OutcomeKind.DNS: "check the host of the URL",
+    OutcomeKind.REFUSED: "check that the endpoint is up and the port right",
+    OutcomeKind.TIMEOUT_CONNECT: "check that the endpoint is up and no firewall is between",
+    OutcomeKind.TLS: "check the endpoint's certificate",
+    OutcomeKind.LOCAL: "raise this machine's limit of open files, or check its memory and name servers",
+    OutcomeKind.PROXY: "check egress.proxy, and that the proxy is up",
+    OutcomeKind.CLIENT_ERROR: "look on this side, or at the token endpoint, not at the endpoint",
 }
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from consumer.core.errors import ConfigError
-from consumer.core.text.rfc3339 import to_ms
+from consumer.core.text.rfc3339 import parse_ms
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|min|[smhdw])", re.ASCII)
@@ -49,7 +49,7 @@ def parse_moment(text: str, now: float) -> float:
     Raises:
         ConfigError: it is neither.
     """
-    moment_ms = to_ms(text)
+    moment_ms = parse_ms(text)
     if moment_ms is not None:
         return moment_ms / 1000
     try:

@@ -71,7 +71,7 @@ def _utc(local: str, sign: str | None, hours: str | None, minutes: str | None) -
         return None
 
 
-def to_ms(text: str) -> int | None:
+def parse_ms(text: str) -> int | None:
     """Return the Unix milliseconds of an RFC 3339 *text*, or None where it is not one from 1970 on.
 
     Digits below the millisecond are cut; a leap second counts as the second before it.

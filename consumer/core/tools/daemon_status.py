@@ -1,6 +1,6 @@
-"""Work out what a daemon does now from two looks at its metrics.
+"""Work out what a daemon does now from two pages of its metrics.
 
-Data flow: samples of /metrics, twice -> Look, Look -> status -> the command line.
+Data flow: two pages of /metrics -> status -> the command line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """All samples at one moment."""
+class MetricsPage:
+    """The samples of one page, read at one moment."""
 
     at_s: float  #: monotonic seconds
     samples: tuple[Sample, ...]
@@ -44,7 +44,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a daemon does now; rates are over the time between the two looks."""
+    """What a daemon does now; rates are over the time between the two pages."""
 
     interval_s: float
     events_per_s: float
@@ -60,8 +60,8 @@ class Status:
     subscriptions_disabled: int
 
 
-def status(first: Look, second: Look) -> Status:
-    """Compare two looks.
+def status(first: MetricsPage, second: MetricsPage) -> Status:
+    """Compare two pages.
 
     A counter that went down is that of a daemon that was started anew meanwhile: it counts from 0.
 
@@ -70,7 +70,7 @@ def status(first: Look, second: Look) -> Status:
     """
     seconds = second.at_s - first.at_s
     if seconds <= 0:
-        raise ValueError(f"the second look must be later, not by {seconds} s")
+        raise ValueError(f"the second page must be later, not by {seconds} s")
 
     def grown(name: str, **labels: str) -> float:
         before, now = first.total(name, **labels), second.total(name, **labels)

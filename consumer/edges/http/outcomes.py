@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 import httpcore2
 
-from consumer.core.model import Control, Kind, Outcome
+from consumer.core.model import Control, Outcome, OutcomeKind
 from consumer.core.text.urls import show_url
 from consumer.edges.http.handles import EXHAUSTED
 
 _TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
-_BY_CLASS = {3: Kind.HTTP_3XX, 4: Kind.HTTP_4XX, 5: Kind.HTTP_5XX}
+_BY_CLASS = {3: OutcomeKind.HTTP_3XX, 4: OutcomeKind.HTTP_4XX, 5: OutcomeKind.HTTP_5XX}
 _CONTROLS = {control.value: control for control in Control}
 
 #: The network failed under a connection that stood; other faults of the system are our own.
@@ -39,7 +39,7 @@ HeaderValues: TypeAlias = Callable[[str], Sequence[str]]
 class AttemptFailed(Exception):
     """The sender itself ended the attempt; becomes an Outcome of *kind*."""
 
-    def __init__(self, kind: Kind, detail: str) -> None:
+    def __init__(self, kind: OutcomeKind, detail: str) -> None:
         super().__init__(detail)
         self.kind = kind
 
@@ -55,10 +55,10 @@ def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, 
         detail: What was wrong with the body, if anything.
     """
     if 200 <= status < 300:
-        return Outcome(kind=Kind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
+        return Outcome(kind=OutcomeKind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
     location = values("location") if status < 400 else ()
     return Outcome(
-        kind=_BY_CLASS.get(status // 100, Kind.PROTOCOL),
+        kind=_BY_CLASS.get(status // 100, OutcomeKind.PROTOCOL),
         duration_s=duration_s,
         status=status,
         retry_after=", ".join(values("retry-after")) or None,
@@ -74,7 +74,7 @@ def control_of(values: HeaderValues) -> Control | None:
     return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
 
 
-def late_in(cut: BaseException | None, *, connected: bool) -> tuple[Kind, str]:
+def late_in(cut: BaseException | None, *, connected: bool) -> tuple[OutcomeKind, str]:
     """Return kind and text of an attempt that met its deadline, by the part in which it did.
 
     Args:
@@ -82,32 +82,34 @@ def late_in(cut: BaseException | None, *, connected: bool) -> tuple[Kind, str]:
         connected: There was a connection.
     """
     if connected:
-        return Kind.TIMEOUT_TOTAL, "no whole response in time"
+        return OutcomeKind.TIMEOUT_TOTAL, "no whole response in time"
     notes = getattr(cut, "__notes__", ())
     if AT_PROXY in notes:
-        return Kind.PROXY, "the proxy was not reached in time"
+        return OutcomeKind.PROXY, "the proxy was not reached in time"
     if IN_QUEUE in notes:
-        return Kind.CLIENT_ERROR, "every connection of connections_per_host was in use"
-    return Kind.TIMEOUT_CONNECT, "no connection in time"
+        return OutcomeKind.CLIENT_ERROR, "every connection of connections_per_host was in use"
+    return OutcomeKind.TIMEOUT_CONNECT, "no connection in time"
 
 
-def classify(fault: Exception) -> tuple[Kind, str]:
+def classify(fault: Exception) -> tuple[OutcomeKind, str]:
     """Return kind and text of a fault."""
     match fault:
         case AttemptFailed():
             return fault.kind, shown(str(fault))
         case _ if isinstance(fault.__cause__, ssl.SSLError) or isinstance(fault, ssl.SSLError):
-            kind = Kind.TLS  # an alert after the handshake, such as one for want of a client certificate
+            kind = (
+                OutcomeKind.TLS
+            )  # an alert after the handshake, such as one for want of a client certificate
         case ConnectionError() | httpcore2.NetworkError():
-            kind = Kind.RESET
+            kind = OutcomeKind.RESET
         case OSError() if fault.errno in _BROKE:
-            kind = Kind.RESET
+            kind = OutcomeKind.RESET
         case MemoryError():
-            kind = Kind.LOCAL
+            kind = OutcomeKind.LOCAL
         case OSError() if fault.errno in EXHAUSTED:
-            kind = Kind.LOCAL
+            kind = OutcomeKind.LOCAL
         case _:
-            kind = Kind.CLIENT_ERROR
+            kind = OutcomeKind.CLIENT_ERROR
     return kind, shown(f"{type(fault).__name__}: {fault}")
 
 

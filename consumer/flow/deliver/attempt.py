@@ -13,21 +13,22 @@ from typing import Any, NamedTuple
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S
 from consumer.core.endpoint.health import gone_note
 from consumer.core.message.delivery import DeliveryMessage
+from consumer.core.message.due import waited_s
 from consumer.core.model import (
     Attempt,
     Defer,
     Delivered,
     Event,
-    Kind,
     Outcome,
+    OutcomeKind,
     Park,
-    ParkReason,
     Retry,
     SignedRequest,
     Verdict,
 )
 from consumer.core.retry.outcomes import is_success
-from consumer.core.retry.policy import Situation, deadline, decide, describe
+from consumer.core.retry.policy import deadline
+from consumer.core.retry.verdict import Situation, decide
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import sign
 from consumer.flow.base.context import Context
@@ -130,7 +131,7 @@ class Attempts:
             duration_s=outcome.duration_s,
         )
         self._endpoints.learn(endpoint, outcome, target.epoch, now)
-        if outcome.kind is Kind.LOCAL:
+        if outcome.kind is OutcomeKind.LOCAL:
             context.local_faults.met(outcome.detail, context.clock.monotonic())
         stepped_s = now - began - outcome.duration_s
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
@@ -172,43 +173,31 @@ class Attempts:
     def _decide(
         self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, at: tuple[float, float]
     ) -> Verdict:
-        """Choose the verdict; *at* is Unix seconds, and by how much the clock jumped during the request."""
+        """Return the verdict; *at* is Unix seconds, and by how much the clock jumped during the request."""
         if outcome.control is None and is_success(outcome):
-            return DELIVERED
+            return DELIVERED  # as the core decides, without gathering what it needs for a failure
         subscription, event, (now, stepped_s) = endpoint.subscription, message.event, at
-        arrived_at = event.arrived_at + stepped_s
+        disable_after_s = subscription.retry.disable_after_s
         verdict = decide(
             outcome,
             Situation(
                 attempt=message.attempts_made + 1,
                 policy=subscription.retry,
-                arrived_at=arrived_at,
+                arrived_at=event.arrived_at + stepped_s,
                 now=now,
                 sample=self._context.sample(),
                 rules=subscription.on_status,
                 expires_at=event.expires_at,
-                previous_s=_waited_s(message, now - outcome.duration_s),
+                previous_s=waited_s(message, now - outcome.duration_s),
                 success_ratio=endpoint.success_ratio,
                 late_s=message.late_s,
+                postponed_s=self._endpoints.postponed_s(endpoint, now),
+                gone=gone_note(disable_after_s) if endpoint.is_gone(now) else None,
             ),
         )
         match verdict:
-            case Retry() | Park() if endpoint.is_gone(now):
-                endpoint.forgive()
-                note = gone_note(subscription.retry.disable_after_s)
-                return Park(ParkReason.DISABLED, f"{note}: {describe(outcome)}", disables=True)
+            case Retry():
+                self._endpoints.spend_retry(endpoint, now)
             case Park(disables=True):
                 endpoint.forgive()
-            case Retry(wait_s=wait_s, exact=exact):
-                last_s = deadline(subscription.retry, arrived_at, event.expires_at) - now
-                later_s = wait_s + self._endpoints.postpone_s(endpoint, now)
-                return Retry(max(wait_s, min(later_s, last_s)), exact)
         return verdict
-
-
-def _waited_s(message: DeliveryMessage, began: float) -> float:
-    """Return how long the delivery waited before the attempt that began then."""
-    if not message.attempts:
-        return 0.0
-    last = message.attempts[-1]
-    return max(0.0, began - last.at - last.duration_s)

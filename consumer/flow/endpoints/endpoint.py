@@ -26,8 +26,8 @@ from consumer.core.endpoint.latency import Latency
 from consumer.core.endpoint.pace import Budget, Pace, budget, draw
 from consumer.core.model import Attempt, Defer, Outcome
 from consumer.core.retry.outcomes import Signal, breaker_signal, is_success, throttles
-from consumer.core.retry.policy import parse_retry_after
 from consumer.core.subscription.subscription import Subscription
+from consumer.core.text.retry_after import parse_retry_after
 from consumer.flow.base.context import Bounds
 from consumer.flow.endpoints.admission import Admission, Hold, Send, Wait
 from consumer.flow.endpoints.reservations import Reservations, frees
@@ -181,12 +181,14 @@ class Endpoint(SlotQueue):
             self._look()
         return heard.failing is not None and heard.failing.first_at <= self._taken_at
 
-    def postpone_s(self, now: float) -> float:
-        """Take one retry from the endpoint's budget; return by how much it has to be postponed."""
-        if self._budget is None:
-            return 0.0
-        self._budget, later_s = draw(self._budget, now)
-        return later_s
+    def postponed_s(self, now: float) -> float:
+        """Return by how many seconds the endpoint's budget postpones a retry that is decided on now."""
+        return 0.0 if self._budget is None else draw(self._budget, now)[1]
+
+    def spend_retry(self, now: float) -> None:
+        """Take one retry from the endpoint's budget."""
+        if self._budget is not None:
+            self._budget, _ = draw(self._budget, now)
 
     def admit(self, now: float, *, fresh: bool, reserved: bool, siblings: bool = False) -> Admission:
         """Say whether one request may go now, and take the endpoint's slot if so.

@@ -112,13 +112,16 @@ class Endpoints:
             self._rate.sent(now)
         return admission
 
-    def postpone_s(self, endpoint: Endpoint, now: float) -> float:
-        """Return by how many seconds a retry has to be postponed to keep both budgets (S0-10)."""
-        later_s = endpoint.postpone_s(now)
+    def postponed_s(self, endpoint: Endpoint, now: float) -> float:
+        """Return by how many seconds both budgets postpone a retry that is decided on now (S0-10)."""
+        later_s = endpoint.postponed_s(now)
+        return later_s if self._budget is None else max(later_s, draw(self._budget, now)[1])
+
+    def spend_retry(self, endpoint: Endpoint, now: float) -> None:
+        """Take one retry from both budgets."""
+        endpoint.spend_retry(now)
         if self._budget is not None:
-            self._budget, all_later_s = draw(self._budget, now)
-            later_s = max(later_s, all_later_s)
-        return later_s
+            self._budget, _ = draw(self._budget, now)
 
     def steady(self, now: float) -> None:
         """See whether the wall clock was set since: every time that is kept or written moves along."""

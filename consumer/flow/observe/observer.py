@@ -20,8 +20,8 @@ from consumer.core.model import (
     Delivered,
     Drop,
     Event,
-    Kind,
     Outcome,
+    OutcomeKind,
     Park,
     ParkReason,
     Retry,
@@ -64,7 +64,7 @@ class Observer(StoreReports):
         self.store_faults: dict[str, str] = {}  #: what is wrong with the store now, by step: read | write
         series.store_trusted.set(1)
         self.strangers = UnknownReports(series, self.log)
-        self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in Kind}
+        self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
             name: series.attempt_duration.labels(name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness.noisy_tenants import (
     Came,
-    Look,
+    LoadSample,
     NoisyTenantMeter,
     NoisyTenantRule,
     Rates,
@@ -26,8 +26,8 @@ from consumer.core.message.delivery import is_moved, own_headers, short_text, wr
 from consumer.core.model import RawMessage
 from consumer.flow.base.context import NO_LIMIT, Context
 from consumer.flow.base.outbox import Outbox
-from consumer.flow.take.intake import OURS, Intake, Job, Source
-from consumer.ports import Publication, Routes
+from consumer.flow.take.intake import OURS, Intake, Job
+from consumer.ports import Publication, Routes, Source
 
 LOOK_S = 0.5
 MOVE_S = 0.05
@@ -131,13 +131,13 @@ class Reroute:
         await self._ask(came)
         await self._bind_again(came)
         self._over = self._over_limits(came, brought, passed_s)
-        look = Look(
+        sample = LoadSample(
             held=intake.held(),
             backlogged={t for t, lane in came.leaders(LEAST_CAME).items() if self._is_behind(lane)},
             others_wait=len(intake.waiting()) > 1,
             over_limit=self._over,
         )
-        for tenant, reason in self._meter.look(look, passed_s, self._spilled.keys(), self._never):
+        for tenant, reason in self._meter.look(sample, passed_s, self._spilled.keys(), self._never):
             await self._reroute(tenant, reason)
 
     def _came(self) -> tuple[Came, Mapping[str, int]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from consumer.core.fairness.noisy_tenants import (
     Came,
-    Look,
+    LoadSample,
     NoisyTenantMeter,
     NoisyTenantRule,
     Rates,
@@ -22,13 +22,13 @@ from consumer.core.fairness.noisy_tenants import (
 RULE = NoisyTenantRule(held=25.6, most=4)
 
 
-def look(held: Mapping[str, int] | None = None, *, others: bool = True) -> Look:
+def look(held: Mapping[str, int] | None = None, *, others: bool = True) -> LoadSample:
     """A moment in which tenants hold so many deliveries in flight, and no fresh one waits."""
-    return Look(held=held or {}, others_wait=others)
+    return LoadSample(held=held or {}, others_wait=others)
 
 
 def named(
-    meter: NoisyTenantMeter, seen: Look, passed_s: float, spilled: list[str] | None = None
+    meter: NoisyTenantMeter, seen: LoadSample, passed_s: float, spilled: list[str] | None = None
 ) -> list[str]:
     """Return who is to be re-routed."""
     return [noisy.tenant for noisy in meter.look(seen, passed_s, spilled or [])]
@@ -53,7 +53,7 @@ def test_nobody_is_noisy_while_nobody_else_waits() -> None:
 def test_a_backlog_that_fills_a_lane_hides_who_waits_behind() -> None:
     """Fault 71: a quiet tenant in the same lane is not in hand yet, however idle the worker is."""
     meter = NoisyTenantMeter(RULE)
-    behind = Look(held={"a": 3, "b": 200}, backlogged={"a"})
+    behind = LoadSample(held={"a": 3, "b": 200}, backlogged={"a"})
 
     assert [named(meter, behind, 5.0) for _ in range(2)] == [[], ["a"]]
     assert meter.look(behind, 5.0, ()) == [("a", "its backlog fills its lane")]
@@ -97,7 +97,7 @@ def test_who_never_is_rerouted_takes_nobodys_place() -> None:
 def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
     """After ten seconds, with the reason, whatever it holds."""
     meter = NoisyTenantMeter(RULE)
-    seen = Look(held={}, over_limit={"a": "brings more than its 5 events/s"})
+    seen = LoadSample(held={}, over_limit={"a": "brings more than its 5 events/s"})
 
     assert meter.look(seen, 9.0, ()) == []
     assert meter.look(seen, 1.0, ()) == [("a", "brings more than its 5 events/s")]

@@ -22,16 +22,16 @@ from consumer.core.message.delivery import (
     WRAPPED_HEADERS_BYTES,
     DeliveryMessage,
     UnknownVersion,
+    ceil_ms,
     headers_of,
     is_ours,
     is_wrapped,
     read_delivery,
     short_text,
-    to_ms,
     unwrap_raw,
     wrap_raw,
 )
-from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
 from tests.support.builders.deliveries import MS, deliveries
 from tests.support.builders.messages import NOW, RULES, attempt, message
 from tests.support.builders.strategies import ALL_RULES, MESSAGES, VALUES
@@ -76,7 +76,7 @@ def test_a_delivery_message_comes_back_as_it_was(delivery: DeliveryMessage) -> N
 @given(MS | st.floats(0, 4e9))
 def test_times_are_rounded_up(seconds: float) -> None:
     """A time never comes back earlier than it was, and at most a millisecond later: never early."""
-    ms = to_ms(seconds)
+    ms = ceil_ms(seconds)
 
     assert seconds - 1e-6 <= ms / 1000 < seconds + 0.0011
 
@@ -84,7 +84,8 @@ def test_times_are_rounded_up(seconds: float) -> None:
 def test_a_thousand_attempts_stay_within_a_frame() -> None:
     """Attempts past 64 are counted and no longer listed; the newest stay (S1-3)."""
     attempts = tuple(
-        Attempt(number=n, at=NOW, kind=Kind.HTTP_5XX, status=503, duration_s=0.25) for n in range(1, 1001)
+        Attempt(number=n, at=NOW, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25)
+        for n in range(1, 1001)
     )
     delivery = ordinary(attempts=attempts, attempts_made=1000)
 

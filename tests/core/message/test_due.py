@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from consumer.core.endpoint.clock_steps import ClockSteps
 from consumer.core.message.delivery import DeliveryMessage, headers_of, read_delivery
-from consumer.core.message.due import late_s, off_rung, rest_s, served
-from consumer.core.model import Event, RawMessage
+from consumer.core.message.due import late_s, off_rung, rest_s, served, waited_s
+from consumer.core.model import Attempt, Event, OutcomeKind, RawMessage
 from topology.ladder import Ladder, first_hop_s, next_hop_s
 
 NOW = 1_700_000_000.0
@@ -106,3 +106,13 @@ def test_steps_are_told_from_time_that_passes() -> None:
     assert steps.set_back_s(NOW + 4 * DAY) == 0.0
     at[0] += 10
     assert steps.set_back_s(NOW + 10) == 4 * DAY
+
+
+def test_the_wait_counts_from_the_end_of_the_last_attempt() -> None:
+    """S0-10: decorrelated waits grow from the wait before; after a step back of the clock it is 0."""
+    last = Attempt(number=1, at=NOW, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=2.0)
+    message = waiting(attempts=(last,), attempts_made=1)
+
+    assert waited_s(waiting(), NOW + 5.0) == 0.0
+    assert waited_s(message, NOW + 5.0) == 3.0
+    assert waited_s(message, NOW - 5.0) == 0.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter, GroupBy, fits, grouped
-from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
 from consumer.core.subscription.match import Matcher
 from tests.support.builders.subscriptions import RULES, kept
 
@@ -21,7 +21,7 @@ AT = 1_767_225_600.0
 def parked(number: int, tenant: str, kind: str = "order.created", status: int | None = 503) -> ParkedEntry:
     """Return an entry parked *number* seconds after :data:`AT`."""
     event = Event(id=f"evt_{number}", tenant=tenant, type=kind, timestamp="", arrived_at=AT, body=b"{}")
-    attempt = Attempt(1, AT, Kind.HTTP_5XX if status else Kind.REFUSED, status, 0.1)
+    attempt = Attempt(1, AT, OutcomeKind.HTTP_5XX if status else OutcomeKind.REFUSED, status, 0.1)
     message = DeliveryMessage(event=event, targets=(f"sub_{tenant}",), attempts_made=1, attempts=(attempt,))
     return ParkedEntry(
         id=f"prk_{number}",

@@ -5,23 +5,21 @@ from __future__ import annotations
 import pytest
 
 from consumer.core.errors import ConfigError
-from consumer.core.model import Kind, Outcome
+from consumer.core.model import Outcome, OutcomeKind
 from consumer.core.retry.outcomes import (
     Signal,
     StatusRule,
-    breaker_counts,
     breaker_signal,
     classification_table,
     kind_table,
     parse_status_rules,
     rule_for,
 )
-from consumer.core.retry.policy import breaker_counts as counts_by_retry
 
 
 def answered(status: int) -> Outcome:
     """Return the outcome of an answer with this status."""
-    return Outcome(kind=Kind.HTTP_4XX, status=status, duration_s=0.1)
+    return Outcome(kind=OutcomeKind.HTTP_4XX, status=status, duration_s=0.1)
 
 
 @pytest.mark.parametrize("status", [0, 99, 101, *range(300, 600), 600, 999])
@@ -30,8 +28,8 @@ def test_every_status_has_a_meaning(status: int) -> None:
     assert rule_for(answered(status), {}) in StatusRule
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_without_a_status_is_retried(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OutcomeKind))
+def test_every_kind_without_a_status_is_retried(kind: OutcomeKind) -> None:
     """S1-7: no answer is never taken for success or for a permanent error."""
     assert rule_for(Outcome(kind=kind, duration_s=0.1), {}) is StatusRule.RETRY
 
@@ -61,25 +59,34 @@ def test_every_kind_without_a_status_is_retried(kind: Kind) -> None:
 )
 def test_which_answers_count_for_the_breaker(status: int, counts: bool) -> None:
     """S3-1, faults 37-40: an ailing server counts; a refusal or a throttle is a sign of life."""
-    assert breaker_counts(answered(status)) is counts
-    assert counts_by_retry(answered(status)) is counts
+    assert (breaker_signal(answered(status)) is Signal.FAILING) is counts
     assert breaker_signal(answered(status)) is (Signal.FAILING if counts else Signal.ALIVE)
 
 
 @pytest.mark.parametrize(
     "kind",
-    [Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL, Kind.DNS, Kind.REFUSED, Kind.RESET, Kind.TLS, Kind.PROTOCOL],
+    [
+        OutcomeKind.TIMEOUT_CONNECT,
+        OutcomeKind.TIMEOUT_TOTAL,
+        OutcomeKind.DNS,
+        OutcomeKind.REFUSED,
+        OutcomeKind.RESET,
+        OutcomeKind.TLS,
+        OutcomeKind.PROTOCOL,
+    ],
 )
-def test_an_unreachable_endpoint_counts(kind: Kind) -> None:
+def test_an_unreachable_endpoint_counts(kind: OutcomeKind) -> None:
     """S3-1, fault 53: the breaker opens on time-outs and broken connections."""
-    assert breaker_counts(Outcome(kind=kind, duration_s=0.1))
+    assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.FAILING
 
 
-@pytest.mark.parametrize("kind", [Kind.BLOCKED, Kind.PROXY, Kind.LOCAL, Kind.CLIENT_ERROR])
-def test_what_is_not_the_endpoints_fault_says_nothing(kind: Kind) -> None:
+@pytest.mark.parametrize(
+    "kind", [OutcomeKind.BLOCKED, OutcomeKind.PROXY, OutcomeKind.LOCAL, OutcomeKind.CLIENT_ERROR]
+)
+def test_what_is_not_the_endpoints_fault_says_nothing(kind: OutcomeKind) -> None:
     """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
-    assert not breaker_counts(Outcome(kind=kind, duration_s=0.1))
+    assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is not Signal.FAILING
 
 
 def test_table_shows_every_row_once() -> None:
@@ -88,7 +95,7 @@ def test_table_shows_every_row_once() -> None:
     entries = [entry for what, *_ in rows for entry in what.split(", ")]
 
     assert len(entries) == len(set(entries))
-    assert {kind.value for kind in Kind} <= set(entries)
+    assert {kind.value for kind in OutcomeKind} <= set(entries)
     assert {"400", "410", "429", "other 3xx", "other 4xx", "other 5xx", "other status"} <= set(entries)
     assert all(why for *_, why in rows)
     by_entry = {entry: rule for what, rule, *_ in rows for entry in what.split(", ")}
@@ -124,12 +131,12 @@ def test_the_table_of_kinds_is_whole() -> None:
     """Every kind once, with what the breaker does; a fault of our own side is put off."""
     rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
 
-    assert list(rows) == [kind.value for kind in Kind]
+    assert list(rows) == [kind.value for kind in OutcomeKind]
     assert [kind for kind, (do, _) in rows.items() if do == "put off"] == ["proxy", "local"]
-    for kind in Kind:
+    for kind in OutcomeKind:
         outcome = Outcome(kind=kind, duration_s=0.1)
         if rows[kind.value][0] == "retry" and not kind.value.startswith("http_"):
-            assert rows[kind.value][1] == ("yes" if breaker_counts(outcome) else "no")
+            assert rows[kind.value][1] == ("yes" if breaker_signal(outcome) is Signal.FAILING else "no")
 
 
 def test_the_table_of_kinds_is_right_for_every_status() -> None:
@@ -141,7 +148,7 @@ def test_the_table_of_kinds_is_right_for_every_status() -> None:
         outcome = answered(status)
 
         assert (status, does) == (status, rule_for(outcome, {}).value)
-        assert (status, counts) == (status, "yes" if breaker_counts(outcome) else "no")
+        assert (status, counts) == (status, "yes" if breaker_signal(outcome) is Signal.FAILING else "no")
 
 
 def said(text: str, status: int) -> str:

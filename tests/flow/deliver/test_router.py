@@ -16,8 +16,8 @@ from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.event.decode import DecodeRules
 from consumer.core.event.sources import parse_rule
 from consumer.core.message.delivery import DeliveryMessage, headers_of, wrap_raw
-from consumer.core.model import Attempt, Kind, ParkReason
-from consumer.flow.take.intake import Source
+from consumer.core.model import Attempt, OutcomeKind, ParkReason
+from consumer.ports import Source
 from tests.support.fakes import START, run_virtually, settled
 from tests.support.fakes_sender import Reply
 from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
@@ -381,8 +381,8 @@ async def test_a_decorrelated_wait_looks_at_the_one_before(worker: Worker) -> No
     shop = await worker.subscribe("shop", retry=retry, breaker={"failures": 0})
     worker.sender.on(SHOP, Reply(status=500))
     before = (
-        Attempt(1, START - 6, Kind.HTTP_5XX, 500, 0.0),
-        Attempt(2, START - 4, Kind.HTTP_5XX, 500, 0.0),
+        Attempt(1, START - 6, OutcomeKind.HTTP_5XX, 500, 0.0),
+        Attempt(2, START - 4, OutcomeKind.HTTP_5XX, 500, 0.0),
     )
 
     await worker.handle(delivery_message(due(shop.id, attempts=before, attempts_made=2)), Source.DUE)
@@ -555,7 +555,8 @@ async def test_an_exhausted_delivery_is_parked_with_every_attempt(worker: Worker
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     before = tuple(
-        Attempt(number=n, at=START, kind=Kind.HTTP_5XX, status=500, duration_s=0.1) for n in range(1, 5)
+        Attempt(number=n, at=START, kind=OutcomeKind.HTTP_5XX, status=500, duration_s=0.1)
+        for n in range(1, 5)
     )
 
     ticket = await worker.handle(delivery_message(due(shop.id, attempts=before, attempts_made=4)), Source.DUE)
@@ -916,7 +917,7 @@ async def test_a_breaker_that_opens_stops_those_in_line() -> None:
     """What waited for a slot when the breaker opened is deferred, not sent (fault 55)."""
     worker = Worker(quick_wait_s=10.0)
     await worker.subscribe("shop", concurrency=1, breaker={"failures": 2})
-    worker.sender.on(SHOP, Reply(fault=Kind.REFUSED))
+    worker.sender.on(SHOP, Reply(fault=OutcomeKind.REFUSED))
     worker.sender.latency_s[SHOP] = 0.01
     for n in range(20):
         worker.offer(event_message(message_id=f"ord-{n}"))

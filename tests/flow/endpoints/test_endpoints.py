@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from consumer.core.endpoint.breaker import BreakerPolicy, Closed, Open, State
-from consumer.core.model import Kind, Outcome
+from consumer.core.model import Outcome, OutcomeKind
 from consumer.core.retry.outcomes import Signal, breaker_signal
 from consumer.core.retry.policy import POLICIES
 from consumer.flow.base.context import Bounds
@@ -29,9 +29,9 @@ from metrics.series import Series
 from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START, RecordingLog, run_virtually, settled
 
-OK = Outcome(kind=Kind.OK, status=200, duration_s=0.05)
-FAILED = Outcome(kind=Kind.HTTP_5XX, status=503, duration_s=0.05)
-BLOCKED = Outcome(kind=Kind.BLOCKED, duration_s=0.0)
+OK = Outcome(kind=OutcomeKind.OK, status=200, duration_s=0.05)
+FAILED = Outcome(kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.05)
+BLOCKED = Outcome(kind=OutcomeKind.BLOCKED, duration_s=0.0)
 
 
 def endpoint(bounds: Bounds | None = None, **fields: Any) -> Endpoint:
@@ -164,7 +164,7 @@ def test_retry_after_holds_all_deliveries_of_the_endpoint() -> None:
     """The endpoint's clock moves: nothing goes before, reserved or not (fault 39)."""
     shop = endpoint()
     assert isinstance(admit(shop, START), Send)
-    answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="120"), START)
+    answered(shop, Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after="120"), START)
 
     for reserved in (False, True):
         held = admit(shop, START + 119.9, reserved=reserved)
@@ -181,7 +181,7 @@ def test_garbage_in_retry_after_holds_nothing(value: str) -> None:
     answered(shop, FAILED._replace(retry_after=value), START)
     assert isinstance(admit(shop, START), Send)
 
-    answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after=value), START)
+    answered(shop, Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after=value), START)
 
     assert isinstance(admit(shop, START), Send if value == "0" else Hold)
     assert isinstance(admit(shop, START + 1), Send)
@@ -369,7 +369,7 @@ def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away
 def test_throttled_without_a_time_it_waits_a_second_then_two() -> None:
     """SW-38: 429 without Retry-After pauses the endpoint; what was under way counts once; success ends it."""
     shop = endpoint(concurrency=8)
-    throttled = Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1)
+    throttled = Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1)
     for _ in range(4):
         assert isinstance(admit(shop, START), Send)
     for _ in range(4):
@@ -395,7 +395,7 @@ def test_a_time_that_is_over_is_believed_once() -> None:
     Sent again at once; then it waits like one without a time, instead of spending every attempt.
     """
     shop = endpoint()
-    over = Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.0, retry_after="0")
+    over = Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.0, retry_after="0")
     assert isinstance(admit(shop, START), Send)
     answered(shop, over, START)
     assert isinstance(admit(shop, START), Send)
@@ -413,7 +413,7 @@ def test_a_time_that_is_over_is_believed_once() -> None:
 def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> None:
     """SW-39, fault 40: one 502 among good answers holds nothing; two in a row hold for a second."""
     shop = endpoint()
-    overloaded = Outcome(kind=Kind.HTTP_5XX, status=status, duration_s=0.0)
+    overloaded = Outcome(kind=OutcomeKind.HTTP_5XX, status=status, duration_s=0.0)
     assert isinstance(admit(shop, START), Send)
     answered(shop, overloaded, START)
     assert isinstance(admit(shop, START), Send)
@@ -428,7 +428,7 @@ def test_what_waits_for_retry_after_comes_back_spread() -> None:
     """Fault 39: many are put off by one 429; they come back as fast as the endpoint took requests before."""
     shop = endpoint(concurrency=50)
     assert isinstance(admit(shop, START), Send)
-    answered(shop, Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60"), START)
+    answered(shop, Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60"), START)
 
     holds = [admit(shop, START + 1) for _ in range(1000)]
 
@@ -533,19 +533,22 @@ def test_a_clock_that_is_set_back_prolongs_nothing() -> None:
     endpoints, _, log = known()
     shop = endpoints.of(subscription(rate_per_s=1.0, retry=replace(POLICIES["default"], budget=1)))
     assert isinstance(ask(endpoints, shop, START), Send)
-    busy = Outcome(kind=Kind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60")
+    busy = Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60")
     endpoints.learn(shop, busy, shop.breaker.epoch, START)
     shop.release()
     for _ in range(3):
         assert isinstance(ask(endpoints, shop, START), Hold)
-    assert [endpoints.postpone_s(shop, START) for _ in range(2)] == [0.0, 60.0]
+    assert endpoints.postponed_s(shop, START) == 0.0
+    endpoints.spend_retry(shop, START)
+    assert endpoints.postponed_s(shop, START) == 60.0
+    endpoints.spend_retry(shop, START)
     back = START - 3600
 
     held = ask(endpoints, shop, back)
 
     assert isinstance(held, Hold)
     assert back + 60 <= held.defer.until <= back + 65
-    assert endpoints.postpone_s(shop, back) == 120.0
+    assert endpoints.postponed_s(shop, back) == 120.0
     assert isinstance(ask(endpoints, shop, back + 59), Hold)
     assert isinstance(ask(endpoints, shop, back + 70), Send)
     assert [line["by_s"] for line in log.events("clock.set_back")] == [3600.0]

@@ -17,8 +17,8 @@ from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
     Attempt,
     Delivered,
-    Kind,
     Outcome,
+    OutcomeKind,
     ParkReason,
     Retry,
 )
@@ -35,7 +35,9 @@ def test_an_attempt_is_one_wide_line(name: str) -> None:
     """Ids, attempt of how many, kind, status, duration and verdict; a failure its reason and wait (S1-17)."""
     desk = Desk()
 
-    line = desk.attempted(VERDICTS[name], number=2, kind=Kind.OK if name == "delivered" else Kind.HTTP_5XX)
+    line = desk.attempted(
+        VERDICTS[name], number=2, kind=OutcomeKind.OK if name == "delivered" else OutcomeKind.HTTP_5XX
+    )
 
     assert len(desk.log.lines) == 1
     expected: dict[str, object] = {
@@ -82,7 +84,7 @@ def test_every_kind_has_its_series_from_the_start() -> None:
     """A rate over a series that is not there yet misses its first failure."""
     desk = Desk()
 
-    assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in Kind)
+    assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in OutcomeKind)
     assert all(desk.count("parked_total", reason=reason.value) == 0 for reason in ParkReason)
     for number in (*map(str, range(1, 10)), "10+"):
         assert desk.count("attempts_by_number_total", attempt=number, result="delivered") == 0
@@ -133,7 +135,7 @@ def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
     """A delivery that ends counts as such; a raw message counts as a bad event."""
     desk = Desk()
 
-    last = Attempt(number=5, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.25)
+    last = Attempt(number=5, at=START, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25)
     desk.observe.tenants_known(["acme"])
     ids: dict[str, Any] = {"subscription_id": "sub_1", "tenant": "acme"}
     desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", last=last, **ids)
@@ -222,14 +224,14 @@ def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [
-        (Kind.HTTP_5XX, 503, "503"),
-        (Kind.HTTP_4XX, 499, "4xx"),
-        (Kind.HTTP_3XX, 399, "3xx"),
-        (Kind.TIMEOUT_TOTAL, None, "timeout_total"),
-        (Kind.PROTOCOL, 200, "protocol"),
+        (OutcomeKind.HTTP_5XX, 503, "503"),
+        (OutcomeKind.HTTP_4XX, 499, "4xx"),
+        (OutcomeKind.HTTP_3XX, 399, "3xx"),
+        (OutcomeKind.TIMEOUT_TOTAL, None, "timeout_total"),
+        (OutcomeKind.PROTOCOL, 200, "protocol"),
     ],
 )
-def test_failures_are_counted_by_code(kind: Kind, status: int | None, code: str) -> None:
+def test_failures_are_counted_by_code(kind: OutcomeKind, status: int | None, code: str) -> None:
     """S2-3, S2-7: the distribution of error codes; only known statuses are label values."""
     desk = Desk()
     outcome = Outcome(kind=kind, status=status, duration_s=0.25)
@@ -243,9 +245,9 @@ def test_failures_are_counted_by_code(kind: Kind, status: int | None, code: str)
 def test_the_time_between_attempts_is_measured() -> None:
     """S2-3: from the end of the one to the start of the next; a first attempt has none before it."""
     desk = Desk()
-    outcome = Outcome(kind=Kind.OK, status=200, duration_s=0.25)
-    first = Attempt(number=1, at=START, kind=Kind.HTTP_5XX, status=503, duration_s=0.5)
-    second = Attempt(number=2, at=START + 2.5, kind=Kind.OK, status=200, duration_s=0.25)
+    outcome = Outcome(kind=OutcomeKind.OK, status=200, duration_s=0.25)
+    first = Attempt(number=1, at=START, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.5)
+    second = Attempt(number=2, at=START + 2.5, kind=OutcomeKind.OK, status=200, duration_s=0.25)
     desk.observe.attempted(Attempted(event(), subscription(), first, outcome, Retry(2.0)))
 
     desk.observe.attempted(Attempted(event(), subscription(), second, outcome, Delivered(), first))
@@ -257,9 +259,9 @@ def test_the_time_between_attempts_is_measured() -> None:
 def test_a_delivery_is_timed_from_the_events_arrival() -> None:
     """S2-4: processing time is that of the delivery, waits and all; what failed is not in it."""
     desk = Desk()
-    outcome = Outcome(kind=Kind.OK, status=200, duration_s=1.0)
+    outcome = Outcome(kind=OutcomeKind.OK, status=200, duration_s=1.0)
     for at, verdict in ((START, Retry(1.0)), (START + 400, Delivered())):
-        attempt = Attempt(number=1, at=at, kind=Kind.OK, status=200, duration_s=1.0)
+        attempt = Attempt(number=1, at=at, kind=OutcomeKind.OK, status=200, duration_s=1.0)
         desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, verdict))
 
     assert desk.count("delivery_seconds_count") == 1

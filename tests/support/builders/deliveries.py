@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from consumer.core.message.delivery import (
     DeliveryMessage,
 )
-from consumer.core.model import Attempt, DataForm, Event, Kind
+from consumer.core.model import Attempt, DataForm, Event, OutcomeKind
 
 TEXT = st.text(max_size=30)
 MS = st.integers(0, 4_102_444_800_000).map(lambda ms: ms / 1000)  #: moments that whole milliseconds hold
@@ -34,7 +34,7 @@ ATTEMPTS = st.builds(
     Attempt,
     number=st.integers(1, 1000),
     at=MS,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(OutcomeKind),
     status=st.none() | st.integers(100, 999),
     duration_s=st.integers(0, 60_000).map(lambda ms: ms / 1000),
 )

@@ -9,7 +9,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import (
     ParkNote,
 )
-from consumer.core.model import Attempt, Event, Kind, ParkReason, RawMessage
+from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
 
 AT = 1_700_000_000.0
 NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=AT, ttl_s=604_800.0)
@@ -37,8 +37,8 @@ def delivery(**more: Any) -> DeliveryMessage:
         body=b'{"n":1}',
     )
     attempts = (
-        Attempt(number=1, at=AT - 50, kind=Kind.HTTP_5XX, status=503, duration_s=0.25),
-        Attempt(number=2, at=AT - 40, kind=Kind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
+        Attempt(number=1, at=AT - 50, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25),
+        Attempt(number=2, at=AT - 40, kind=OutcomeKind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
     )
     fields: dict[str, Any] = {
         "event": event,

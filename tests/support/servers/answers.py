@@ -29,7 +29,7 @@ class Kind:
 
     name: str
     pieces: Sequence[bytes]  #: as they are written, with a pause between
-    outcome: str = "ok"  #: a value of :class:`consumer.core.model.Kind`
+    outcome: str = "ok"  #: a value of :class:`consumer.core.model.OutcomeKind`
     status: int | None = 200  #: None: there is no status
     close: bool = False  #: the server closes behind the last piece
 

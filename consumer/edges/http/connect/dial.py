@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiohappyeyeballs import AddrInfoType, start_connection
 
 from consumer.core.endpoint.egress import is_address
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
 from consumer.edges.http.connect.proxy import tunnel
 from consumer.edges.http.connect.resolver import NameServersAway
@@ -86,7 +86,7 @@ class Dialer:
             try:
                 return await _tunnelled(sock, proxy, host, goal.port)
             except AttemptFailed as fault:
-                if fault.kind is not Kind.REFUSED:
+                if fault.kind is not OutcomeKind.REFUSED:
                     raise
             sock = await self._reach(proxy)
         return await _tunnelled(sock, proxy, hosts[-1], goal.port)
@@ -115,9 +115,9 @@ class Dialer:
                     addresses, proxy.port, lambda info: self._handles.open_socket(*info[:3])
                 )
         except TimeoutError:
-            raise AttemptFailed(Kind.PROXY, f"{where} does not answer") from None
+            raise AttemptFailed(OutcomeKind.PROXY, f"{where} does not answer") from None
         except OSError as fault:
-            kind = Kind.LOCAL if _is_ours(fault) else Kind.PROXY
+            kind = OutcomeKind.LOCAL if _is_ours(fault) else OutcomeKind.PROXY
             reason = fault.strerror or str(fault)
             raise AttemptFailed(kind, f"{where} cannot be reached: {reason}") from None
 
@@ -127,7 +127,7 @@ class Dialer:
         except BlockedAddress as fault:
             raise _unconnected(fault) from None
         except OSError as fault:
-            kind = Kind.LOCAL if _is_ours(fault) else Kind.DNS
+            kind = OutcomeKind.LOCAL if _is_ours(fault) else OutcomeKind.DNS
             raise AttemptFailed(kind, fault.strerror or str(fault)) from None
 
 
@@ -180,23 +180,23 @@ def unstarted(fault: OSError) -> AttemptFailed:
     text = fault.strerror or str(fault)
     match fault:
         case ssl.SSLError():
-            return AttemptFailed(Kind.TLS, str(fault))
+            return AttemptFailed(OutcomeKind.TLS, str(fault))
         case ConnectionError():  # a SYN is refused, never reset: the connection stood, the handshake was cut
-            return AttemptFailed(Kind.TLS, "the server hung up in the TLS handshake")
+            return AttemptFailed(OutcomeKind.TLS, "the server hung up in the TLS handshake")
         case _ if fault.errno in EXHAUSTED:
-            return AttemptFailed(Kind.LOCAL, text)
+            return AttemptFailed(OutcomeKind.LOCAL, text)
         case _:  # the network broke: no route any more, nobody who acknowledges
-            return AttemptFailed(Kind.RESET, text)
+            return AttemptFailed(OutcomeKind.RESET, text)
 
 
 def _unconnected(fault: OSError) -> AttemptFailed:
     text = fault.strerror or str(fault)
     match fault:
         case BlockedAddress():
-            return AttemptFailed(Kind.BLOCKED, text)
+            return AttemptFailed(OutcomeKind.BLOCKED, text)
         case TimeoutError():
-            return AttemptFailed(Kind.TIMEOUT_CONNECT, text)
+            return AttemptFailed(OutcomeKind.TIMEOUT_CONNECT, text)
         case _ if fault.errno in EXHAUSTED:
-            return AttemptFailed(Kind.LOCAL, text)
+            return AttemptFailed(OutcomeKind.LOCAL, text)
         case _:  # also no route to the host, and several addresses that failed unlike
-            return AttemptFailed(Kind.REFUSED, text)
+            return AttemptFailed(OutcomeKind.REFUSED, text)

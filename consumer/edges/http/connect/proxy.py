@@ -15,26 +15,26 @@ from typing import Any
 from python_socks import ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy as SocksProxy
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.options import Proxy
 from consumer.edges.http.outcomes import AttemptFailed, shown
 
 _HEAD_BYTES = 16_384  #: of the proxy's answer that are read at most
 
 #: What a proxy's answer to CONNECT says about the endpoint. Source: RFC 9110, 9.3.6 and 15.6.
-_BY_STATUS: Mapping[int, Kind] = {
-    403: Kind.BLOCKED,
-    502: Kind.REFUSED,
-    503: Kind.REFUSED,
-    504: Kind.TIMEOUT_CONNECT,
+_BY_STATUS: Mapping[int, OutcomeKind] = {
+    403: OutcomeKind.BLOCKED,
+    502: OutcomeKind.REFUSED,
+    503: OutcomeKind.REFUSED,
+    504: OutcomeKind.TIMEOUT_CONNECT,
 }
 #: The same for SOCKS5. Source: RFC 1928, section 6.
-_BY_REPLY: Mapping[int, Kind] = {
-    2: Kind.BLOCKED,
-    3: Kind.REFUSED,
-    4: Kind.REFUSED,
-    5: Kind.REFUSED,
-    6: Kind.TIMEOUT_CONNECT,
+_BY_REPLY: Mapping[int, OutcomeKind] = {
+    2: OutcomeKind.BLOCKED,
+    3: OutcomeKind.REFUSED,
+    4: OutcomeKind.REFUSED,
+    5: OutcomeKind.REFUSED,
+    6: OutcomeKind.TIMEOUT_CONNECT,
 }
 
 
@@ -56,7 +56,7 @@ async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> Non
         else:
             await _ask_http(sock, proxy, host, port)
     except OSError as fault:
-        raise AttemptFailed(Kind.PROXY, f"the proxy hung up: {fault.strerror or fault}") from None
+        raise AttemptFailed(OutcomeKind.PROXY, f"the proxy hung up: {fault.strerror or fault}") from None
 
 
 async def _ask_http(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
@@ -71,18 +71,18 @@ async def _ask_http(sock: socket.socket, proxy: Proxy, host: str, port: int) -> 
     while b"\r\n\r\n" not in answer:
         part = await loop.sock_recv(sock, 4096)
         if not part or len(answer) > _HEAD_BYTES:
-            raise AttemptFailed(Kind.PROXY, "the proxy hung up, or its answer has no end")
+            raise AttemptFailed(OutcomeKind.PROXY, "the proxy hung up, or its answer has no end")
         answer += part
     head, _, rest = answer.partition(b"\r\n\r\n")
     line = shown(head.partition(b"\r\n")[0].decode("latin-1"))
     version, _, status = line.partition(" ")
     if not version.startswith("HTTP/1.") or not status[:3].isdecimal():
-        raise AttemptFailed(Kind.PROXY, f"the proxy does not speak HTTP: {line}")
+        raise AttemptFailed(OutcomeKind.PROXY, f"the proxy does not speak HTTP: {line}")
     code = int(status[:3])
     if not 200 <= code < 300:
-        raise AttemptFailed(_BY_STATUS.get(code, Kind.PROXY), f"the proxy says: {line}")
+        raise AttemptFailed(_BY_STATUS.get(code, OutcomeKind.PROXY), f"the proxy says: {line}")
     if rest:  # nobody behind it may speak first
-        raise AttemptFailed(Kind.PROXY, "the proxy sent more than the head of its answer")
+        raise AttemptFailed(OutcomeKind.PROXY, "the proxy sent more than the head of its answer")
 
 
 async def _ask_socks(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
@@ -95,7 +95,7 @@ async def _ask_socks(sock: socket.socket, proxy: Proxy, host: str, port: int) ->
     try:
         await socks.connect(host, port)
     except ProxyError as fault:
-        kind = _BY_REPLY.get(fault.error_code or 0, Kind.PROXY)
+        kind = _BY_REPLY.get(fault.error_code or 0, OutcomeKind.PROXY)
         raise AttemptFailed(kind, f"the proxy says: {shown(str(fault))}") from None
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.outcomes import AttemptFailed, shown
 from consumer.edges.http.response.chunks import Chunks
 
@@ -106,7 +106,7 @@ class Answer:
         """
         if not self.status:
             where = "within its head" if self._buffer else "before answering"
-            raise AttemptFailed(Kind.RESET, f"the server closed the connection {where}")
+            raise AttemptFailed(OutcomeKind.RESET, f"the server closed the connection {where}")
         if not self.over:
             self.over = True
             if self._left is not None or self._chunks is not None:
@@ -131,7 +131,7 @@ class Answer:
                 seen = 0
             if not buffer.startswith(_BEGINNING[: len(buffer)]):
                 raise AttemptFailed(
-                    Kind.PROTOCOL, f"the answer does not begin with HTTP/1.: {_first_line(buffer)}"
+                    OutcomeKind.PROTOCOL, f"the answer does not begin with HTTP/1.: {_first_line(buffer)}"
                 )
             end = _END.search(buffer, seen)
             if (len(buffer) if end is None else end.end()) > HEAD_BYTES:
@@ -152,14 +152,14 @@ class Answer:
         line, feed, rest = head.partition(b"\n")
         match = _STATUS_LINE.fullmatch(line)
         if match is None:
-            raise AttemptFailed(Kind.PROTOCOL, f"not a status line of HTTP/1: {_first_line(line)}")
+            raise AttemptFailed(OutcomeKind.PROTOCOL, f"not a status line of HTTP/1: {_first_line(line)}")
         status = int(match[2])
         if status == 101:
-            raise AttemptFailed(Kind.PROTOCOL, "101: the server switched protocols unasked")
+            raise AttemptFailed(OutcomeKind.PROTOCOL, "101: the server switched protocols unasked")
         if status < 200:
             self._interim += 1
             if self._interim > INTERIM_RESPONSES:
-                raise AttemptFailed(Kind.PROTOCOL, "1xx responses without end")
+                raise AttemptFailed(OutcomeKind.PROTOCOL, "1xx responses without end")
             return
         fields = feed + rest
         if fields.count(b"\n") > HEAD_LINES:
@@ -183,7 +183,7 @@ class Answer:
         if status in _BODILESS:  # what claims a body is not believed, and may be followed by one
             self._end_body(whole=not codings and all(length == b"0" for length in lengths))
         elif codings and lengths:
-            raise AttemptFailed(Kind.PROTOCOL, "the response has two lengths")
+            raise AttemptFailed(OutcomeKind.PROTOCOL, "the response has two lengths")
         elif codings:
             if minor > 0 and codings == [b"chunked"]:
                 self._chunks = Chunks()
@@ -243,12 +243,12 @@ def _length(text: bytes) -> int:
     """
     each = {part.strip(_SPACE) for part in text.split(b",")}
     if len(each) != 1 or not _LENGTH.fullmatch(text := each.pop()):
-        raise AttemptFailed(Kind.PROTOCOL, f"not a valid Content-Length: {_first_line(text)}")
+        raise AttemptFailed(OutcomeKind.PROTOCOL, f"not a valid Content-Length: {_first_line(text)}")
     return int(text)
 
 
 def _too_large() -> AttemptFailed:
-    return AttemptFailed(Kind.TOO_LARGE, "the head of the response is too large")
+    return AttemptFailed(OutcomeKind.TOO_LARGE, "the head of the response is too large")
 
 
 def _first_line(text: bytes | bytearray) -> str:

@@ -32,7 +32,7 @@ from aiohttp import ClientRequest, ClientTimeout
 from aiohttp.connector import Connection
 
 from consumer.core.access import TlsPolicy
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
@@ -127,7 +127,7 @@ class AiohttpSender:
         began = time.monotonic()
         answer = Answer(self._options.max_response_bytes)
         attempt = _Attempt(answer)
-        kind, detail = Kind.CLIENT_ERROR, ""
+        kind, detail = OutcomeKind.CLIENT_ERROR, ""
         deadline = _Deadline(self._loop, request.timeout_s)
         try:
             await self._run(request, attempt)
@@ -217,7 +217,7 @@ class AiohttpSender:
         """
         connector = self._connector
         if connector is None:
-            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
+            raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         for last in (False, True):
             connection = await connector.connect(target.request, [], _NO_BOUND)
             line = self._usable(connection)
@@ -266,7 +266,7 @@ class AiohttpSender:
         tls = url.scheme == "https"
         context = await self._parts.tls.of(policy) if tls else None
         if self._closed:
-            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
+            raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         if self._connector is None:
             self._connector = Connector(self._parts.dialer, self._options)
             self._parts.handles.relieve.append(self._connector.relieve)

@@ -5,7 +5,7 @@ Events are consumed as ever. So a dry run wants a topology of its own, or events
 
 from __future__ import annotations
 
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.core.text.urls import show_url
 from consumer.flow.observe.observer import Observer
 
@@ -29,7 +29,7 @@ class DrySender:
             signature=headers.get("webhook-signature"),
             size_bytes=len(request.body),
         )
-        return Outcome(kind=Kind.OK, duration_s=0.0, status=204, detail=SAID)
+        return Outcome(kind=OutcomeKind.OK, duration_s=0.0, status=204, detail=SAID)
 
     async def close(self) -> None:
         """Hold nothing."""

@@ -18,7 +18,7 @@ import httpcore2
 import httpx2
 
 from consumer.core.access import TlsPolicy
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.connect.guard import Goal
 from consumer.edges.http.connect.tls import ResumingContext
 from consumer.edges.http.options import SenderOptions
@@ -304,7 +304,7 @@ class _Content:
             else:
                 await self._http.read(answer)
         if answer.fault:
-            raise AttemptFailed(Kind.PROTOCOL, answer.fault)
+            raise AttemptFailed(OutcomeKind.PROTOCOL, answer.fault)
 
     async def aclose(self) -> None:
         """Keep the connection, or cut it if something is left."""
@@ -315,5 +315,5 @@ def _head(request: httpcore2.Request) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method, request.url.target)]
     lines += [b"%b: %b" % header for header in request.headers]
     if any(_BREAK.search(line) for line in lines):
-        raise AttemptFailed(Kind.CLIENT_ERROR, "the request holds a line break or NUL")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the request holds a line break or NUL")
     return b"\r\n".join((*lines, b"", b""))

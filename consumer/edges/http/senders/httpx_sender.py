@@ -18,7 +18,7 @@ import httpx2
 from yarl import URL
 
 from consumer.core.access import TlsPolicy
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import (
     IN_QUEUE,
     AttemptFailed,
@@ -77,7 +77,7 @@ class HttpxSender:
         """
         began = time.monotonic()
         attempt = _Attempt()
-        kind, detail = Kind.CLIENT_ERROR, ""
+        kind, detail = OutcomeKind.CLIENT_ERROR, ""
         bound = asyncio.timeout(request.timeout_s)
         try:
             async with bound:
@@ -92,7 +92,7 @@ class HttpxSender:
         outcome = answered(answer.status, answer.values, attempt.body, duration_s, detail)
         return outcome._replace(control=control_of(answer.values)) if self._options.obey_control else outcome
 
-    def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[Kind, str]:
+    def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[OutcomeKind, str]:
         if cut is not None and not attempt.had_turn and self._options.connections_per_host:
             cut.add_note(IN_QUEUE)
         return late_in(cut, connected=attempt.connected)
@@ -130,7 +130,7 @@ class HttpxSender:
     def _transport(self, url: URL, policy: TlsPolicy | None) -> GuardedTransport:
         """Return the transport of an endpoint: one each, as the pool looks through all of its connections."""
         if self._closed:
-            raise AttemptFailed(Kind.CLIENT_ERROR, "the sender is closed")
+            raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         key = (f"{url.scheme}://{url.raw_authority}", policy)
         transport = self._transports.get(key)
         if transport is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpcore2
 
-from consumer.core.model import Kind
+from consumer.core.model import OutcomeKind
 from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.response.unread import Wire
 
@@ -67,7 +67,7 @@ class Pipe(asyncio.Protocol):
             finally:
                 self._waiter = None
         if not self._buffer and isinstance(self._fault, ssl.SSLError):
-            raise AttemptFailed(Kind.TLS, str(self._fault))
+            raise AttemptFailed(OutcomeKind.TLS, str(self._fault))
         if not self._buffer and self._fault is not None:
             raise httpcore2.ReadError(str(self._fault)) from self._fault
         data = bytes(self._buffer[:most])

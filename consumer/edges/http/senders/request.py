@@ -5,7 +5,7 @@ from __future__ import annotations
 from yarl import URL
 
 from consumer.core.endpoint.egress import EgressRule, refuse_url
-from consumer.core.model import Kind, SignedRequest
+from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed
 
 #: Headers that frame the message or name its target: the sender's own. Source: RFC 9112; RFC 9110, 7.6.
@@ -29,14 +29,16 @@ def read_url(text: str, rule: EgressRule) -> URL:
         url = URL(text, encoded=text.isascii())
         port = url.port
     except ValueError:
-        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL cannot be read") from None
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the URL cannot be read") from None
     if not url.raw_host or url.raw_user is not None or url.raw_password is not None or not port:
-        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL needs a host and a port, and must not carry a user")
+        raise AttemptFailed(
+            OutcomeKind.CLIENT_ERROR, "the URL needs a host and a port, and must not carry a user"
+        )
     reason = refuse_url(url.scheme, url.raw_host, rule)
     if reason is not None:
-        raise AttemptFailed(Kind.BLOCKED, reason)
+        raise AttemptFailed(OutcomeKind.BLOCKED, reason)
     if url.raw_host.endswith(".."):
-        raise AttemptFailed(Kind.CLIENT_ERROR, "the URL's host has an empty label")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the URL's host has an empty label")
     return url.with_host(url.raw_host[:-1]) if url.raw_host.endswith(".") else url
 
 
@@ -60,7 +62,7 @@ def write_head(first: str, request: SignedRequest) -> bytes:
     text = "".join(lines)
     breaks = len(request.headers) + 4
     if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
-        raise AttemptFailed(Kind.CLIENT_ERROR, "a header holds a line break or NUL")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "a header holds a line break or NUL")
     return text.encode()
 
 
@@ -69,7 +71,7 @@ _known: set[str] = set()  #: names that were looked at already
 
 def _look_at(name: str) -> None:
     if name.lower() in _OWN_HEADERS:
-        raise AttemptFailed(Kind.CLIENT_ERROR, f"the header {name} is not the caller's to set")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, f"the header {name} is not the caller's to set")
     if len(_known) >= _KNOWN_NAMES:
         _known.clear()
     _known.add(name)

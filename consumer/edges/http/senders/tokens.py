@@ -27,7 +27,7 @@ import orjson
 
 from consumer.core.access import OAuth2Client, TlsPolicy
 from consumer.core.endpoint.egress import EgressRule
-from consumer.core.model import Kind, Outcome, SignedRequest
+from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed, classify, late_in, shown
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.senders.httpx_pool import GuardedTransport
@@ -46,11 +46,11 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 _ERROR = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What is shown of an ``error``: a code, which no secret of ours is taken for. Source: RFC 6749, 5.2."""
 
-_LATE = frozenset((Kind.TIMEOUT_CONNECT, Kind.TIMEOUT_TOTAL))
+_LATE = frozenset((OutcomeKind.TIMEOUT_CONNECT, OutcomeKind.TIMEOUT_TOTAL))
 _TOO_LONG_RATIO = 0.5
 """Of a deadline: where the token took more, a time-out after it is laid to the token endpoint."""
 
-_OWN_KINDS = frozenset((Kind.BLOCKED, Kind.PROXY, Kind.LOCAL))
+_OWN_KINDS = frozenset((OutcomeKind.BLOCKED, OutcomeKind.PROXY, OutcomeKind.LOCAL))
 """Outcomes of a fetch that are told as they are: neither is the token endpoint's doing."""
 
 
@@ -66,7 +66,7 @@ class _Token(NamedTuple):
 
     text: str
     until: float  #: monotonic seconds
-    kind: Kind | None = None  #: why there is no token
+    kind: OutcomeKind | None = None  #: why there is no token
     detail: str = ""
 
 
@@ -122,10 +122,10 @@ class Tokens:
             async with asyncio.timeout(_FETCH_S):
                 token = await self._fetch(asker)
         except asyncio.CancelledError:  # by close: who waits gets an answer all the same
-            return _failed(Kind.CLIENT_ERROR, "the sender is closed")
+            return _failed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         except TimeoutError as fault:
             kind, _ = late_in(fault.__cause__, connected=False)
-            token = _failed(kind if kind in _OWN_KINDS else Kind.CLIENT_ERROR, "no answer in time")
+            token = _failed(kind if kind in _OWN_KINDS else OutcomeKind.CLIENT_ERROR, "no answer in time")
         except Exception as fault:  # a stranger's server: whatever it does is told
             token = _failed(*classify(fault))
         finally:
@@ -183,7 +183,7 @@ class AuthorizingSender:
             async with asyncio.timeout(request.timeout_s - (time.monotonic() - began)):
                 token = await self._tokens.of(asker)
         except TimeoutError:
-            kind = Kind.PROXY if self._tokens.at_proxy(asker) else Kind.CLIENT_ERROR
+            kind = OutcomeKind.PROXY if self._tokens.at_proxy(asker) else OutcomeKind.CLIENT_ERROR
             return Outcome(kind=kind, duration_s=0.0, detail="token endpoint: no token in time")
         except AttemptFailed as fault:
             return Outcome(kind=fault.kind, duration_s=0.0, detail=str(fault))
@@ -195,15 +195,15 @@ class AuthorizingSender:
             self._tokens.forget(asker, token)
         if outcome.kind in _LATE and now - asked > request.timeout_s * _TOO_LONG_RATIO:
             text = f"token endpoint: it took {now - asked:.1f} s of {request.timeout_s:g} s; {outcome.detail}"
-            return outcome._replace(kind=Kind.CLIENT_ERROR, detail=text)
+            return outcome._replace(kind=OutcomeKind.CLIENT_ERROR, detail=text)
         return outcome
 
 
-def _failed(kind: Kind, text: str) -> _Token:
+def _failed(kind: OutcomeKind, text: str) -> _Token:
     """Return what is kept of a fetch that failed: a short text and no exception, which would hold all."""
     if kind not in _OWN_KINDS:
-        text = text if kind is Kind.CLIENT_ERROR else f"{kind.value}: {text}"
-        kind = Kind.CLIENT_ERROR
+        text = text if kind is OutcomeKind.CLIENT_ERROR else f"{kind.value}: {text}"
+        kind = OutcomeKind.CLIENT_ERROR
     return _Token("", time.monotonic() + _FAILED_S, kind, shown(f"token endpoint: {text}"))
 
 
@@ -239,7 +239,7 @@ async def _bounded(response: httpx2.Response) -> bytes:
     async for part in response.aiter_raw():
         body += part
         if len(body) > _ANSWER_BYTES:
-            raise AttemptFailed(Kind.TOO_LARGE, "the answer is too large")
+            raise AttemptFailed(OutcomeKind.TOO_LARGE, "the answer is too large")
     return body
 
 
@@ -253,12 +253,12 @@ def _read_token(status: int, body: bytes, client: OAuth2Client) -> _Token:
     if status != 200:
         error = fields.get("error")
         named = isinstance(error, str) and _ERROR.fullmatch(error) and client.client_secret not in error
-        raise AttemptFailed(Kind.CLIENT_ERROR, f"it answered {status}{f' {error}' if named else ''}")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, f"it answered {status}{f' {error}' if named else ''}")
     text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
     if not isinstance(text, str) or not _TOKEN.fullmatch(text):
-        raise AttemptFailed(Kind.CLIENT_ERROR, "its answer holds no usable access_token")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer holds no usable access_token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise AttemptFailed(Kind.CLIENT_ERROR, "its answer is no Bearer token")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer is no Bearer token")
     life = fields.get("expires_in")
     life_s = float(life) if isinstance(life, int | float) and 0 < life < 1e9 else _ASSUMED_S
     return _Token(text, time.monotonic() + life_s - min(life_s * _EARLY_RATIO, _EARLY_S))
