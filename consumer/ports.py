@@ -1,9 +1,10 @@
-"""What the flow needs from the world, in the core's words. Protocols only, no code."""
+"""Name what the flow needs from the world, in the core's words: protocols, and the values they pass on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from consumer.core.endpoint.health import Health
@@ -49,6 +50,20 @@ class Ticket(Protocol):
 
     async def requeue(self) -> None:
         """Give it back unstarted. On a channel that died: nothing, it comes again by itself."""
+
+
+class Source(StrEnum):
+    """The kind of queue that a message came from."""
+
+    LANE = "lane"
+    INBOX = "inbox"
+    DUE = "due"
+    STRAY = "stray"
+    REPLAY = "replay"
+    SPILL = "spill"
+    SUSPECT = "suspect"
+    OVERFLOW = "overflow"
+    EXPIRED = "expired"
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from consumer.core.fairness.noisy_tenants import TenantLimit
 from consumer.core.retry.policy import POLICIES, planned_delays_s
 from consumer.edges.broker.prefetch import windows
 from consumer.edges.http import Proxy, open_sender
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from consumer.settings import FairnessSettings, Settings, load, load_settings, split_amqp_urls
 from topology.plan import TopologySpec, lane_queues
 

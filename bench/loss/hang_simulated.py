@@ -29,8 +29,7 @@ from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming, Publication
+from consumer.ports import Incoming, Publication, Source
 from metrics.series import Series
 from tests.fakes import ManualClock, MemoryArchive, VirtualLoop
 from tests.fakes_store import MemoryRecorder, MemoryStore

@@ -51,10 +51,9 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.store.trust import ALL, Trust
 from consumer.flow.store_sync import StoreSync
 from consumer.flow.take.backlog import Backlog
-from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute
 from consumer.flow.take.sharing import Sharing
-from consumer.ports import Clock, Incoming
+from consumer.ports import Clock, Incoming, Source
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues

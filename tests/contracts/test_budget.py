@@ -15,8 +15,7 @@ from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 from metrics.series import Series
 from tests.fakes import RecordingLog
 from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing

@@ -14,8 +14,7 @@ from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
 from consumer.edges.broker.prefetch import windows
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming, Publication
+from consumer.ports import Incoming, Publication, Source
 from consumer.settings import Settings, load_settings
 from metrics.series import Series
 from tests.fakes import RecordingLog

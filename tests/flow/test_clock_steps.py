@@ -14,7 +14,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Kind, ParkReason
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
 from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message

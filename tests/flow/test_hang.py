@@ -14,7 +14,7 @@ from consumer.core.message.parked import entry_as_dict
 from consumer.core.model import Kind
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.reservations import LOOK_S
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import START, run_virtually
 from tests.fakes_sender import Reply
 from tests.flow.worker import LoopBack, Worker, delivery_message, event, event_message

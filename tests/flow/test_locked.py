@@ -8,7 +8,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.flow.base.context import Bounds
 from consumer.flow.endpoints.endpoints import Endpoint, Hold, Send
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import START
 from tests.flow.worker import Worker, delivery_message, event, event_message
 

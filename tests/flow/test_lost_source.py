@@ -11,8 +11,8 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import RawMessage
 from consumer.flow.base.outbox import together
-from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute
+from consumer.ports import Source
 from tests.fakes import START
 from tests.fakes_sender import Reply
 from tests.flow.base.test_outbox import ONE

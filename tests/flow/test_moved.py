@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.core.model import Control, ParkReason
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes_sender import Reply
 from tests.flow.worker import Worker, delivery_message, event_message
 

@@ -12,7 +12,7 @@ import pytest
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.model import ParkReason
 from consumer.flow.operator_events import LOOK_S, OperatorEvents
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import settled
 from tests.fakes_sender import Reply
 from tests.flow.worker import DUE, NAMES, Worker, event_message

@@ -9,7 +9,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, Control, Kind, ParkReason
 from consumer.core.retry.policy import POLICIES
 from consumer.flow.base.local_faults import RED_S
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.certificates import Authority
 from tests.fakes import START
 from tests.fakes_sender import Reply

@@ -21,8 +21,7 @@ from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 from metrics.series import Series
 from tests.fakes import (
     START,

@@ -31,8 +31,7 @@ from consumer.edges.broker.routes import BrokerRoutes
 from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.flow.observe.observer import Observer
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 from topology.check import Finding, Severity
 from topology.declare import TopologyError, declare
 from topology.names import Names

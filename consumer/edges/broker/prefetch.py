@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from consumer.edges.broker.budget import Budget
 from consumer.edges.broker.windows import Window
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from consumer.settings import Settings
 from topology.plan import inbox_queues, lane_queues
 

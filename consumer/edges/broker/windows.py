@@ -30,8 +30,7 @@ from consumer.edges.broker.connection.connect import (
 )
 from consumer.edges.broker.wire.frames import UNREADABLE
 from consumer.flow.observe.observer import Observer
-from consumer.flow.take.intake import Source
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0

@@ -26,7 +26,8 @@ from consumer.flow.deliver.attempt import Attempts, Result, Target
 from consumer.flow.endpoints.endpoints import Endpoint, Endpoints, Hold, Wait
 from consumer.flow.endpoints.reservations import LOOK_S
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Intake, Job, Source
+from consumer.flow.take.intake import Intake, Job
+from consumer.ports import Source
 
 AT_ONCE = ("slow", "locked")  #: what is put off for these reasons takes no rung
 HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker

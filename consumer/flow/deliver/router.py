@@ -36,8 +36,8 @@ from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.deliver.leftovers import Leftovers
 from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import OURS, Intake, Job, Source
-from consumer.ports import Publication
+from consumer.flow.take.intake import OURS, Intake, Job
+from consumer.ports import Publication, Source
 from topology.names import SUSPECT_KEY
 
 UNKNOWN_VERSION_WAIT_S = 30.0  #: how long a newer worker's message waits for a newer worker

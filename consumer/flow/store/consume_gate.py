@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.trust import ALL, FRESH, NOTHING, Trust
 from consumer.flow.take.backlog import Backlog
-from consumer.flow.take.intake import Intake, Source
+from consumer.flow.take.intake import Intake
+from consumer.ports import Source
 
 
 class ConsumeGate:

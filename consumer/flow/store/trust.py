@@ -18,8 +18,7 @@ from contextlib import suppress
 from consumer.core.errors import BrokerUnavailable, StoreGone
 from consumer.core.store.lineage import Doubt, Generation, Lineage, is_news, judge
 from consumer.flow.observe.observer import Observer
-from consumer.flow.take.intake import Source
-from consumer.ports import StoreRecord
+from consumer.ports import Source, StoreRecord
 
 FRESH = frozenset({Source.LANE, Source.INBOX, Source.SPILL})  #: what is matched against the subscriptions
 ALL = FRESH | {Source.DUE, Source.STRAY, Source.REPLAY, Source.SUSPECT}  #: what asks for them at all

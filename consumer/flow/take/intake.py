@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -24,22 +23,7 @@ from consumer.flow.base.loop import running_loop
 from consumer.flow.base.rate import Rate
 from consumer.flow.take.lanes_seen import LanesSeen
 from consumer.flow.take.slots import Slots
-from consumer.ports import Incoming
-
-
-class Source(StrEnum):
-    """The kind of queue that a message came from."""
-
-    LANE = "lane"
-    INBOX = "inbox"
-    DUE = "due"
-    STRAY = "stray"
-    REPLAY = "replay"
-    SPILL = "spill"
-    SUSPECT = "suspect"
-    OVERFLOW = "overflow"
-    EXPIRED = "expired"
-
+from consumer.ports import Incoming, Source
 
 #: Sources whose messages only we publish: deliveries, and events that were moved, wrapped. The others hold a
 #: producer's words.

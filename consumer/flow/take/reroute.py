@@ -26,8 +26,8 @@ from consumer.core.message.delivery import is_moved, own_headers, short_text, wr
 from consumer.core.model import RawMessage
 from consumer.flow.base.context import NO_LIMIT, Context
 from consumer.flow.base.outbox import Outbox
-from consumer.flow.take.intake import OURS, Intake, Job, Source
-from consumer.ports import Publication, Routes
+from consumer.flow.take.intake import OURS, Intake, Job
+from consumer.ports import Publication, Routes, Source
 
 LOOK_S = 0.5
 MOVE_S = 0.05

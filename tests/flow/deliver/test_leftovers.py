@@ -11,7 +11,7 @@ from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import subscription_id
 from consumer.flow.deliver.leftovers import LOOK_AGAIN_S, LOOKS_PER_S
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import START
 from tests.flow.worker import LoopBack, Worker, delivery_message, event
 

@@ -17,7 +17,7 @@ from consumer.core.event.decode import DecodeRules
 from consumer.core.event.sources import parse_rule
 from consumer.core.message.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.model import Attempt, Kind, ParkReason
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import START, run_virtually, settled
 from tests.fakes_sender import Reply
 from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message

@@ -14,7 +14,7 @@ from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.subscriptions import INDEXED_AT_ONCE, Subscriptions
 from consumer.flow.store.trust import ALL, BEHIND, FRESH, NOTHING, RECHECK_S, SOON_S, UNREAD_S, Trust
 from consumer.flow.take.backlog import Backlog
-from consumer.flow.take.intake import Source
+from consumer.ports import Source
 from tests.fakes import settled
 from tests.fakes_store import MemoryRecord, MemoryStore
 from tests.flow.worker import Worker, event_message

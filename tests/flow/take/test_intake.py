@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from consumer.core.fairness.queue import MAX_CONSECUTIVE
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.flow.take.intake import MOST_IN_PASS, Intake, Job, Source
+from consumer.flow.take.intake import MOST_IN_PASS, Intake, Job
 from consumer.flow.take.slots import Slots
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 from tests.fakes import START, FakeTicket, run_virtually, settled
 from tests.flow.worker import NAMES, Worker, delivery_message, event, event_message
 

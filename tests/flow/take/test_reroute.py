@@ -13,8 +13,8 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness.noisy_tenants import TenantLimit, spill_index
 from consumer.core.message.delivery import DeliveryMessage, read_delivery, unwrap_raw
 from consumer.core.message.operator_events import Note, OperatorEventType
-from consumer.flow.take.intake import Source
 from consumer.flow.take.reroute import Reroute
+from consumer.ports import Source
 from tests.fakes import Published
 from tests.flow.worker import DUE, NAMES, Worker, delivery_message, event, event_message
 

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.flow.take.intake import Source
 from consumer.flow.take.sharing import Sharing
-from consumer.ports import Incoming
+from consumer.ports import Incoming, Source
 from tests.fakes import FakeTicket, ManualClock
 from tests.flow.worker import Worker, event_message
 
