@@ -53,6 +53,15 @@ class Delivery:
     requests: int = 0
     end: End | None = None
 
+    def requested(self, at: float) -> None:
+        """Count a request that began then."""
+        self.requests += 1
+        self.began = at if self.began is None else min(self.began, at)
+
+    def ends(self, how: End) -> None:
+        """Note how it ended, perhaps otherwise than before."""
+        self.end = how
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -73,6 +82,10 @@ class _Tally:
     requests: int = 0
     ends: Counter[str] = field(default_factory=Counter)
     latencies: deque[float] = field(default_factory=lambda: deque(maxlen=LATENCIES))
+
+    def requested(self) -> None:
+        """Count a request."""
+        self.requests += 1
 
 
 @dataclass(slots=True)
@@ -110,9 +123,8 @@ class Book:
             self.strangers += 1
             return
         tally = self._tallies[pair.endpoint]
-        tally.requests += 1
-        known.requests += 1
-        known.began = request.began if known.began is None else min(known.began, request.began)
+        tally.requested()
+        known.requested(request.began)
         self.bad_signatures += not request.good
         if request.status == 410 and (self.gone_at is None or request.ended < self.gone_at):
             self.gone_at = request.ended
@@ -126,6 +138,10 @@ class Book:
         """Note a parked entry; what was delivered as well counts as delivered."""
         if pair in self.open:
             self._end(pair, "parked")
+
+    def switched_off(self) -> None:
+        """Note that the subscription of the endpoint that is gone is disabled."""
+        self.disabled = True
 
     def settle_unmatched(self) -> None:
         """End the pairs of the disabled subscription to which nothing was sent, and nothing will be."""
@@ -147,7 +163,7 @@ class Book:
         if delivery is None:  # it had ended otherwise before: parked, and then taken after all
             delivery = self._ended[pair]
             tally.ends[str(delivery.end)] -= 1
-        delivery.end = how
+        delivery.ends(how)
         tally.ends[how] += 1
         self._ended[pair] = delivery
         if len(self._ended) > REMEMBERED:

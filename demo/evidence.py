@@ -70,8 +70,9 @@ class Watch:
         self._log = Tail(self.stage.daemon_log)
         self._names = {id_: name for (_, name), id_ in self.stage.subscription_ids.items()}
 
-    def look(self) -> None:
-        """Read what is new."""
+    def look(self, now: float) -> None:
+        """Read what is new; *now* in Unix seconds."""
+        self.news.look(now)
         for row in self._requests.rows():
             request = request_of(row)
             self.book.requested(request)
@@ -93,7 +94,8 @@ class Watch:
             self.breakers[name] = row["after"]
             self.news.breaker(name, row["after"])
         elif event == "endpoint.disabled":
-            self.book.disabled = self.book.disabled or name == GONE
+            if name == GONE:
+                self.book.switched_off()
             self.breakers[name] = "disabled"
             self.news.disabled(name)
 
@@ -117,7 +119,8 @@ def final_book(stage: Stage, watch: Watch) -> Book:
     for entry in stage.listing("parked", "list"):
         book.parked(Pair(str(entry["event_id"]), names.get(str(entry["subscription_id"]), "?")))
     enabled = {str(row["id"]): row["enabled"] for row in stage.listing("subscriptions", "list")}
-    book.disabled = any(not enabled[id_] for id_, name in names.items() if name == GONE)
+    if any(not enabled[id_] for id_, name in names.items() if name == GONE):
+        book.switched_off()
     book.settle_unmatched()
     return book
 

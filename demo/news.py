@@ -44,6 +44,10 @@ class News:
     _shown: str = NOTHING
     _until: float = 0.0
 
+    def look(self, now: float) -> None:
+        """Take in what follows as news of *now*, in Unix seconds."""
+        self.now = now
+
     def requested(self, request: Request, retry_after_s: int | None) -> None:
         """Take in one request and the Retry-After that it was answered with."""
         name = request.pair.endpoint

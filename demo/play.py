@@ -135,8 +135,7 @@ class Play:
         return None
 
     def _look(self) -> None:
-        self._watch.news.now = time.time()
-        self._watch.look()
+        self._watch.look(time.time())
         self._screen.show(self._snapshot(self._watch.book))
 
     def _snapshot(self, book: Book) -> Snapshot:

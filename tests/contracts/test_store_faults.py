@@ -350,7 +350,7 @@ async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_
 async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_postgres: Postgres) -> None:
     """Fault 68: no answer is an answer after a while; the connection that hung is not used again."""
     database = PostgresDatabase(await own_postgres.database(), busy_timeout_s=0.5, statement_s=0.5)
-    store = SqlStore(database, Keys(sql_place.home, None, None), RULES, Records(database, 0))
+    store = SqlStore(database, Keys(sql_place.home, None, None), RULES, Records(database, 0), 60.0)
     sql_place.opened.append(store)
     await apply(store, shop())
     await store.load()

@@ -74,6 +74,12 @@ class _Told:
     last: str = ""
     seconds: float = 0.0
 
+    def add(self, event_id: str) -> None:
+        """Count one event."""
+        self.count += 1
+        self.first, self.last = self.first or event_id, event_id
+        self.seconds = time.monotonic() - self.began
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to *app*."""
@@ -168,9 +174,7 @@ def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, told: 
 
         def confirmed(publication: Publication) -> None:
             event = sent.pop(str(publication.message_id))
-            told.count += 1
-            told.first, told.last = told.first or event.id, event.id
-            told.seconds = time.monotonic() - told.began
+            told.add(event.id)
             if shown:
                 _show(event, draft, as_json=options.as_json)
             advance()

@@ -40,6 +40,36 @@ class _Way:
     pause_s: float = 0.0  #: 0: nothing is known against the exchange
     until: float = 0.0  #: loop time before which nothing is published to it
 
+    async def opened(self, connection: AbstractConnection | None) -> Confirms:
+        """Return the channel for the exchange, opened anew where it closed.
+
+        Raises:
+            BrokerUnavailable: there is no connection.
+        """
+        async with self.opening:
+            if self.confirms is None or self.confirms.channel.is_closed:
+                if connection is None:
+                    raise BrokerUnavailable("no publishing connection to the broker")
+                self.confirms = Confirms(await open_channel(connection, confirms=True))
+            return self.confirms
+
+    def forget_channel(self) -> None:
+        """Open another channel for the next publish."""
+        self.confirms = None
+
+    def found(self) -> None:
+        """The exchange is there."""
+        self.pause_s = 0.0
+
+    def pause(self, now: float) -> None:
+        """The exchange is missing: wait longer than the last time; *now* in loop time."""
+        self.pause_s = min(max(FIRST_PAUSE_S, 2 * self.pause_s), LONGEST_PAUSE_S)
+        self.until = now + self.pause_s
+
+    def end_pause(self) -> None:
+        """Let the next publish try at once."""
+        self.until = 0.0
+
 
 class Aside:
     """The side channels of one publishing connection.
@@ -65,7 +95,7 @@ class Aside:
         """Use this connection from now on; None: there is none."""
         self._connection = connection
         for way in self._ways.values():
-            way.confirms = None
+            way.forget_channel()
 
     def suspect(self, close_text: str) -> None:
         """Take note of why a channel closed: an exchange that it names is reached by its own channel now."""
@@ -80,7 +110,7 @@ class Aside:
     def look_again(self) -> None:
         """Everything was declared: the pauses are over."""
         for way in self._ways.values():
-            way.until = 0.0
+            way.end_pause()
 
     async def publish(self, publication: Publication, message_id: str) -> float:
         """Publish, and return the seconds until the confirm.
@@ -98,30 +128,22 @@ class Aside:
         confirms: Confirms | None = None
         try:
             async with asyncio.timeout(self._limit_s):
-                confirms = await self._opened(way)
+                confirms = await way.opened(self._connection)
                 waited_s = await confirms.publish(publication, message_id)
         except DeliveryError:  # returned, or a nack: the exchange is there
-            way.pause_s = 0.0
+            way.found()
             raise
         except CONNECTION_ERRORS as error:
             await self._failed(way, confirms)
             raise BrokerUnavailable(f"not confirmed by {exchange}: {error or type(error).__name__}") from None
-        way.pause_s = 0.0
+        way.found()
         return waited_s
-
-    async def _opened(self, way: _Way) -> Confirms:
-        async with way.opening:
-            if way.confirms is None or way.confirms.channel.is_closed:
-                if self._connection is None:
-                    raise BrokerUnavailable("no publishing connection to the broker")
-                way.confirms = Confirms(await open_channel(self._connection, confirms=True))
-            return way.confirms
 
     async def _failed(self, way: _Way, confirms: Confirms | None) -> None:
         """Learn why a publish failed: only an exchange that is missing is left alone for a while."""
         if confirms is None or way.confirms is not confirms:
             return
-        way.confirms = None
+        way.forget_channel()
         if not confirms.channel.is_closed:
             with suppress(*CONNECTION_ERRORS):
                 await confirms.channel.close(timeout=self._limit_s)
@@ -130,7 +152,6 @@ class Aside:
 
     def _pause(self, exchange: str, text: str) -> None:
         way = self._ways[exchange]
-        way.pause_s = min(max(FIRST_PAUSE_S, 2 * way.pause_s), LONGEST_PAUSE_S)
-        way.until = asyncio.get_running_loop().time() + way.pause_s
+        way.pause(asyncio.get_running_loop().time())
         self._observe.publish_failed(BrokerUnavailable(text), exchange, way.pause_s)
         self.on_missing()

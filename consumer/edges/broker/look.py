@@ -89,6 +89,18 @@ class _Window:
     consumer: str = ""  #: its tag
     in_hand: int = 0  #: messages that came and were not acked
 
+    def began(self, consumer: str) -> None:
+        """Take the tag of its consumer."""
+        self.consumer = consumer
+
+    def came(self) -> None:
+        """Count a message in hand."""
+        self.in_hand += 1
+
+    def acked(self) -> None:
+        """Count one less."""
+        self.in_hand -= 1
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -100,7 +112,7 @@ class Held:
     async def ack(self) -> None:
         """Take it out of the queue; that has happened once the look ended without an error."""
         await self._window.channel.basic_ack(self.message.delivery_tag or 0, wait=False)
-        self._window.in_hand -= 1
+        self._window.acked()
 
 
 class Look:
@@ -241,14 +253,14 @@ class Look:
         window = _Window(channel, prefetch)
 
         async def take(message: DeliveredMessage) -> None:
-            window.in_hand += 1
+            window.came()
             self._largest_bytes = max(self._largest_bytes, len(message.body))
             self._inbox.put_nowait(Held(message, window))
 
         async def consume() -> None:
             await channel.basic_qos(prefetch_count=prefetch, timeout=CALL_S)
             answer = await channel.basic_consume(self.queue, take, timeout=CALL_S)
-            window.consumer = answer.consumer_tag or ""
+            window.began(answer.consumer_tag or "")
             self._windows.append(window)
 
         await _whole(consume())

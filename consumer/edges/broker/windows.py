@@ -61,6 +61,25 @@ class Consumer:
     on_settled: Callable[[], None] | None = None  #: told of each settled message; None where nobody asks
     leaving: bool = False  #: the broker was asked to send nothing more
 
+    def handed_over(self) -> None:
+        """Count a message in hand, where somebody is to be told of its end."""
+        if self.on_settled is not None:
+            self.in_hand += 1
+
+    def settled(self) -> None:
+        """Count a message that is in hand no more, and report it."""
+        if self.on_settled is not None:
+            self.in_hand -= 1
+            self.on_settled()
+
+    def leave(self) -> None:
+        """The broker is asked to send nothing more."""
+        self.leaving = True
+
+    def cancel(self) -> None:
+        """The broker deleted the queue."""
+        self.cancelled = True
+
 
 class ChannelTicket:
     """Settles one message on the channel that it came by, and on no other.
@@ -94,19 +113,13 @@ class ChannelTicket:
         """Settle it; on a dead channel: count, it will come again."""
         self._acks.ack(self._tag)
         self._gate.release(self._tag)
-        self._tell()
+        self._consumer.settled()
 
     async def requeue(self) -> None:
         """Give it back; on a dead channel the broker has done so already."""
         await self._acks.requeue(self._tag)
         self._gate.release(self._tag)
-        self._tell()
-
-    def _tell(self) -> None:
-        told = self._consumer.on_settled
-        if told is not None:
-            self._consumer.in_hand -= 1
-            told()
+        self._consumer.settled()
 
 
 @dataclass(slots=True)
@@ -178,7 +191,7 @@ class WindowReader:
 
         def take_note(cancel: Basic.Cancel) -> None:
             if cancel.consumer_tag in consumers:
-                consumers[cancel.consumer_tag].cancelled = True
+                consumers[cancel.consumer_tag].cancel()
             cancelled.set()
 
         channel.on_consumer_cancel_callbacks.add(take_note)
@@ -211,7 +224,7 @@ class WindowReader:
         if not tags:
             return
         for tag in tags:
-            self._consumers[tag].leaving = True
+            self._consumers[tag].leave()
         frames = [Basic.Cancel(consumer_tag=tag) for tag in tags]
         async with channel.lock:
             await channel.write_queue.put(ChannelFrame.marshall(channel.number, frames))
@@ -321,8 +334,7 @@ class WindowReader:
         async def take(message: DeliveredMessage) -> None:
             tag = message.delivery_tag or 0
             size_bytes = gate.ticketed(tag)
-            if consumer.on_settled is not None:
-                consumer.in_hand += 1
+            consumer.handed_over()
             ticket = ChannelTicket(consumer, gate, tag)
             if consumer.leaving and self.budget.is_over():
                 await ticket.requeue()

@@ -26,9 +26,7 @@ def open_store(settings: Settings) -> SqlStore:
     keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
     database = _database(settings)
     records = Records(database, settings.store.parked_index_max)
-    store = SqlStore(database, keys, settings.subscription_rules(), records)
-    store.parked_ttl_s = settings.topology.parked_ttl_s
-    return store
+    return SqlStore(database, keys, settings.subscription_rules(), records, settings.topology.parked_ttl_s)
 
 
 @asynccontextmanager

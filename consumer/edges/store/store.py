@@ -83,7 +83,7 @@ class SqlStore:
         keys: Keys,
         rules: SubscriptionRules,
         records: Records,
-        now: Callable[[], float] = time.time,
+        parked_ttl_s: float,
     ) -> None:
         """Bind to a database; nothing is opened yet.
 
@@ -92,14 +92,13 @@ class SqlStore:
             keys: What seals the secrets.
             rules: What a subscription takes where its entry says nothing.
             records: The other rows of the database.
-            now: Unix seconds.
+            parked_ttl_s: How long the parked queue keeps an entry, in seconds.
         """
         self.records = records
-        self.parked_ttl_s = 7 * 86_400.0  #: how long the parked queue keeps an entry
         self._database = database
         self._keys = keys
         self._rules = rules
-        self._now = now
+        self._parked_ttl_s = parked_ttl_s
         self._loaded = Loaded()
         self._lineage = Lineage(generation=Generation("", -1, ""))  #: of what was loaded
         self._look: Hashable = None
@@ -196,7 +195,7 @@ class SqlStore:
         Raises:
             StoreUnavailable: the store cannot be written; it is as it was.
         """
-        at = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         table = SUBSCRIPTIONS.c
         statement = (
             update(SUBSCRIPTIONS)
@@ -265,11 +264,11 @@ class SqlStore:
         if self._keys.look() != self._key_look:
             return True
         look = self._database.look()
-        if look is not None and look == self._look and self._now() < self._probe_at:
+        if look is not None and look == self._look and time.time() < self._probe_at:
             return False
         async with self._database.reading() as connection:
             generation = await read_generation(connection)
-        self._probe_at = self._now() + PROBE_S
+        self._probe_at = time.time() + PROBE_S
         if generation == self._lineage.generation:
             self._look = look
             return False
@@ -362,7 +361,7 @@ class SqlStore:
 
     async def _bury(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
         """Leave a tombstone of each that was removed; one that was added anew has none."""
-        now = self._now()
+        now = time.time()
         buried = [
             Tombstone(
                 id=entry.id,
@@ -370,7 +369,7 @@ class SqlStore:
                 name=entry.label,
                 deleted_at=now,
                 deleted_by=short(by),
-                keep_until=keep_until(now, self._max_age_s(entry), self.parked_ttl_s),
+                keep_until=keep_until(now, self._max_age_s(entry), self._parked_ttl_s),
             )
             for entry in merged.removed
         ]

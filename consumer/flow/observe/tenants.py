@@ -36,6 +36,24 @@ class _Meter:
     seen: int = 0  #: jobs at the last look
     before: int = 0  #: jobs a minute ago
 
+    def show(self, standing: Standing, now: float) -> None:
+        """Bring the gauges up to date; *now* in Unix seconds."""
+        if self.jobs.count != self.seen:
+            self.seen = self.jobs.count
+            self.last_job.set(int(now))
+        self.waiting.set(standing.waiting)
+        self.rounds.set(standing.rounds)
+        self.priority.set(priority_after(standing.rounds))
+        self.consecutive.set(standing.consecutive)
+
+    def in_minute(self) -> int:
+        """Return how many jobs were counted since the minute began."""
+        return self.jobs.count - self.before
+
+    def begin_minute(self) -> None:
+        """Count from here on."""
+        self.before = self.jobs.count
+
 
 class Tenants:
     """The tenants' series. Only a tenant with a subscription gets a label; a producer's word makes none."""
@@ -94,14 +112,7 @@ class Tenants:
         for label in by_label.keys() - self._meters.keys():
             self._meter(label)
         for label, meter in self._meters.items():
-            if meter.jobs.count != meter.seen:
-                meter.seen = meter.jobs.count
-                meter.last_job.set(int(now))
-            standing = by_label.get(label, IDLE)
-            meter.waiting.set(standing.waiting)
-            meter.rounds.set(standing.rounds)
-            meter.priority.set(priority_after(standing.rounds))
-            meter.consecutive.set(standing.consecutive)
+            meter.show(by_label.get(label, IDLE), now)
         if not 0 <= now - self._exchanged < EXCHANGE_S:
             self._exchanged = now
             self._exchange()
@@ -111,13 +122,13 @@ class Tenants:
         meters = self._meters
         self._parked = {label: seen for label, seen in self._parked.items() if self._now - seen[1] < KEPT_S}
         staying = {OTHER, *self._parked}
-        own = {tenant_of(of): m.jobs.count - m.before for of, m in meters.items() if of not in staying}
+        own = {tenant_of(of): m.in_minute() for of, m in meters.items() if of not in staying}
         for leaves, comes in exchanges(own, self._others):
             self._series.exchange_tenants(leaves, comes, meters.pop(own_label(leaves)).jobs)
             del self.jobs[leaves]
             self._meter(own_label(comes))
         for meter in meters.values():
-            meter.before = meter.jobs.count
+            meter.begin_minute()
         self._others.clear()
 
     def _label(self, tenant: str) -> str:

@@ -28,14 +28,14 @@ class ResumingContext(ssl.SSLContext):
     A session belongs to its context, so what was verified under one policy is never resumed under another.
     """
 
-    def __new__(cls) -> ResumingContext:
-        """Make a context for a client: it verifies chain, name and dates."""
+    def __new__(cls, most_sessions: int = _KEPT_SESSIONS) -> ResumingContext:
+        """Make a context for a client: it verifies chain, name and dates; it keeps so many sessions."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.hostname_checks_common_name = False  # Source: RFC 9525, 6.3
         made.set_alpn_protocols(["http/1.1"])
         made._sessions = {}
-        made.most_sessions = _KEPT_SESSIONS
+        made.most_sessions = most_sessions
         return made
 
     _sessions: dict[str, ssl.SSLSession]
@@ -94,7 +94,6 @@ class TlsContexts:
             return self._shared
         if policy not in self._made:
             made = await asyncio.to_thread(_context_of, policy, self._ca_file)
-            made.most_sessions = _KEPT_SESSIONS_OF_POLICY
             if len(self._made) >= _KEPT_CONTEXTS:
                 oldest = next(iter(self._made))
                 del self._made[oldest]
@@ -104,8 +103,8 @@ class TlsContexts:
         return self._made[policy]
 
 
-def _trusting_system(ca_file: str | None) -> ResumingContext:
-    context = ResumingContext()
+def _trusting_system(ca_file: str | None, most_sessions: int = _KEPT_SESSIONS) -> ResumingContext:
+    context = ResumingContext(most_sessions)
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is not None and not context.cert_store_stats()["x509_ca"]:
@@ -120,7 +119,9 @@ def _trusting_system(ca_file: str | None) -> ResumingContext:
 
 
 def _context_of(policy: TlsPolicy, ca_file: str | None) -> ResumingContext:
-    context = _trusting_system(ca_file) if policy.ca is None or policy.system else ResumingContext()
+    trusts_system = policy.ca is None or policy.system
+    kept = _KEPT_SESSIONS_OF_POLICY
+    context = _trusting_system(ca_file, kept) if trusts_system else ResumingContext(kept)
     if policy.ca is not None:
         context.load_verify_locations(cadata=policy.ca)
     if policy.certificate is not None and policy.key is not None:

@@ -36,7 +36,7 @@ from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
-from consumer.edges.http.response.unread import QUIET_S, Wire
+from consumer.edges.http.response.unread import QUIET_S
 from consumer.edges.http.senders.connector import Connector, Handler, Target
 from consumer.edges.http.senders.request import first_lines, read_url, write_head
 from consumer.flow.base.loop import running_loop
@@ -60,6 +60,15 @@ class _Attempt:
 
     answer: Answer
     line: _Line | None = None  #: None before there is one, and once the pool has it back
+
+    def took(self, line: _Line) -> _Line:
+        """Hold a connection; return it."""
+        self.line = line
+        return line
+
+    def gave_back(self) -> None:
+        """Hold none: the pool has it, or will."""
+        self.line = None
 
 
 class _Deadline:
@@ -169,7 +178,7 @@ class AiohttpSender:
         key = request.url if policy is None else (request.url, policy)
         target = self._targets.get(key) or await self._target(request.url, policy)
         head = write_head(target.head, request)
-        line = attempt.line = await self._connect(target)
+        line = attempt.took(await self._connect(target))
         line.protocol.begin(target, attempt.answer)
         if len(request.body) <= _JOIN_BYTES:
             line.transport.write(head + request.body)
@@ -177,11 +186,10 @@ class AiohttpSender:
             line.transport.writelines((head, request.body))
         await line.protocol.finish()
         if attempt.answer.whole and not line.transport.get_write_buffer_size():
-            attempt.line = None
+            attempt.gave_back()
             self._in_flight.discard(line.protocol)
-            if target.context is not None and not line.protocol.resumable:
-                line.protocol.resumable = True
-                target.context.keep(line.transport.get_extra_info("ssl_object"))
+            if target.context is not None:
+                line.protocol.keep_session(target.context)
             self._give_back(line, target, attempt.answer)
 
     def _give_back(self, line: _Line, target: Target, answer: Answer) -> None:
@@ -193,15 +201,14 @@ class AiohttpSender:
         elif target.watched:
             line.connection.close()
         else:
-            target.watched = True
+            target.watch()
             self._watched[line] = self._loop.call_later(QUIET_S, self._watch, line, target)
 
     def _watch(self, line: _Line, target: Target) -> None:
         """See whether a 204 was followed by nothing; its endpoint's connections are kept from then on."""
         del self._watched[line]
-        target.watched = False
         wire = line.protocol.wire
-        target.quiet = not line.protocol.should_close and wire is not None and not wire.stirs()
+        target.seen(quiet=not line.protocol.should_close and wire is not None and not wire.stirs())
         if target.quiet:
             line.connection.release()
         else:
@@ -242,8 +249,7 @@ class AiohttpSender:
             return None
         wire = protocol.wire
         if wire is None:
-            wire = protocol.wire = Wire(transport)
-            protocol.ends_at = self._loop.time() + self._options.connection_max_age_s
+            wire = protocol.first_use(transport, self._loop.time() + self._options.connection_max_age_s)
             useless = wire.gone()  # bytes may be TLS's own, and belong to no request before this one
         else:
             useless = wire.stirs()

@@ -85,6 +85,18 @@ class Target:
     quiet: bool = False  #: nothing came behind a 204 of it
     watched: bool = False  #: one of its connections is waited on to find that out
 
+    def watch(self) -> None:
+        """Wait on one of its connections."""
+        self.watched = True
+
+    def seen(self, *, quiet: bool) -> None:
+        """The wait is over."""
+        self.watched, self.quiet = False, quiet
+
+    def spoke(self) -> None:
+        """Something came on a connection on which no request was out."""
+        self.quiet = False
+
 
 class Handler(ResponseHandler):
     """The protocol of a connection: gives what comes to the answer that is waited for."""
@@ -94,7 +106,7 @@ class Handler(ResponseHandler):
         self.target: Target | None = None  #: of the last request
         self.wire: Wire | None = None  #: None until its first use
         self.ends_at = 0.0  #: in the loop's time: from then on it is not kept
-        self.resumable = False  #: True once its TLS session is kept
+        self._session_kept = False
         self._answer: Answer | None = None  #: None while no request is out
         self._finished: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -103,6 +115,17 @@ class Handler(ResponseHandler):
     def should_close(self) -> bool:
         """Asked by the pool."""
         return self._should_close or self.transport is None or self._answer is not None
+
+    def first_use(self, transport: asyncio.Transport, ends_at: float) -> Wire:
+        """Note when the connection ends, in the loop's time; return what its kernel knows of it."""
+        self.wire, self.ends_at = Wire(transport), ends_at
+        return self.wire
+
+    def keep_session(self, context: ResumingContext) -> None:
+        """Let *context* keep its TLS session, once."""
+        if not self._session_kept and self.transport is not None:
+            self._session_kept = True
+            context.keep(self.transport.get_extra_info("ssl_object"))
 
     def begin(self, target: Target, answer: Answer) -> None:
         """Read *answer* from now on."""
@@ -134,7 +157,7 @@ class Handler(ResponseHandler):
         answer = self._answer
         if answer is None:
             if self.target is not None:
-                self.target.quiet = False
+                self.target.spoke()
             self.abort()
             return
         try:

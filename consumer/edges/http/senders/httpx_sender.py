@@ -51,6 +51,18 @@ class _Attempt:
         """There is a connection."""
         self.connected = True
 
+    def answered(self, answer: Answer) -> None:
+        """Its head is complete."""
+        self.answer = answer
+
+    def add(self, part: bytes, limit_bytes: int) -> bool:
+        """Take a part of the body; return False once there is more than *limit_bytes*."""
+        self.body += part
+        if len(self.body) <= limit_bytes:
+            return True
+        self.body = self.body[:limit_bytes]
+        return False
+
 
 class HttpxSender:
     """Sends with httpx2: a :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
@@ -117,12 +129,10 @@ class HttpxSender:
             self._relieve()
         response = await transport.handle_async_request(_request(url, request, attempt))
         try:
-            attempt.answer = response.extensions[ANSWER]
+            attempt.answered(response.extensions[ANSWER])
             limit = self._options.max_response_bytes
             async for part in response.stream:  # type: ignore[union-attr]  # an async transport's is async
-                attempt.body += part
-                if len(attempt.body) > limit:
-                    attempt.body = attempt.body[:limit]
+                if not attempt.add(part, limit):
                     break
         finally:
             await response.aclose()
