@@ -19,7 +19,7 @@ import pytest
 
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.store.lineage import Doubt, judge
-from consumer.edges.store import SqlStore
+from consumer.edges.store import SqlStore, StoreOptions
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.postgres import PostgresDatabase
 from consumer.edges.store.rows.records import Records
@@ -110,7 +110,7 @@ async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place)
     ("damage", "told"),
     [
         (lambda good: b"", r"holds no store; restore it from a backup"),
-        (lambda good: b"no database", r"is no SQLite file; restore it from a backup"),
+        (lambda good: b"no database", r"is not a valid SQLite file; restore it from a backup"),
         (lambda good: good[:100] + b"\xff" * (len(good) - 100), r"is damaged; restore it from a backup"),
         (lambda good: good[:8192], r"is damaged; restore it from a backup"),
     ],
@@ -217,7 +217,9 @@ async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
     """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
-    with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that it exists and its"):
+    with pytest.raises(
+        StoreUnavailable, match=r"leveret\.db: Not a directory; check that the file exists and"
+    ):
         await apply(sql_place.open(), shop())
 
 
@@ -229,7 +231,7 @@ async def test_a_full_disk_leaves_the_store_as_it_was(sql_place: Place) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (sql_place.file.stat().st_size, hard))  # EFBIG from here on
     try:
-        with pytest.raises(StoreUnavailable, match=r"the disk (is full|does not read or write).*free"):
+        with pytest.raises(StoreUnavailable, match=r"the disk (is full|fails to read or write).*free"):
             await apply(store, *many(500))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -262,7 +264,7 @@ async def test_a_disk_without_room_takes_nothing_and_loses_nothing(small_disk: P
     with pytest.raises(OSError, match="No space left"):
         fill(filler)
 
-    with pytest.raises(StoreUnavailable, match=r"the disk is full; free some space|does not read or write"):
+    with pytest.raises(StoreUnavailable, match=r"the disk is full; free some space|fails to read or write"):
         await apply(store, *many(1_000))
     assert await store.load() == before
     assert len(await place.open().load()) == 20  # a daemon that starts now delivers
@@ -350,14 +352,16 @@ async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_
 async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_postgres: Postgres) -> None:
     """Fault 68: no answer is an answer after a while; the connection that hung is not used again."""
     database = PostgresDatabase(await own_postgres.database(), busy_timeout_s=0.5, statement_s=0.5)
-    store = SqlStore(database, Keys(sql_place.home, None, None), RULES, Records(database, 0), 60.0)
+    store = SqlStore(
+        database, Keys(sql_place.home, None, None), Records(database, 0), StoreOptions(RULES, 60.0)
+    )
     sql_place.opened.append(store)
     await apply(store, shop())
     await store.load()
 
     own_postgres.suspend()
     for read in (store.changed(), store.load()):
-        with pytest.raises(StoreUnavailable, match="does not answer; look after PostgreSQL and the network"):
+        with pytest.raises(StoreUnavailable, match="does not answer; check PostgreSQL and the network"):
             await read
     own_postgres.resume()
 
@@ -372,7 +376,7 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
     await apply(sql_place.open(), shop())
     wrongs = {
         good.replace("only-on-loopback", "hush"): r"refuses the user or the password; correct LEVERET_",
-        good + "x": r"there is no such database; make it with createdb",
+        good + "x": r"the database does not exist; make it with createdb",
         "postgresql://u:hush@127.0.0.1:1/d": r"^postgresql://127\.0\.0\.1:1/d: cannot be reached; start",
         "postgresql://u:hush@nowhere.invalid/d": r"cannot be reached; start PostgreSQL",
     }
@@ -406,7 +410,7 @@ async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Pos
     store = sql_place.open()
 
     assert len(await store.load()) == 1
-    await refused(store, r"takes no writes; it is a standby or read-only: name the primary")
+    await refused(store, r"is a standby or read-only; name the primary")
 
 
 async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres: Postgres) -> None:

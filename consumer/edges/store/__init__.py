@@ -10,7 +10,7 @@ from consumer.edges.store.keys import Keys
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.rows.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
-from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
+from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step, StoreOptions
 from consumer.settings import Settings
 
 __all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store", "opened_store"]
@@ -26,7 +26,8 @@ def open_store(settings: Settings) -> SqlStore:
     keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
     database = _database(settings)
     records = Records(database, settings.store.parked_index_max)
-    return SqlStore(database, keys, settings.subscription_rules(), records, settings.topology.parked_ttl_s)
+    options = StoreOptions(settings.subscription_rules(), settings.topology.parked_ttl_s)
+    return SqlStore(database, keys, records, options)
 
 
 @asynccontextmanager
