@@ -1,5 +1,5 @@
-"""Decide: pure functions and values about events, webhooks, endpoints and tenants.
+"""Pure functions and values that make every decision about events, webhooks, endpoints and tenants.
 
 Values, times and random numbers come in; verdicts, new states and bytes go out.
-Nothing here awaits, reads a clock, logs, or knows of a broker, a socket or a database.
+This package never awaits, reads a clock or logs, and it has no access to a broker, a socket or a database.
 """

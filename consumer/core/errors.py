@@ -1,15 +1,15 @@
-"""The error tree. What a stranger's server does is an Outcome, never one of these.
+"""The error tree. A fault of a remote server is an Outcome, never one of these errors.
 
 LeveretError
 ├── ConfigError        a setting, file or argument is wrong: names the field and the remedy
-├── BadEvent           an event cannot be delivered as it stands: parked with this reason
+├── BadEvent           an event cannot be delivered: it is parked with this reason
 ├── BadSignature       a received webhook does not verify (our own receiving tools only)
-├── TopologyMismatch   the broker holds a queue or exchange that differs from the plan
-├── StoreUnavailable   the store cannot be read or written now: names where it is, the fault and the remedy
-│   └── StoreGone      it was there, and is deleted or emptied: nothing of it is an empty store
+├── TopologyMismatch   a queue or exchange of the broker differs from the plan
+├── StoreUnavailable   the store cannot be read or written now: names its place, the fault and the remedy
+│   └── StoreGone      the store was deleted or emptied; it must not be taken for an empty store
 └── BrokerUnavailable  the broker cannot take or give messages now
     ├── Unroutable     a mandatory publish found no queue
-    └── Refused        the broker said nack (a full queue under reject-publish)
+    └── Refused        the broker answered nack (a full queue under reject-publish)
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ConfigError(LeveretError):
 
 
 class BadEvent(LeveretError):
-    """An event cannot be delivered as it stands.
+    """An event cannot be delivered.
 
     Attributes:
         reason: One of the closed set of park reasons, such as ``malformed``; safe as a metric label.
-        detail: What exactly is wrong, for the operator.
+        detail: The exact fault, for the operator.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -42,19 +42,19 @@ class BadSignature(LeveretError):
 
 
 class TopologyMismatch(LeveretError):
-    """The broker holds a queue or exchange that differs from the plan; names it and the argument."""
+    """A queue or exchange of the broker differs from the plan; the text names it and the argument."""
 
 
 class StoreUnavailable(LeveretError):
-    """The store cannot be read or written now; nothing was written. Delivery goes on from memory."""
+    """The store cannot be read or written now; nothing was written. Delivery continues from memory."""
 
 
 class StoreGone(StoreUnavailable):
-    """The store was there and is deleted, emptied or moved away; delivery goes on from memory."""
+    """The store existed and was deleted, emptied or moved away; delivery continues from memory."""
 
 
 class BrokerUnavailable(LeveretError):
-    """The broker cannot take or give messages now; nothing was confirmed."""
+    """The broker cannot take or give messages now; it confirmed nothing."""
 
 
 class Unroutable(BrokerUnavailable):

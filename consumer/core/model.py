@@ -1,4 +1,4 @@
-"""The vocabulary: event, target, attempt, outcome, verdict. Imported by all, imports next to nothing of ours.
+"""The shared vocabulary: event, target, attempt, outcome, verdict. Every other package may import it.
 
 Data flow: RawMessage -> (decode) Event -> (match) targets -> Attempt / Outcome -> (decide) Verdict.
 """
@@ -13,13 +13,13 @@ from typing import Final, NamedTuple, TypeAlias
 from consumer.core.access import Access
 
 OPERATORS: Final = "leveret"
-"""The tenant of operational events. Only a worker sends them, past the lanes: an event that names it is not
-delivered, whoever published it."""
+"""The tenant of operational events. Only a worker publishes them, and they bypass the lanes. An event from a
+lane that names this tenant is refused, whoever published it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RawMessage:
-    """One message as the broker gave it; every field but the last three is the producer's word."""
+    """One message as the broker gave it. The producer chose every field but the last four."""
 
     body: bytes
     headers: Mapping[str, object]
@@ -33,18 +33,18 @@ class RawMessage:
     expiration: str | None = None  #: AMQP property, milliseconds as text
     app_id: str | None = None
     correlation_id: str | None = None
-    queue: str = ""  #: the queue that we consumed from
+    queue: str = ""  #: the queue from which this worker consumed it
     redelivered: bool = False
-    delivery_count: int = 0  #: header ``x-delivery-count``: how often it came back unsettled
-    fault: str | None = None  #: why its headers could not be read at all
+    delivery_count: int = 0  #: header ``x-delivery-count``: how often the message came back unsettled
+    fault: str | None = None  #: why the message's headers could not be read; None if they could
 
 
 class DataForm(StrEnum):
     """How an event's data becomes the ``data`` member of the webhook body."""
 
-    JSON = "json"  #: body[start:end] is JSON text, spliced unchanged
-    TEXT = "text"  #: body is UTF-8 text, written as one JSON string
-    BASE64 = "base64"  #: body is anything else, written as a base64 JSON string
+    JSON = "json"  #: body[start:end] is JSON text and is spliced unchanged
+    TEXT = "text"  #: body is UTF-8 text and is written as one JSON string
+    BASE64 = "base64"  #: body is anything else and is written as a base64 JSON string
     NULL = "null"  #: there is no data
 
 
@@ -52,29 +52,29 @@ class DataForm(StrEnum):
 class Event:
     """One domain event, ready to be matched and built into a webhook.
 
-    Nobody assigns to its fields. It is not frozen because a frozen one takes three times as long to make, and
-    there is one for every message.
+    Nobody assigns to its fields. The class is not frozen because a frozen object takes three times as long to
+    create, and each message creates one.
     """
 
     id: str  #: the ``webhook-id``: ``[A-Za-z0-9_-]{1,64}``, the same on every redelivery
     tenant: str
-    type: str  #: words of ``[A-Za-z0-9_]`` joined by single dots
+    type: str  #: segments of ``[A-Za-z0-9_]`` joined by single dots
     timestamp: str  #: RFC 3339 in UTC with ``Z``: when the event occurred
-    arrived_at: float  #: Unix seconds when we first took it; ``max_age_s`` counts from here
+    arrived_at: float  #: Unix seconds when a worker first took it; ``max_age_s`` counts from here
     body: bytes  #: exactly as published
     content_type: str = "application/json"
     form: DataForm = DataForm.JSON
     data_start: int = 0  #: JSON form: first byte of the data in *body*
-    data_end: int | None = None  #: JSON form: one past its last byte; None is the end of *body*
-    extras: Mapping[str, str] = field(default_factory=dict)  #: more top-level members of the payload
+    data_end: int | None = None  #: JSON form: one past the last byte of the data; None is the end of *body*
+    extras: Mapping[str, str] = field(default_factory=dict)  #: further top-level members of the payload
     trace: Mapping[str, str] = field(default_factory=dict)  #: ``traceparent`` and ``tracestate`` to send on
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``; None is never
-    #: the event said no time, so *timestamp* is when it came
+    #: True if the event named no time, so that *timestamp* is the time of its arrival
     timestamp_assumed: bool = field(default=False, compare=False)
 
 
 class OutcomeKind(StrEnum):
-    """What came of one HTTP request; a closed set, used as a metric label."""
+    """The result of one HTTP request; a closed set, used as a metric label."""
 
     OK = "ok"
     HTTP_3XX = "http_3xx"
@@ -90,22 +90,22 @@ class OutcomeKind(StrEnum):
     TOO_LARGE = "too_large"
     BLOCKED = "blocked"
     PROXY = "proxy"
-    LOCAL = "local"  #: this machine ran out of something, or reaches no name server
+    LOCAL = "local"  #: this machine ran out of a resource, or reaches no name server
     CLIENT_ERROR = "client_error"
 
 
 class SignedRequest(NamedTuple):
-    """One webhook, ready for the wire. Always POST."""
+    """One webhook, ready to be sent. The method is always POST."""
 
     url: str
-    headers: Sequence[tuple[str, str]]  #: all that we set; the sender adds Host and Content-Length
+    headers: Sequence[tuple[str, str]]  #: all headers but Host and Content-Length, which the sender adds
     body: bytes
-    timeout_s: float  #: total deadline: resolve, connect, TLS, write, headers and body
+    timeout_s: float  #: total deadline: name look-up, connect, TLS, write, response headers and body
     access: Access | None = None  #: the endpoint's own TLS and OAuth2
 
 
 class Control(StrEnum):
-    """What an endpoint asks for in the response header ``webhook-delivery``.
+    """A request that an endpoint makes in the response header ``webhook-delivery``.
 
     Source: Standard Webhooks and Svix, as documented (Svix' receiver-to-sender header); fault 52.
     """
@@ -115,7 +115,7 @@ class Control(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """What happened in one attempt, as far as the sender knows it."""
+    """The result of one attempt, as far as the sender knows it."""
 
     kind: OutcomeKind
     duration_s: float
@@ -124,11 +124,11 @@ class Outcome(NamedTuple):
     location: str | None = None  #: the header of a 3xx, shortened, without query and userinfo
     detail: str = ""  #: error text for the operator, shortened; never a secret
     body: bytes = b""  #: start of the response body, at most ``max_response_bytes``
-    control: Control | None = None  #: what the endpoint asks for, where we are told to obey
+    control: Control | None = None  #: the endpoint's request, if the settings allow Leveret to obey it
 
 
 class Attempt(NamedTuple):
-    """One finished HTTP request of a delivery, as it is remembered in delivery messages."""
+    """One finished HTTP request of a delivery, as delivery messages record it."""
 
     number: int  #: 1-based
     at: float  #: Unix seconds when it began
@@ -138,7 +138,7 @@ class Attempt(NamedTuple):
 
 
 class ParkReason(StrEnum):
-    """Why something is parked; a closed set, used as a metric label."""
+    """The reason why an entry is parked; a closed set, used as a metric label."""
 
     EXHAUSTED = "exhausted"
     PERMANENT = "permanent"
@@ -157,38 +157,38 @@ class ParkReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The endpoint took it."""
+    """The endpoint accepted the webhook."""
 
-    disables: bool = False  #: True when it asked us to send nothing more
+    disables: bool = False  #: True if the endpoint asked for no further webhooks
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An attempt failed; try again after a wait."""
+    """The attempt failed; another one follows after a wait."""
 
     wait_s: float  #: at least 0
-    exact: bool = False  #: True when the endpoint named the wait (``Retry-After``)
+    exact: bool = False  #: True if the endpoint named the wait (``Retry-After``)
 
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """It may not be sent now; no attempt is spent."""
+    """The delivery may not be sent now; no attempt is spent."""
 
     until: float  #: Unix seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """We give up; an operator decides."""
+    """Leveret gives up; an operator decides."""
 
     reason: ParkReason
     detail: str
-    disables: bool = False  #: True when the endpoint said that it is gone for good
+    disables: bool = False  #: True if the endpoint reported that it is gone for good
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nothing is owed any more: a rule of the subscription's says so."""
+    """A rule of the subscription ends the delivery: nothing more is owed."""
 
     reason: str
 

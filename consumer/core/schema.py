@@ -1,4 +1,4 @@
-"""Look up a field of a pydantic model by its path, and say in words what it may hold.
+"""Find a field of a pydantic model by its path, and describe the values that it accepts.
 
 Data flow: path ("sending", "timeout_s") -> FieldInfo -> "a number from 1 to 30, in seconds"; a validation
 error -> one sentence with the fault and the remedy, without any secret.
@@ -28,7 +28,7 @@ _NOUNS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true
 
 
 class Section(BaseModel):
-    """A frozen group of fields that takes no other keys than its own."""
+    """A frozen group of fields that refuses unknown keys."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
@@ -36,7 +36,7 @@ class Section(BaseModel):
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Write *path* as in ``sources[0].exchange``."""
+    """Write *path* as, for example, ``sources[0].exchange``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
@@ -44,7 +44,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def put(values: dict[str, Any], place: str, value: object) -> None:
-    """Set the value at *place*, such as ``auth.basic.password``; tables that are not there are made."""
+    """Set the value at *place*, such as ``auth.basic.password``, and create the tables that are missing."""
     *tables, last = place.split(".")
     for name in tables:
         values = values.setdefault(name, {})
@@ -52,7 +52,7 @@ def put(values: dict[str, Any], place: str, value: object) -> None:
 
 
 def find_field(model: type[BaseModel], path: Path) -> FieldInfo | None:
-    """Return the field at *path*, looking through lists and tables of sections; None when there is none."""
+    """Return the field at *path*, through lists and tables of sections; None if there is no such field."""
     if not path or not isinstance(path[-1], str):
         return None
     section, _ = _section_at(model, path[:-1])
@@ -75,18 +75,18 @@ def _section_at(model: type[BaseModel], path: Path) -> tuple[type[BaseModel] | N
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the section that *field* holds directly, or None."""
+    """Return the section that *field* contains directly; None for a list, a table or a plain value."""
     inner, container = _inner(field.annotation)
     return None if container else inner
 
 
 def is_secret(field: FieldInfo | None) -> bool:
-    """Whether the value may never be shown."""
+    """Return whether the field's value is a secret, which is never shown."""
     return field is not None and SecretStr in _members(field.annotation)
 
 
 def is_complex(field: FieldInfo) -> bool:
-    """Whether a variable of the environment must hold JSON for it: a list, a table or a section."""
+    """Return whether the field's environment variable must contain JSON: for a list, a table or a section."""
     return any(
         get_origin(member) in (tuple, list, dict)
         or (isinstance(member, type) and issubclass(member, BaseModel))
@@ -97,7 +97,7 @@ def is_complex(field: FieldInfo) -> bool:
 def leaves(
     model: type[BaseModel], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Yield every setting that is no section, with its path, in the order of declaration."""
+    """Yield every setting that is a single value, with its path, in the order of declaration."""
     for name, field in model.model_fields.items():
         section = section_of(field)
         if section is None:
@@ -107,7 +107,7 @@ def leaves(
 
 
 def closest(model: type[BaseModel], path: Path) -> str | None:
-    """Return the setting whose name is most like *path*, or None when none is near."""
+    """Return the setting whose name is most like *path*, or None if no name is similar."""
     *above, last = path
     siblings, around = _section_at(model, tuple(above))
     if siblings is not None and isinstance(last, str):
@@ -126,7 +126,7 @@ def closest(model: type[BaseModel], path: Path) -> str | None:
 
 
 def allowed(field: FieldInfo, name: str) -> str:
-    """Say what *field* may hold: kind, bounds and unit."""
+    """Describe the values that *field* accepts: kind, bounds and unit."""
     members = [member for member in _members(field.annotation) if member is not type(None)]
     choices = [choice for member in members if get_origin(member) is Literal for choice in get_args(member)]
     if choices:
@@ -143,12 +143,12 @@ def allowed(field: FieldInfo, name: str) -> str:
 
 
 def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
-    """Say what is wrong with one value: the fault, what is allowed, and the value unless it is secret.
+    """Describe the fault of one value: the fault, the values that are accepted, and the value unless secret.
 
     Args:
-        model: What was validated.
-        detail: One error of pydantic's, its path counted from *model*.
-        overview: Where all keys are listed, for a key that resembles none.
+        model: The model that was validated.
+        detail: One error of pydantic, with its path counted from *model*.
+        overview: The place that lists all keys, shown for a key that is similar to none.
     """
     path: Path = tuple(detail["loc"])
     field = find_field(model, path)
@@ -169,7 +169,7 @@ def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
 
 
 def as_value_error(check: Callable[[_T], _R], value: _T) -> _R:
-    """Call *check* and let its ConfigError be one of pydantic's, so that it is listed with the others."""
+    """Call *check* and raise its ConfigError as a ValueError, so that pydantic lists it with other errors."""
     try:
         return check(value)
     except ConfigError as error:
@@ -212,7 +212,7 @@ def _members(annotation: object) -> tuple[Any, ...]:
 
 
 def _inner(annotation: object) -> tuple[type[BaseModel] | None, bool]:
-    """Return the section inside *annotation*, and whether a list or table stands around it."""
+    """Return the section inside *annotation*, and whether it is inside a list or table."""
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel) and not issubclass(member, Enum):
             return member, False

@@ -468,7 +468,7 @@ def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
 
 SHORT = (
     "a secret has 24 to 64 bytes, this one has 4 as it is written; "
-    "leave the secret out and one is generated and shown once"
+    "leave the secret out, and Leveret generates one and shows it once"
 )
 
 

@@ -93,7 +93,7 @@ def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
 
     assert done.exit_code == 0, done.output
     assert mended.exit_code == 1
-    assert mended.stderr.startswith("leveret: does not verify: none of 1 signature(s) fits")
+    assert mended.stderr.startswith("leveret: does not verify: none of 1 signature(s) matches")
 
 
 def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str]
 
     [line] = done.stderr.splitlines()
     assert (done.exit_code, told.exit_code) == (1, 1)
-    assert "the body has a line break at its end that was not signed" in line
+    assert "the body ends with a line break that was not signed" in line
     assert rows(told)[0]["ok"] is False
 
 
@@ -116,7 +116,7 @@ def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str]
         (("--secret-file", "secret"), 2, ""),
         (("--headers", "headers", "--secret-file", "-"), 2, ""),
         (("--request", "request", "--headers", "headers", "--secret-file", "secret"), 2, ""),
-        (("--request", "body", "--secret-file", "secret"), 1, "body: holds no blank line"),
+        (("--request", "body", "--secret-file", "secret"), 1, "body: has no blank line"),
         (
             ("--request", "request", "--secret-env", "NO_SUCH"),
             1,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.errors import BadEvent
-from consumer.core.event.decode import DecodeRules, turn_of
+from consumer.core.event.decode import DecodeRules, scheduling_tenant
 from consumer.core.event.sources import parse_rule
 from consumer.core.message.delivery import wrap_raw
 from consumer.core.message.parked import ParkNote, entry_as_dict, raw_entry_headers, read_entry
@@ -61,7 +61,7 @@ def test_any_bytes_are_a_tenant_or_a_reason(value: bytes) -> None:
     """Faults 90, 12: whether or not they are UTF-8, and the event itself agrees with its turn."""
     found = attempt(message(headers={"tenant": bytearray(value)}))
 
-    turn = turn_of(DecodeRules(), bytearray(value))
+    turn = scheduling_tenant(DecodeRules(), bytearray(value))
     assert turn == (found.tenant if isinstance(found, Event) else "")
 
 
@@ -103,4 +103,4 @@ def test_a_tenant_pattern_judges_the_text(pattern: str) -> None:
     """Fault 90: the setting sees what the header says, in either form."""
     rules = DecodeRules(tenant_pattern=re.compile(pattern))
 
-    assert turn_of(rules, bytearray(b"acme")) == turn_of(rules, "acme") == "acme"
+    assert scheduling_tenant(rules, bytearray(b"acme")) == scheduling_tenant(rules, "acme") == "acme"

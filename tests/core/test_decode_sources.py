@@ -155,7 +155,7 @@ def test_time_from_a_header() -> None:
 
 def test_data_that_is_missing_is_parked() -> None:
     """Fault 2: a source whose data is not where it should be."""
-    with pytest.raises(BadEvent, match="malformed: the body has nothing at /payload/7"):
+    with pytest.raises(BadEvent, match="malformed: the body has no value at /payload/7"):
         decode_event(from_shop(), rules_for(data="body:/payload/7"), NOW)
 
 

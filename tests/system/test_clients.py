@@ -108,5 +108,5 @@ async def test_an_encoding_that_is_not_read_says_so(shared: Daemon, publisher: E
         str(e["tenant"]): str(e["detail"]) for e in await shared.parked(2, reason="unsupported_format")
     }
 
-    assert "'zip' is not read" in details["zip"]
-    assert "compression 'application/x-bz2' is not read" in details["bz2"]
+    assert "'zip' is not supported" in details["zip"]
+    assert "compression 'application/x-bz2' is not supported" in details["bz2"]

@@ -1,4 +1,4 @@
-"""Read what producers put into properties and headers: their word, so checked and bounded."""
+"""Read values that producers set in properties and headers, and check and bound each of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from consumer.core.errors import BadEvent
 from consumer.core.model import ParkReason
 from consumer.core.text import rfc3339
 
-MAX_TEXT_BYTES = 2048  #: of one value that travels on; a delivery message's headers fit into one frame
+MAX_TEXT_BYTES = 2048  #: of one forwarded value; it keeps a delivery message's headers within one frame
 MAX_TYPE_BYTES = 255  #: of an event type; AMQP's limit for a routing key and for the property ``type``
 
-_INTEGER_BITS = 64  # AMQP has no wider integer
+_INTEGER_BITS = 64  # the widest integer of AMQP
 _PLAIN_TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _NOT_IN_A_TYPE = re.compile(r"[^A-Za-z0-9_.]")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -21,9 +21,9 @@ _TRACESTATE = re.compile(r"[\x20-\x7e]{1,512}")
 
 
 def as_text(value: object) -> str | None:
-    """Return a scalar header value as text that UTF-8 can hold; None for tables, arrays and floats.
+    """Return a scalar header value as text that UTF-8 can encode; None for tables, arrays and floats.
 
-    A byte array (Java's ``byte[]``, Go's ``[]byte``) is text in UTF-8, or in Latin-1 where it is no UTF-8.
+    A byte array (Java's ``byte[]``, Go's ``[]byte``) is read as UTF-8, or as Latin-1 if that fails.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
@@ -42,15 +42,15 @@ def as_text(value: object) -> str | None:
 
 
 def is_absent(value: object) -> bool:
-    """Say whether a field holds nothing: it is not there, or it is an empty text or byte array."""
+    """Return whether a field is absent, or contains an empty text or byte array."""
     return value is None or (isinstance(value, str | bytes | bytearray) and not value)
 
 
-def bounded(name: str, text: str) -> str:
-    """Return *text* if it may travel on.
+def check_length(name: str, text: str) -> str:
+    """Return *text* if it is short enough to be forwarded.
 
     Raises:
-        BadEvent: it is longer than :data:`MAX_TEXT_BYTES`; ``too_large``.
+        BadEvent: *text* is longer than :data:`MAX_TEXT_BYTES`; ``too_large``.
     """
     if len(text) > MAX_TEXT_BYTES // 4 and len(text.encode()) > MAX_TEXT_BYTES:
         raise BadEvent(ParkReason.TOO_LARGE, f"{name} is longer than {MAX_TEXT_BYTES} bytes")
@@ -58,12 +58,12 @@ def bounded(name: str, text: str) -> str:
 
 
 def normalise_type(raw: str) -> str:
-    """Return *raw* as words of ``[A-Za-z0-9_]`` joined by single full stops.
+    """Return *raw* as segments of ``[A-Za-z0-9_]`` joined by single full stops.
 
-    Every other character becomes ``_``, empty words are left out: ``a-b..c/`` is ``a_b.c_``.
+    Every other character becomes ``_``, and empty segments are left out: ``a-b..c/`` becomes ``a_b.c_``.
 
     Raises:
-        BadEvent: no word is left, or *raw* is longer than :data:`MAX_TYPE_BYTES`; ``malformed``.
+        BadEvent: no segment is left, or *raw* is longer than :data:`MAX_TYPE_BYTES`; ``malformed``.
 
     Source: Standard Webhooks 1.0.0, "Payload structure" (``type``).
     """
@@ -71,15 +71,15 @@ def normalise_type(raw: str) -> str:
         raise BadEvent(ParkReason.MALFORMED, f"the event type is longer than {MAX_TYPE_BYTES} bytes")
     if _PLAIN_TYPE.fullmatch(raw):
         return raw
-    words = _NOT_IN_A_TYPE.sub("_", raw).split(".")
-    text = ".".join(word for word in words if word)
+    segments = _NOT_IN_A_TYPE.sub("_", raw).split(".")
+    text = ".".join(segment for segment in segments if segment)
     if not text:
-        raise BadEvent(ParkReason.MALFORMED, "the event type holds no word, only full stops")
+        raise BadEvent(ParkReason.MALFORMED, "the event type has no words, only full stops")
     return text
 
 
 def trace_context(traceparent: object, tracestate: object) -> dict[str, str]:
-    """Return the valid ones of ``traceparent`` and ``tracestate``, safe as HTTP header values.
+    """Return the valid headers among ``traceparent`` and ``tracestate``, safe as HTTP header values.
 
     Source: W3C Trace Context, sections 3.2 and 3.3 (a state without a valid parent is dropped).
     """
@@ -92,13 +92,13 @@ def trace_context(traceparent: object, tracestate: object) -> dict[str, str]:
     return {"traceparent": parent, "tracestate": state}
 
 
-def happened_ms(timestamp_s: object, timestamp_in_ms: object) -> int | None:
-    """Return when an event occurred, in Unix milliseconds, or None where it does not say.
+def occurred_ms(timestamp_s: object, timestamp_in_ms: object) -> int | None:
+    """Return when an event occurred, in Unix milliseconds, or None if the message names no time.
 
     Args:
-        timestamp_s: The AMQP property: seconds. Too large for seconds, it is taken as milliseconds.
-        timestamp_in_ms: The header of that name. It counts where the property is absent or names the
-            same second, to which it then adds the milliseconds.
+        timestamp_s: The AMQP property, in seconds. A value too large for seconds is read as milliseconds.
+        timestamp_in_ms: The header of that name, in Unix milliseconds. It counts if the property is absent or
+            names the same second; it then adds the milliseconds to that second.
     """
     seconds = _number_ms(timestamp_s)
     exact = timestamp_in_ms if _is_integer(timestamp_in_ms) else None
@@ -114,18 +114,18 @@ def happened_ms(timestamp_s: object, timestamp_in_ms: object) -> int | None:
 def _number_ms(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not 0 <= value <= rfc3339.MAX_MS:  # not true of NaN either
+    if not 0 <= value <= rfc3339.MAX_MS:  # NaN is refused here too
         return None
     return int(value) if value > rfc3339.MAX_MS // 1000 else round(value * 1000)
 
 
 def expires_ms(expiration: object, expires_at_ms: object, now_ms: int) -> int | None:
-    """Return the Unix milliseconds after which an event is not to be delivered any more; None is never.
+    """Return the Unix milliseconds after which an event must not be delivered; None is never.
 
     Args:
         expiration: The AMQP property: milliseconds from *now_ms*, as text.
-        expires_at_ms: The header of that name: Unix milliseconds. The earlier of the two counts.
-        now_ms: When the event came, Unix milliseconds.
+        expires_at_ms: The header of that name: Unix milliseconds. The earlier of the two limits counts.
+        now_ms: Arrival time of the event, Unix milliseconds.
     """
     ends: list[int] = []
     if (
@@ -141,7 +141,7 @@ def expires_ms(expiration: object, expires_at_ms: object, now_ms: int) -> int | 
 
 
 def tenant_text(value: object) -> str | None:
-    """Return a tenant header's value as text: a string, bytes or an integer; None for anything else."""
+    """Return a tenant header's value as text if it is a string, bytes or an integer; None otherwise."""
     if isinstance(value, bool) or not isinstance(value, str | bytes | bytearray | int):
         return None
     return as_text(value)

@@ -2,8 +2,8 @@
 
 Data flow: content type, headers, body -> read -> CloudEvent, or None for a plain event -> core.decode.
 
-Source: CloudEvents 1.0.2 with its JSON format and AMQP binding; for the prefix ``ce-`` the draft of
-knative eventing-rabbitmq (AMQP 0-9-1 has no official binding).
+Source: CloudEvents 1.0.2 with its JSON format and AMQP binding. The prefix ``ce-`` follows the draft of
+knative eventing-rabbitmq, because AMQP 0-9-1 has no official binding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from consumer.core.event.content import JSON_TYPE, Data, media_type, read_data
 from consumer.core.model import DataForm, ParkReason
 from consumer.core.text import rfc3339
 
-PREFIX = "cloudEvents_"  #: the preferred prefix, and the one that we write
+PREFIX = "cloudEvents_"  #: the preferred prefix; Leveret writes this one
 
 _PREFIXES = ("cloudEvents_", "cloudEvents:")
 _MANDATORY = ("id", "source", "specversion", "type")
@@ -35,30 +35,30 @@ _VERSION = re.compile(r"1\.[0-9]{1,3}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudEvent:
-    """What a CloudEvent says, as text."""
+    """The attributes and the data of one CloudEvent, as text."""
 
     id: str
     source: str
     type: str
-    time: str | None  #: RFC 3339 in UTC; None where it does not say
-    attributes: Mapping[str, str]  #: the optional ones that we know, and the wanted extensions
+    time: str | None  #: RFC 3339 in UTC; None if the event names no time
+    attributes: Mapping[str, str]  #: the known optional attributes and the wanted extensions
     data: Data
-    binary: bool  #: the attributes stood in headers
+    binary: bool  #: True if the attributes came in headers
 
 
 def read(
     content_type: str | None, headers: Mapping[str, object], body: bytes, extensions: Collection[str]
 ) -> CloudEvent | None:
-    """Return the CloudEvent in a message, or None where the message is a plain event.
+    """Return the CloudEvent in a message, or None if the message is a plain event.
 
-    Structured: the content type begins with ``application/cloudevents``. Binary: all of ``id``,
-    ``source``, ``specversion`` and ``type`` stand under one prefix in the headers.
+    Structured: the content type begins with ``application/cloudevents``. Binary: the headers contain all of
+    ``id``, ``source``, ``specversion`` and ``type`` under one prefix.
 
     Args:
         content_type: The AMQP property.
-        headers: As they came.
-        body: Without content encoding.
-        extensions: Which extension attributes are wanted.
+        headers: The headers as received.
+        body: The body without content encoding.
+        extensions: Names of the wanted extension attributes.
 
     Raises:
         BadEvent: ``unsupported_format`` or ``malformed``.
@@ -66,7 +66,7 @@ def read(
     kind = "" if content_type == JSON_TYPE else media_type(content_type)
     if kind.startswith("application/cloudevents"):
         if kind != "application/cloudevents+json":
-            detail = f"{kind[:80]} is not read; send application/cloudevents+json, one event a message"
+            detail = f"{kind[:80]} is not supported; send application/cloudevents+json, one event a message"
             raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
         return _structured(body, _KNOWN.union(extensions))
     found = _header_attributes(headers) if headers else None
@@ -76,7 +76,7 @@ def read(
 
 
 def as_headers(event: CloudEvent) -> dict[str, str]:
-    """Return the headers that make a binary CloudEvent of the same attributes."""
+    """Return the headers of a binary CloudEvent with the same attributes."""
     given = {"id": event.id, "source": event.source, "type": event.type, **event.attributes}
     if event.time is not None:
         given["time"] = event.time
@@ -84,12 +84,12 @@ def as_headers(event: CloudEvent) -> dict[str, str]:
 
 
 def is_attribute(header: str) -> bool:
-    """Say whether a header of that name has one of the three prefixes."""
+    """Return whether a header of that name has one of the three prefixes."""
     return _split(header)[0] != ""
 
 
 def _header_attributes(headers: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the attributes by name, without their prefix; None where no header has one."""
+    """Return the attributes by name, without their prefix; None if no header has a prefix."""
     found: dict[str, object] = {}
     used = ""
     for header, value in headers.items():
@@ -99,14 +99,14 @@ def _header_attributes(headers: Mapping[str, object]) -> dict[str, object] | Non
         if used not in {"", prefix}:
             raise BadEvent(ParkReason.MALFORMED, f"headers mix the CloudEvents prefixes {used} and {prefix}")
         if name in found:
-            raise BadEvent(ParkReason.MALFORMED, "a CloudEvents attribute stands in two headers")
+            raise BadEvent(ParkReason.MALFORMED, "two headers name the same CloudEvents attribute")
         used = prefix
         found[name] = value if name == "time" else as_text(value)
     return found if used else None
 
 
 def _split(header: object) -> tuple[str, str]:
-    """Return the prefix and the attribute name of one header; an empty prefix where it is none of ours."""
+    """Return the prefix and the attribute name of one header; the prefix is empty for other headers."""
     if not isinstance(header, str):
         return "", ""
     if header[:3].lower() == "ce-":
@@ -164,17 +164,17 @@ def _is_base64(text: bytes) -> bool:
         return False
     try:
         binascii.a2b_base64(value, strict_mode=True)
-    except ValueError:  # binascii.Error, or text beyond ASCII
+    except ValueError:  # binascii.Error, or characters outside ASCII
         return False
     return True
 
 
 def _build(given: Mapping[str, object], data: Data, *, binary: bool) -> CloudEvent:
-    """Check the attributes that every CloudEvent needs and put the event together."""
+    """Check the attributes that every CloudEvent needs and build the event."""
     texts = {name: value for name, value in given.items() if isinstance(value, str)}
     version = texts.get("specversion")
     if version is not None and _VERSION.fullmatch(version) is None:
-        detail = f"CloudEvents specversion {version[:20]!r} is not read; send 1.0"
+        detail = f"CloudEvents specversion {version[:20]!r} is not supported; send 1.0"
         raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
     for name in _MANDATORY:
         if name not in texts:
@@ -191,7 +191,7 @@ def _build(given: Mapping[str, object], data: Data, *, binary: bool) -> CloudEve
 
 
 def _time(value: object) -> str | None:
-    """Return ``time`` as RFC 3339 in UTC: from such text, a datetime, or an integer of milliseconds.
+    """Return ``time`` as RFC 3339 in UTC. It may be such text, a datetime, or an integer of milliseconds.
 
     Source: CloudEvents AMQP binding 1.0.2, section 3.1.3.1 (a timestamp maps to AMQP milliseconds).
     """

@@ -1,7 +1,7 @@
-"""Compose an event as an application publishes it: what was typed -> headers, properties, body.
+"""Compose an event as an application would publish it, from the values that an operator gives.
 
 Data flow: type, tenant, data, id -> Draft, checked -> compose(number) -> Composed, which an edge publishes.
-The bytes of the data are checked, never parsed and written anew, also within a structured CloudEvent.
+The bytes of the data are checked and then used unchanged, also within a structured CloudEvent.
 
 Source: docs/publish.md; CloudEvents 1.0.2, JSON format and AMQP binding.
 """
@@ -27,7 +27,7 @@ from consumer.core.text import rfc3339
 from consumer.core.text.ids import event_id, hashed_id
 
 NUMBER: Final = "{n}"
-"""Stands in data and id for the number of the event, from 1; read only where several are composed."""
+"""Placeholder for the event's number, from 1, in data and id; replaced only if several are composed."""
 STRUCTURED_TYPE: Final = "application/cloudevents+json"
 SHORT_TEXT_BYTES: Final = 255
 """AMQP's limit for the properties ``message_id`` and ``content_type``."""
@@ -35,19 +35,19 @@ _NUMBER_DIGITS: Final = 20
 
 
 class Form(StrEnum):
-    """How an event is written into a message."""
+    """The form in which an event is written into a message."""
 
     PLAIN = "plain"  #: the body is the data
     STRUCTURED = "structured"  #: the body is a CloudEvent in JSON
-    BINARY = "binary"  #: the body is the data, the attributes of a CloudEvent are headers
+    BINARY = "binary"  #: the body is the data; the attributes of the CloudEvent are headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed:
     """One event, ready to be published."""
 
-    id: str  #: the id that it was given: ``message_id``, and a CloudEvent's ``id``
-    webhook_id: str  #: what receivers will see
+    id: str  #: the id given by the caller: ``message_id``, or the CloudEvent's ``id``
+    webhook_id: str  #: the id that receivers will see
     routing_key: str
     body: bytes
     content_type: str
@@ -57,7 +57,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What all events of one call have in common."""
+    """The properties that all events of one call share."""
 
     type: str
     tenant: str
@@ -69,13 +69,13 @@ class Draft:
     numbered: bool = False  #: True: :data:`NUMBER` in data and id is replaced
 
     def check(self, max_event_bytes: int) -> None:
-        """Return if Leveret will take it.
+        """Check that Leveret will accept the events.
 
         Args:
-            max_event_bytes: Longest body that is taken.
+            max_event_bytes: The longest body that Leveret accepts.
 
         Raises:
-            ConfigError: it would be parked; says what is wrong, where, and what to do.
+            ConfigError: the event would be parked. The text names the fault, its place and the remedy.
         """
         _check_type(self.type)
         if not TENANT_PATTERN.fullmatch(self.tenant):
@@ -85,23 +85,23 @@ class Draft:
         _check_text("--source", self.source, MAX_TEXT_BYTES)
         _check_text("--content-type", self.content_type, SHORT_TEXT_BYTES)
         if media_type(self.content_type).startswith("application/cloudevents"):
-            raise ConfigError("--content-type: is that of the data; --cloudevents makes a CloudEvent of it")
+            raise ConfigError("--content-type: describes the data; use --cloudevents to send a CloudEvent")
         if is_json(self.content_type):
             _check_json(self._numbered(self.data, 1))
         size = len(self.compose("x" * 36, 1, 0.0).body)
         if size > max_event_bytes:
             raise ConfigError(
-                f"the event has {size} bytes, at most {max_event_bytes} are taken; publish less and link to "
-                "the rest, or raise [events] max_event_bytes"
+                f"the event has {size} bytes, at most {max_event_bytes} are accepted; publish less and link "
+                "to the rest, or raise [events] max_event_bytes"
             )
 
     def compose(self, given_id: str, number: int, at: float) -> Composed:
         """Return the event with this number.
 
         Args:
-            given_id: Its id; :data:`NUMBER` in it is replaced as in the data.
-            number: From 1.
-            at: Unix seconds when it happened.
+            given_id: The event's id; :data:`NUMBER` in it is replaced as in the data.
+            number: The event's number, from 1.
+            at: Unix seconds when the event occurred.
         """
         one_id = self._numbered(given_id.encode(), number).decode()
         data = self._numbered(self.data, number)
@@ -130,7 +130,7 @@ class Draft:
         return {"specversion": "1.0", "id": one_id, "source": self.source, "type": self.type, "time": time}
 
     def _structured(self, one_id: str, data: bytes, at: float) -> bytes:
-        """Write the JSON format around the bytes of the data."""
+        """Write the CloudEvents JSON format around the unchanged bytes of the data."""
         found = read_data(self.content_type, data)
         attributes = self._attributes(one_id, at) | {"datacontenttype": self.content_type}
         if found.form is DataForm.JSON:
@@ -143,10 +143,10 @@ class Draft:
 
 
 def check_id(text: str) -> None:
-    """Return if *text* may be the id of an event, also with a number in it.
+    """Check that *text* is valid as the id of an event, even after a number is inserted.
 
     Raises:
-        ConfigError: AMQP cannot carry it, or it is empty.
+        ConfigError: *text* is empty, or AMQP cannot carry it.
     """
     _check_text("--id", text, SHORT_TEXT_BYTES - _NUMBER_DIGITS)
 
@@ -160,7 +160,7 @@ def _check_type(text: str) -> None:
 
 
 def _check_text(name: str, text: str, most: int) -> None:
-    """Demand printable text of 1 to *most* bytes; what came from bytes that are no UTF-8 is none."""
+    """Require printable text of 1 to *most* bytes. Text with undecodable bytes is not printable."""
     if not text.isprintable() or not 0 < len(text.encode()) <= most:
         raise ConfigError(f"{name}: must be 1 to {most} bytes of printable UTF-8")
 
@@ -173,6 +173,6 @@ def _check_json(data: bytes) -> None:
         raise ConfigError("the data is empty; give JSON as an argument, with --file, or on stdin")
     line, column, why = fault
     raise ConfigError(
-        f'the data is not JSON: line {line}, column {column}: {why}; quote names and texts with ", or say '
-        "what it is with --content-type"
+        f'the data is not JSON: line {line}, column {column}: {why}; quote names and texts with ", or name '
+        "its type with --content-type"
     )

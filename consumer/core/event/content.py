@@ -1,6 +1,6 @@
-"""Tell what a body is (JSON, text, other) and undo its content encoding.
+"""Classify a body as JSON, text or other bytes, and undo its content encoding.
 
-Data flow: bytes as published -> plain_bytes -> read_data -> Data, the span that core.webhook splices.
+Data flow: bytes as published -> decompress -> read_data -> Data, the span that core.webhook splices.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from consumer.core.model import DataForm, ParkReason
 JSON_TYPE = "application/json"
 
 COMPRESSION_HEADER = "compression"
-"""Header in which kombu names how it compressed the body; its ``application/x-gzip`` is a zlib stream.
+"""Header in which kombu names the compression of the body; its ``application/x-gzip`` is a zlib stream.
 
 Source: kombu, ``kombu.compression``.
 """
 
-# Some clients (kombu, Spring) write the character set here; that changes no byte.
+# Some clients (kombu, Spring) write the character set into the content encoding; no byte changes by that.
 _NO_ENCODING = frozenset({"", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"})
 _INFLATED = frozenset({"gzip", "x-gzip", "deflate"})
 _BETWEEN_ENCODINGS = re.compile(r"[\s,:;]+")  # Spring writes "gzip, UTF-8", its earlier versions "gzip:UTF-8"
 _KOMBU_INFLATED = "application/x-gzip"
 _KOMBU_OTHERS = re.compile(r"application/(x-)?(bz2|bzip2|lzma|xz|brotli|zstd)")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-_REMEMBERED_CHARS = 255  #: a longer content type stood in a header or a body, and is not worth the memory
+_REMEMBERED_CHARS = 255  #: longer content types come from a header or a body and are not worth caching
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -38,28 +38,29 @@ class Data(NamedTuple):
     """The data of an event within its body."""
 
     form: DataForm
-    content_type: str | None  #: as declared; None where nothing was
+    content_type: str | None  #: as declared; None if nothing was declared
     start: int = 0
     end: int | None = None  #: None is the end of the body
-    encoded: bool = False  #: JSON form: the value is a string that holds base64
-    value: object = None  #: the whole body as parsed, where it is JSON
+    encoded: bool = False  #: JSON form: True if the value is a string that contains base64
+    value: object = None  #: the whole body as parsed, if it is JSON
 
 
-def plain_bytes(body: bytes, encoding: str | None, max_bytes: int, compression: object = None) -> bytes:
+def decompress(body: bytes, encoding: str | None, max_bytes: int, compression: object = None) -> bytes:
     """Return *body* without its content encoding, and without the compression that kombu's header names.
 
     Args:
-        body: As published.
-        encoding: The AMQP property: ``gzip`` or ``deflate``, which are undone; character sets may stand
-            beside it.
-        max_bytes: Bound of *body* and of the result; never more than this is inflated.
-        compression: Value of the header :data:`COMPRESSION_HEADER`; what kombu never writes is ignored.
+        body: The body as published.
+        encoding: The AMQP property: ``gzip`` or ``deflate``, which are undone. Names of character sets beside
+            it are ignored.
+        max_bytes: Bound of *body* and of the result; decompression stops there.
+        compression: Value of the header :data:`COMPRESSION_HEADER`; values of other writers are ignored.
 
     Raises:
         BadEvent: ``too_large``, ``malformed`` (a broken stream) or ``unsupported_format`` (another encoding).
     """
     if len(body) > max_bytes:
-        raise BadEvent(ParkReason.TOO_LARGE, f"the body has {len(body)} bytes, at most {max_bytes} are taken")
+        detail = f"the body has {len(body)} bytes, at most {max_bytes} are accepted"
+        raise BadEvent(ParkReason.TOO_LARGE, detail)
     if encoding is not None and _is_compressed(encoding):
         body = _inflate(body, _GZIP_OR_ZLIB, max_bytes)
     if compression is not None and _is_compressed_by_kombu(compression, body):
@@ -68,7 +69,7 @@ def plain_bytes(body: bytes, encoding: str | None, max_bytes: int, compression: 
 
 
 def _is_compressed(encoding: str) -> bool:
-    """Say whether a content encoding names one compression, in any case and among character sets."""
+    """Return whether a content encoding names one compression, in any case and among character sets."""
     name = encoding.strip().lower()
     if name in _NO_ENCODING:
         return False
@@ -77,7 +78,7 @@ def _is_compressed(encoding: str) -> bool:
     names = [part for part in _BETWEEN_ENCODINGS.split(name) if part not in _NO_ENCODING]
     unknown = next((part for part in names if part not in _INFLATED), None)
     if unknown is not None:
-        detail = f"content encoding {unknown[:40]!r} is not read; use gzip, deflate or none"
+        detail = f"content encoding {unknown[:40]!r} is not supported; use gzip, deflate or none"
         raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
     if len(names) > 1:
         detail = f"content encoding {name[:40]!r} compresses more than once; compress once"
@@ -86,10 +87,10 @@ def _is_compressed(encoding: str) -> bool:
 
 
 def _is_compressed_by_kombu(compression: object, body: bytes) -> bool:
-    """Say whether kombu compressed *body*: by its header, and by the start of a gzip or zlib stream."""
+    """Return whether kombu compressed *body*, judged by its header and the start of a gzip or zlib stream."""
     name = (as_text(compression) or "").strip().lower()
     if _KOMBU_OTHERS.fullmatch(name):
-        detail = f"the header {COMPRESSION_HEADER} {name!r} is not read; use gzip or none"
+        detail = f"the header {COMPRESSION_HEADER} {name!r} is not supported; use gzip or none"
         raise BadEvent(ParkReason.UNSUPPORTED_FORMAT, detail)
     if name != _KOMBU_INFLATED:
         return False
@@ -108,12 +109,12 @@ def _inflate(body: bytes, window_bits: int, max_bytes: int) -> bytes:
     if len(plain) > max_bytes:
         raise BadEvent(ParkReason.TOO_LARGE, f"the body inflates to more than {max_bytes} bytes")
     if not stream.eof or stream.unused_data:
-        raise BadEvent(ParkReason.MALFORMED, "the compressed body is cut short or has more after its end")
+        raise BadEvent(ParkReason.MALFORMED, "the compressed body is truncated or has bytes after its end")
     return plain
 
 
 def media_type(content_type: str | None) -> str:
-    """Return a content type in lower case without parameters; empty where there is none."""
+    """Return a content type in lower case without parameters; empty if there is none."""
     if content_type is not None and len(content_type) > _REMEMBERED_CHARS:
         return _media_type.__wrapped__(content_type)
     return _media_type(content_type)
@@ -125,7 +126,7 @@ def _media_type(content_type: str | None) -> str:
 
 
 def is_json(content_type: str | None) -> bool:
-    """Say whether a body of this content type is JSON: ``application/json``, ``+json``, or none declared."""
+    """Return whether a body of this content type is JSON: ``application/json``, ``+json``, or undeclared."""
     kind = media_type(content_type)
     return kind in {"", JSON_TYPE, "text/json"} or kind.endswith("+json")
 
@@ -133,11 +134,11 @@ def is_json(content_type: str | None) -> bool:
 def read_data(content_type: str | None, body: bytes) -> Data:
     """Return the whole of *body* as data.
 
-    JSON is validated and its outer white space left out. ``text/*`` in UTF-8 is text, anything else
+    JSON is validated, and the white space around it is left out. ``text/*`` in UTF-8 is text. Any other body
     becomes base64.
 
     Raises:
-        BadEvent: declared JSON, and it is not; ``malformed``.
+        BadEvent: the body is declared as JSON and is not valid JSON; ``malformed``.
     """
     if content_type == JSON_TYPE or is_json(content_type):
         value = jsontext.parse(body)

@@ -1,13 +1,13 @@
-"""Check that bytes are JSON and find values in them by their span. Nothing is ever written anew.
+"""Check that bytes are JSON and find values in them by their span. The text itself is never rewritten.
 
 Data flow: body -> parse -> members / find -> (start, end) -> core.webhook splices those bytes.
 
-What passes is RFC 8259 in UTF-8: numbers of any size (``1e400``), duplicate names. What does not:
-``NaN``, ``Infinity``, lone surrogates, a byte order mark, trailing text, more than 1,024 levels.
-orjson refuses just these, and beside them only numbers that no double holds; see :func:`parse`.
+The accepted format is RFC 8259 in UTF-8, with numbers of any size (``1e400``) and duplicate names. Refused
+are ``NaN``, ``Infinity``, lone surrogates, a byte order mark, trailing text, and more than 1,024 levels.
+orjson refuses the same, and in addition numbers too large for a double; see :func:`parse`.
 
-Strangers write this text, so what they can make it cost is bounded: each check takes one pass, or two, that
-the regular expressions make, and a search that takes more than :data:`MAX_STEPS` steps of ours ends.
+Producers write this text, so its cost is bounded: each check takes one or two passes of a regular expression,
+and a search ends after :data:`MAX_STEPS` steps.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from consumer.core.model import ParkReason
 
 Span: TypeAlias = tuple[int, int]  #: first byte and one past the last
 
-MAX_HUGE: Final = 1_024  #: numbers in one text that no double may hold
+MAX_HUGE: Final = 1_024  #: the most numbers in one text that may be too large for a double
 
-HUGE_FROM: Final = 1e29  #: a number from here on may have been a larger one, that no double holds
+HUGE_FROM: Final = 1e29  #: a parsed number from here on may stand for one that is too large for a double
 
 MAX_STEPS: Final = 4_096
-"""Members, elements and brackets that one search steps over; 4 ms. A container that holds no more than
-:data:`_LEAF_LEVELS` further levels is one step, however much it holds."""
+"""Members, elements and brackets that one search may pass; about 4 ms. A container with at most
+:data:`_LEAF_LEVELS` further levels counts as one step, whatever its size."""
 
 _LEAF_LEVELS = 4
 
@@ -38,16 +38,16 @@ _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
 
 def _leaf(levels: int) -> bytes:
-    """Return what matches a whole container of at most so many further levels."""
+    """Return a pattern for a whole container of at most so many further levels."""
     inner = b"|" + _leaf(levels - 1) if levels else b""
     return rb"[\[{](?:[^\"\[\]{}]++|" + _STRING + inner + rb")*+[\]}]"
 
 
-# An unclosed string runs to the end: without that, each quote would start its own scan.
+# An unclosed string extends to the end of the text. Otherwise each quote would start a scan of its own.
 _NUMBER = rb"(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _NUMBER_OR_STRING = re.compile(rb'("(?:[^"\\]++|\\.)*+"?)|-?' + _NUMBER, re.DOTALL)
 
-# Only a number of 209 digits, or with an exponent of three, may be too large for a double.
+# Only a number with 209 digits, or with a three-digit exponent, can be too large for a double.
 _TO_HUGE = re.compile(
     rb'((?:[^"eE0-9]++|[0-9]{1,208}+(?![0-9])|[eE](?!\+?[0-9]{3})|"(?:[^"\\]++|\\.)*+"?)*+)'
     rb"(?:([0-9]{208}[0-9]++|[eE]\+?[0-9]{2}[0-9]++)|\Z)",
@@ -62,8 +62,8 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _GAP = re.compile(rb"[ \t\n\r,]*+")
 
 
-def _says_too_large() -> str | None:
-    """Return what orjson says of a number that no double holds; None should it ever take one."""
+def _overflow_message() -> str | None:
+    """Return orjson's error text for a number too large for a double; None if orjson accepts it."""
     try:
         orjson.loads(b"1e999")
     except orjson.JSONDecodeError as error:
@@ -71,11 +71,11 @@ def _says_too_large() -> str | None:
     return None
 
 
-_TOO_LARGE: Final = _says_too_large()
+_OVERFLOW: Final = _overflow_message()
 
 
 class Member(NamedTuple):
-    """One member of an object and where its value stands."""
+    """One member of an object and the span of its value."""
 
     name: str
     start: int
@@ -83,7 +83,7 @@ class Member(NamedTuple):
 
 
 class _Search:
-    """One search through a text, and the steps that it may still take."""
+    """One search through a text, and the number of steps left to it."""
 
     __slots__ = ("_left", "text")
 
@@ -95,48 +95,48 @@ class _Search:
         """Take one step.
 
         Raises:
-            BadEvent: too many; ``too_large``.
+            BadEvent: no step is left; ``too_large``.
         """
         self._left -= 1
         if self._left < 0:
             raise BadEvent(
                 ParkReason.TOO_LARGE,
-                f"the JSON holds more than {MAX_STEPS} members, or levels of nesting, on the way to a value",
+                f"the JSON has more than {MAX_STEPS} members, or levels of nesting, before the value",
             )
 
 
 def validate(text: bytes) -> None:
-    """Return if *text* is one JSON value with nothing but white space around it.
+    """Check that *text* is one JSON value with only white space around it.
 
     Raises:
-        BadEvent: it is not; ``malformed``.
+        BadEvent: *text* is not such a value; ``malformed``.
     """
     parse(text)
 
 
 def parse(text: bytes) -> object:
-    """Return the value of *text*, which is one JSON value with nothing but white space around it.
+    """Return the value of *text*, which must be one JSON value with only white space around it.
 
-    A number that no double holds is another float in it, from :data:`HUGE_FROM` on.
+    A number too large for a double is replaced by another float, of :data:`HUGE_FROM` or more.
 
     Raises:
-        BadEvent: it is not JSON, ``malformed``; or more than :data:`MAX_HUGE` numbers in it are beyond a
-            double, ``too_large``.
+        BadEvent: *text* is not JSON, ``malformed``; or more than :data:`MAX_HUGE` of its numbers are too
+            large for a double, ``too_large``.
 
     Source: RFC 8259; section 8.1 (UTF-8, no byte order mark), section 9 (a parser may limit depth).
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        if error.msg != _TOO_LARGE:
+        if error.msg != _OVERFLOW:
             raise BadEvent(ParkReason.MALFORMED, f"the body is not JSON: {error.msg}") from None
     return _parse_without_huge(text)
 
 
 def _parse_without_huge(text: bytes) -> object:
-    """Parse again with a smaller number for each huge one, as orjson refuses those above 1.8e308.
+    """Parse again with a smaller number for each huge one, as orjson refuses numbers above 1.8e308.
 
-    Only digits become fewer digits, so nothing becomes valid by it that was not.
+    Only digits become fewer digits, so an invalid text stays invalid.
     """
     left = MAX_HUGE
 
@@ -147,7 +147,7 @@ def _parse_without_huge(text: bytes) -> object:
             return match[1]
         left -= 1
         if left < 0:
-            raise BadEvent(ParkReason.TOO_LARGE, f"the JSON holds more than {MAX_HUGE} numbers beyond 1e100")
+            raise BadEvent(ParkReason.TOO_LARGE, f"the JSON has more than {MAX_HUGE} numbers beyond 1e100")
         return match[1] + (huge[:30] if huge[0] in b"0123456789" else b"e99")
 
     try:
@@ -157,15 +157,15 @@ def _parse_without_huge(text: bytes) -> object:
 
 
 def first_fault(text: bytes) -> tuple[int, int, str] | None:
-    """Return where *text* stops being JSON: line and column, both from 1, and why; None where it is JSON.
+    """Return where *text* stops being JSON: line and column, both from 1, and why; None if it is JSON.
 
-    For people who wrote the text: it takes longer than :func:`validate`.
+    This check is meant for the author of the text: it takes longer than :func:`validate`.
     """
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        return *_place(text[: error.start].decode()), "no UTF-8 from here on"
-    # Only numbers of five characters and more can be too large for a double: their places stay as they are.
+        return *_place(text[: error.start].decode()), "not UTF-8 from here on"
+    # Only a number of five characters or more can be too large for a double. "null" takes its place, padded.
     padded = _NUMBER_OR_STRING.sub(
         lambda match: match[0] if match[1] or len(match[0]) < 5 else b"null".ljust(len(match[0])), text
     )
@@ -177,7 +177,7 @@ def first_fault(text: bytes) -> tuple[int, int, str] | None:
 
 
 def _place(before: str) -> tuple[int, int]:
-    """Return line and column of what follows *before*."""
+    """Return line and column of the text that follows *before*."""
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
@@ -188,25 +188,25 @@ def trim(text: bytes) -> Span:
 
 
 def members(text: bytes, start: int) -> Iterator[Member]:
-    """Yield the members of the object that begins at *start*, duplicates too.
+    """Yield the members of the object that begins at *start*, including duplicates.
 
-    *text* must have passed :func:`parse`. Takes time linear in the size of the object.
+    *text* must have passed :func:`parse`. The time is linear in the size of the object.
 
     Raises:
-        BadEvent: it takes more than :data:`MAX_STEPS` steps; ``too_large``.
+        BadEvent: the search takes more than :data:`MAX_STEPS` steps; ``too_large``.
     """
     yield from _members(_Search(text), start)
 
 
 def find(text: bytes, pointer: Sequence[str]) -> Span | None:
-    """Return the span of the value that *pointer* names, or None where there is none.
+    """Return the span of the value that *pointer* names, or None if that value does not exist.
 
     Args:
-        text: What passed :func:`parse`.
-        pointer: Reference tokens, unescaped; empty for the whole value. Of duplicate names the last counts.
+        text: A text that passed :func:`parse`.
+        pointer: Reference tokens, unescaped; empty for the whole value. The last of duplicate names counts.
 
     Raises:
-        BadEvent: it takes more than :data:`MAX_STEPS` steps; ``too_large``.
+        BadEvent: the search takes more than :data:`MAX_STEPS` steps; ``too_large``.
 
     Source: RFC 6901.
     """
@@ -220,7 +220,7 @@ def find(text: bytes, pointer: Sequence[str]) -> Span | None:
 
 
 def value_at(value: object, pointer: Sequence[str]) -> object:
-    """Return what *pointer* names in a parsed value; None where there is nothing.
+    """Return the value that *pointer* names in a parsed value; None if it does not exist.
 
     Source: RFC 6901.
     """

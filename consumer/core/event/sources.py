@@ -1,4 +1,4 @@
-"""Where the events of a foreign exchange say their tenant, type, id, time and data (``[[sources]]``).
+"""Rules that find tenant, type, id, time and data in the events of a foreign exchange (``[[sources]]``).
 
 Data flow: settings text -> parse_rule -> SourceRule; RawMessage + SourceRule -> (decode) Event or NeedsInbox.
 """
@@ -41,7 +41,7 @@ class FromBody:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """``const:TEXT``: always the same."""
+    """``const:TEXT``: the same text for every event."""
 
     text: str
 
@@ -51,7 +51,7 @@ Extract: TypeAlias = FromHeader | FromRoutingKey | FromBody | Const
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRule:
-    """One ``[[sources]]`` entry. What is None is read as from any other event."""
+    """One ``[[sources]]`` entry. A field that is None is read as in any other event."""
 
     tenant: Extract | None = None
     type: Extract | None = None
@@ -64,14 +64,14 @@ def parse_rule(fields: Mapping[str, str]) -> SourceRule:
     """Build the rule of one ``[[sources]]`` entry.
 
     Args:
-        fields: ``tenant``, ``type``, ``id``, ``time``, ``data``, each with its text; none is required.
+        fields: ``tenant``, ``type``, ``id``, ``time``, ``data``, each with its text; all are optional.
 
     Raises:
-        ConfigError: an unknown field or a text that is no rule; names the field.
+        ConfigError: a field is unknown, or its text is not a rule; the error names the field.
     """
     unknown = sorted(fields.keys() - _FIELDS)
     if unknown:
-        raise ConfigError(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
+        raise ConfigError(f"unknown field {unknown[0]!r}; use {', '.join(sorted(_FIELDS))}")
     rules = {name: _parse(name, text) for name, text in fields.items()}
     data = rules.get("data")
     if data is not None and not isinstance(data, FromBody):
@@ -100,7 +100,7 @@ def _parse(field: str, text: str) -> Extract:
     if kind == "routing_key" and (not colon or (rest.isascii() and rest.isdecimal() and len(rest) < 4)):
         return FromRoutingKey(int(rest) if colon else None)
     raise ConfigError(
-        f'{field}: {text!r} is no rule; write "header:NAME", "routing_key:N", '
+        f'{field}: {text!r} is not a rule; write "header:NAME", "routing_key:N", '
         '"body:/json/pointer" or "const:TEXT"'
     )
 
@@ -110,12 +110,12 @@ def _unescape(token: str) -> str:
 
 
 def extract(rule: Extract, message: RawMessage, value: object) -> object:
-    """Return what *rule* finds in *message*, or None.
+    """Return the value that *rule* finds in *message*, or None.
 
     Args:
-        rule: Where to look.
-        message: The message as it came.
-        value: The body as parsed where it is JSON, else None.
+        rule: The place of the value.
+        message: The message as received.
+        value: The parsed body if it is JSON, else None.
     """
     match rule:
         case Const(text):

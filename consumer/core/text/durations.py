@@ -1,4 +1,4 @@
-"""Write seconds as people do, and read them."""
+"""Write and read durations in the form that people use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|min|[smhdw])", re.ASC
 
 
 def format_duration(seconds: float) -> str:
-    """Write *seconds* as people do: 0.25 s, 1 min 30 s, 2 h, 75 h 35 min 5 s."""
+    """Write *seconds* in units that people use: 0.25 s, 1 min 30 s, 2 h, 75 h 35 min 5 s."""
     if seconds < 60:
         return f"{seconds:g} s"
     hours, rest = divmod(seconds, 3600)
@@ -23,10 +23,10 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Read ``90s``, ``1.5h``, ``7d``, ``1h30m``: seconds.
+    """Read a duration such as ``90s``, ``1.5h``, ``7d`` or ``1h30m`` and return its seconds.
 
     Raises:
-        ConfigError: it is no duration; a bare number is none, as it names no unit.
+        ConfigError: *text* is not a duration. A bare number is refused because it has no unit.
     """
     total, at = 0.0, 0
     for part in _PART.finditer(text):
@@ -35,19 +35,19 @@ def parse_duration(text: str) -> float:
         total += float(part[1]) * _UNITS[part[2]]
         at = part.end()
     if at == 0 or text[at:].strip():
-        raise ConfigError(f"{text!r} is no duration; write a number and a unit: 90s, 30m, 2h, 7d")
+        raise ConfigError(f"{text!r} is not a duration; write a number and a unit: 90s, 30m, 2h, 7d")
     return total
 
 
 def parse_moment(text: str, now: float) -> float:
-    """Read a time, or a duration counted back from now: Unix seconds.
+    """Read a time, or a duration counted back from now, and return Unix seconds.
 
     Args:
         text: RFC 3339 such as ``2026-01-02T03:04:05Z``, or a duration such as ``2h``.
         now: Unix seconds.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: *text* is neither a time nor a duration.
     """
     moment_ms = parse_ms(text)
     if moment_ms is not None:

@@ -1,4 +1,4 @@
-"""Make and check the ids that travel as ``webhook-id``. Pure: time and randomness are arguments."""
+"""Create and check ids for the header ``webhook-id``. Time and random bytes are arguments."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from base64 import b32encode
 
 _EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_HASH_CHARS = 27  #: of base32: 135 bits, so two events never meet by chance
-_HASH_BYTES = 17  #: the bytes that those characters come from
+_HASH_CHARS = 27  #: base32 characters: 135 bits, enough to rule out chance collisions
+_HASH_BYTES = 17  #: the bytes that those characters encode
 
 
 def is_event_id(text: str) -> bool:
-    """Say whether *text* may be a ``webhook-id`` as it stands: 1 to 64 of ``[A-Za-z0-9_-]``.
+    """Return whether *text* is valid as a ``webhook-id`` unchanged: 1 to 64 of ``[A-Za-z0-9_-]``.
 
     Source: Standard Webhooks 1.0.0, "Signature scheme" (an id must not contain a full stop).
     """
@@ -20,14 +20,14 @@ def is_event_id(text: str) -> bool:
 
 
 def event_id(text: str) -> str:
-    """Return *text* where it may be a ``webhook-id``, else the id made from its hash."""
+    """Return *text* if it is valid as a ``webhook-id``, else an id made from its hash."""
     return text if is_event_id(text) else hashed_id(text.encode("utf-8", "surrogatepass"))
 
 
 def hashed_id(*parts: bytes) -> str:
     """Return ``msg_`` and 27 base32 characters of SHA-256 over *parts* joined by a zero byte.
 
-    Lower case alone, so that a receiver whose database compares without case keeps ids apart.
+    The id is lower case, so that receivers whose database ignores case still keep ids apart.
     """
     digest = hashlib.sha256(b"\0".join(parts)).digest()
     return "msg_" + b32encode(digest[:_HASH_BYTES]).decode()[:_HASH_CHARS].lower()

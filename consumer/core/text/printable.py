@@ -1,15 +1,15 @@
-"""Make any text safe to print on one line."""
+"""Escape any text so that it prints safely on one line."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MASK: Final = "***"
-"""Stands for a secret that is not shown; in a subscriptions file for the one that is kept."""
+"""The text shown instead of a secret. In a subscriptions file it means that the stored secret is kept."""
 
 
 def printable(text: str) -> str:
-    r"""Return *text* with everything that a terminal or a log might obey written as ``\x1b`` and the like.
+    r"""Return *text* with every character that could control a terminal or log escaped, such as ``\x1b``.
 
     Source: fault 51.
     """

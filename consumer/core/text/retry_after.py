@@ -1,4 +1,4 @@
-"""Read how long an endpoint asks us to wait.
+"""Read the wait that an endpoint asks for.
 
 Data flow: the header ``Retry-After`` as received -> seconds -> core.retry and the endpoint's clock.
 """
@@ -12,19 +12,20 @@ from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Final
 
-#: No endpoint can make us wait longer than this. Source: fault 39.
+#: The longest wait that an endpoint can impose. Source: fault 39.
 RETRY_AFTER_MAX_S: Final = 86_400.0
 
-#: More parts than an honest header has are not read: a head of 64 KiB holds 32,000, at 2 us each.
+#: Parts of the header beyond this number are ignored. A header block of 64 KiB could contain 32,000 parts,
+#: and each takes 2 us to read.
 _MAX_PARTS: Final = 32
 
-#: Several Retry-After headers arrive joined by commas, and an HTTP date holds one itself.
+#: Several Retry-After headers arrive joined by commas, and an HTTP date itself contains one comma.
 _RETRY_AFTER_PART: Final = re.compile(r"\s*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,[^,]*|[^,]+)")
 _SECONDS: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return the wait that a ``Retry-After`` header asks for, or None when it asks for none.
+    """Return the wait that a ``Retry-After`` header asks for, or None if it asks for none.
 
     Args:
         value: The header as received, seconds or an HTTP date. Of several joined by commas, 32 at most, the

@@ -22,12 +22,12 @@ def from_ms(unix_ms: int) -> str:
 
 @lru_cache(maxsize=64)
 def _to_the_second(seconds: int) -> str:
-    """Write whole Unix seconds; events come by the hundred in the same one."""
+    """Write whole Unix seconds. The result is cached because hundreds of events share one second."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def from_datetime(value: datetime) -> str | None:
-    """Return the text for *value*, or None where its UTC time is out of range. Naive is taken as UTC."""
+    """Return the text for *value*, or None if its UTC time is out of range. A naive time is taken as UTC."""
     try:
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (OverflowError, ValueError):
@@ -36,7 +36,7 @@ def from_datetime(value: datetime) -> str | None:
 
 
 def normalise(text: str) -> str | None:
-    """Return an RFC 3339 *text* in UTC with ``Z``, or None where it is not one.
+    """Return an RFC 3339 *text* in UTC with ``Z``, or None if *text* has another form.
 
     Text that ends in ``Z`` stays as it is, but for a ``t``, ``z`` or space that becomes the
     capital letter. Another offset is converted. Digits below the second are never changed.
@@ -58,7 +58,7 @@ def normalise(text: str) -> str | None:
 
 
 def _utc(local: str, sign: str | None, hours: str | None, minutes: str | None) -> str | None:
-    """Return ``YYYY-MM-DDTHH:MM:SS`` in UTC, or None where there is no such time."""
+    """Return ``YYYY-MM-DDTHH:MM:SS`` in UTC, or None if that time does not exist."""
     try:
         moment = datetime.fromisoformat(local)
         if hours is None or minutes is None:
@@ -72,7 +72,7 @@ def _utc(local: str, sign: str | None, hours: str | None, minutes: str | None) -
 
 
 def parse_ms(text: str) -> int | None:
-    """Return the Unix milliseconds of an RFC 3339 *text*, or None where it is not one from 1970 on.
+    """Return the Unix milliseconds of an RFC 3339 *text*, or None if it has another form or is before 1970.
 
     Digits below the millisecond are cut; a leap second counts as the second before it.
     """

@@ -1,4 +1,4 @@
-"""Build the body of a webhook: ``{"type","timestamp","data"}`` and what else the event says of itself.
+"""Build the body of a webhook: ``{"type","timestamp","data"}`` and the event's further members.
 
 Data flow: Event -> build_body -> the bytes that core.signing signs and the sender sends, for every target.
 """
@@ -15,8 +15,8 @@ from consumer.core.model import DataForm, Event
 def build_body(event: Event) -> bytes:
     """Return the payload as minified JSON, with the bytes of the data as they were published.
 
-    The same event gives the same bytes on every attempt. Members beside the three are those of
-    *event.extras*, in their order.
+    The same event gives the same bytes on every attempt. The members of *event.extras* follow these three, in
+    their order.
 
     Source: Standard Webhooks 1.0.0, "Payload structure".
     """

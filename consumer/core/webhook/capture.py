@@ -1,4 +1,4 @@
-"""Read a captured HTTP request: from a raw dump, header lines, or a JSON object of headers."""
+"""Read a captured HTTP request from a raw dump, header lines, or a JSON object of headers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 def parse_headers(text: str) -> Mapping[str, str]:
     """Read ``Name: value`` lines, as curl and proxies print them, or a JSON object.
 
-    Lines that are no header (the request line, blank ones) are passed over. A name that stands there twice
-    has its values joined, as HTTP does.
+    Other lines (the request line, blank lines) are skipped. If a name occurs twice, its values are joined, as
+    HTTP does.
 
     Raises:
-        ConfigError: there is no header in it.
+        ConfigError: *text* contains no header.
     """
     headers: dict[str, str] = {}
     for name, value in _pairs(text):
         lower = name.lower()
         headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
     if not headers:
-        raise ConfigError("holds no header; write lines such as `webhook-id: msg_1`, or a JSON object")
+        raise ConfigError("contains no headers; write lines such as `webhook-id: msg_1`, or a JSON object")
     return headers
 
 
@@ -42,17 +42,17 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
-    """Return a value of JSON; some frameworks keep a list per name."""
+    """Return a JSON value as text; some frameworks keep a list of values for each name."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def parse_request(raw: bytes) -> tuple[Mapping[str, str], bytes]:
-    """Split a raw HTTP/1.1 request into headers and body; the body is what follows the first blank line.
+    """Split a raw HTTP/1.1 request into headers and body; the body follows the first blank line.
 
     Raises:
-        ConfigError: there is no blank line, or no header before it.
+        ConfigError: the request has no blank line, or no header before it.
     """
     end = _HEAD_END.search(raw)
     if end is None:
-        raise ConfigError("holds no blank line between headers and body; give --headers and --body instead")
+        raise ConfigError("has no blank line between headers and body; give --headers and --body instead")
     return parse_headers(raw[: end.start()].decode("latin-1")), raw[end.end() :]

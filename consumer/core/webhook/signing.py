@@ -1,4 +1,4 @@
-"""Sign webhooks as Standard Webhooks 1.0.0 asks, and check such signatures for our own tools.
+"""Sign webhooks as Standard Webhooks 1.0.0 requires, and check such signatures for our own tools.
 
 Data flow: secrets (subscriptions file) -> :func:`parse_secret` -> keys, newest first -> :func:`sign` once
 per attempt over the exact bytes that are sent.
@@ -28,15 +28,15 @@ SIGNATURE_HEADER: Final = "webhook-signature"
 #: Length of a symmetric secret. Source: Standard Webhooks "Signature scheme", 192 to 512 bits (SW-09).
 SECRET_MIN_BYTES: Final = 24
 SECRET_MAX_BYTES: Final = 64
-#: How far a timestamp may be off, as in all reference libraries.
+#: The largest accepted difference between a timestamp and now, as in all reference libraries.
 TOLERANCE_S: Final = 300.0
 
 _HMAC_PREFIX: Final = "whsec_"
 _PRIVATE_PREFIX: Final = "whsk_"
 _PUBLIC_PREFIX: Final = "whpk_"
-#: A misspelt prefix (hwsec_, WHSEC_, whsec-) must not pass as a raw secret that signs something else.
+#: A misspelt prefix (hwsec_, WHSEC_, whsec-) must not pass as a raw secret with a different signature.
 _MISSPELT_PREFIX: Final = re.compile(r"[whseckp]{4,5}[_-]", re.IGNORECASE)
-_REMEDY: Final = "leave the secret out and one is generated and shown once"
+_REMEDY: Final = "leave the secret out, and Leveret generates one and shows it once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HmacKey:
     _mac: hmac.HMAC = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Hash the padded key once: a copy of this state is cheaper than a new one per signature."""
+        """Hash the padded key once: a copy of this state is cheaper than a new one for each signature."""
         object.__setattr__(self, "_mac", hmac.new(self.secret, digestmod="sha256"))
 
     def entry(self, content: bytes) -> str:
@@ -65,12 +65,12 @@ class Ed25519Key:
     _private: Ed25519PrivateKey = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Load the key once, not per signature."""
+        """Load the key once instead of once for each signature."""
         object.__setattr__(self, "_private", Ed25519PrivateKey.from_private_bytes(self.seed))
 
     @property
     def public(self) -> bytes:
-        """The 32 bytes that a receiver verifies with."""
+        """The 32 bytes with which a receiver verifies."""
         return self._private.public_key().public_bytes_raw()
 
     def entry(self, content: bytes) -> str:
@@ -80,7 +80,7 @@ class Ed25519Key:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """The receiver's half of an ed25519 pair: it verifies and cannot sign."""
+    """The receiver's half of an ed25519 pair: it can verify but cannot sign."""
 
     public: bytes
 
@@ -94,12 +94,12 @@ def parse_secret(text: str) -> SigningKey:
 
     Args:
         text: ``whsec_`` and the base64 of 24 to 64 bytes; or ``whsk_`` and the base64 of an ed25519 seed
-            with its public half; or, without a prefix, 24 to 64 bytes of text taken as they are (S0-4).
-            Show receivers of the last kind :func:`format_secret`, as verifier libraries would take the
-            bare text for base64.
+            with its public half; or 24 to 64 bytes of text without a prefix, used unchanged (S0-4).
+            Receivers of a secret without a prefix need the text of :func:`format_secret`, because their
+            libraries would decode the bare text as base64.
 
     Raises:
-        ConfigError: it is none of these; says why and what to do, never the secret.
+        ConfigError: *text* has none of these forms. The error names fault and remedy, never the secret.
     """
     if text.startswith(_HMAC_PREFIX):
         raw = _decode(text.removeprefix(_HMAC_PREFIX), _HMAC_PREFIX)
@@ -111,41 +111,43 @@ def parse_secret(text: str) -> SigningKey:
     if _MISSPELT_PREFIX.match(text):
         raise ConfigError("the secret starts with something like whsec_, misspelt; write whsec_ or whsk_")
     if not text.isprintable() or text != text.strip():
-        raise ConfigError(f"the secret holds line breaks, blanks at its ends or the like; {_REMEDY}")
-    return HmacKey(_check_length(text.encode(), "as it is written"))
+        raise ConfigError(
+            f"the secret contains line breaks, other control characters or blanks at its ends; {_REMEDY}"
+        )
+    return HmacKey(_check_length(text.encode(), "as written"))
 
 
 def _parse_private(raw: bytes) -> Ed25519Key:
     if len(raw) != 64:
-        raise ConfigError(f"a whsk_ key holds 64 bytes, seed and public half; this one has {len(raw)}")
+        raise ConfigError(f"a whsk_ key has 64 bytes, seed and public half; this one has {len(raw)}")
     key = Ed25519Key(raw[:32])
     if not hmac.compare_digest(key.public, raw[32:]):
-        raise ConfigError("the public half of the whsk_ key does not belong to its seed; copy it anew")
+        raise ConfigError("the public half of the whsk_ key does not belong to its seed; copy it again")
     return key
 
 
 def parse_verifying_key(text: str) -> VerifyingKey:
-    """Read a key that a receiver verifies with: as :func:`parse_secret`, or ``whpk_``.
+    """Read a key with which a receiver verifies: any form of :func:`parse_secret`, or ``whpk_``.
 
     Raises:
-        ConfigError: it is no such key.
+        ConfigError: *text* is not such a key.
     """
     if not text.startswith(_PUBLIC_PREFIX):
         return parse_secret(text)
     raw = _decode(text.removeprefix(_PUBLIC_PREFIX), _PUBLIC_PREFIX)
     if len(raw) != 32:
-        raise ConfigError(f"a whpk_ key holds 32 bytes; this one has {len(raw)}")
+        raise ConfigError(f"a whpk_ key has 32 bytes; this one has {len(raw)}")
     return PublicKey(raw)
 
 
 def _decode(text: str, prefix: str) -> bytes:
-    """Decode standard base64, padded or not (SW-11); urlsafe text and garbage are refused."""
-    if "=" in text and (len(text) % 4 or text.count("=") > 2):  # Python's decoder lets some of these pass
-        raise ConfigError(f"what follows {prefix} has wrong padding; {_REMEDY}")
+    """Decode standard base64, with or without padding (SW-11); urlsafe and invalid text is refused."""
+    if "=" in text and (len(text) % 4 or text.count("=") > 2):  # Python's decoder accepts some of these
+        raise ConfigError(f"the text after {prefix} has wrong padding; {_REMEDY}")
     try:
         return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
     except ValueError as error:
-        raise ConfigError(f"what follows {prefix} is not standard base64; {_REMEDY}") from error
+        raise ConfigError(f"the text after {prefix} is not standard base64; {_REMEDY}") from error
 
 
 def _check_length(raw: bytes, how: str) -> bytes:
@@ -180,18 +182,18 @@ def sign(keys: Sequence[SigningKey], event_id: str, timestamp: int, body: bytes)
     """Return the value of ``webhook-signature``: one entry per key, joined by single spaces.
 
     Args:
-        keys: Newest first, at least one; old ones stay while receivers change over (SW-32).
+        keys: Newest first, at least one; old keys stay while receivers change over (SW-32).
         event_id: The ``webhook-id``; ASCII, without a full stop (SW-06).
         timestamp: Unix seconds of this attempt.
         body: The exact bytes that will be sent.
 
     Raises:
-        ValueError: there is no key, or the id could be read in two ways.
+        ValueError: *keys* is empty, or *event_id* contains a full stop.
     """
     if not keys:
-        raise ValueError("a webhook without a key would go out unsigned")
+        raise ValueError("a webhook without a key would be sent unsigned")
     if "." in event_id:
-        raise ValueError(f"the id {event_id!r} holds a full stop, which separates the signed parts")
+        raise ValueError(f"the id {event_id!r} contains a full stop, which separates the signed parts")
     content = f"{event_id}.{timestamp:d}.".encode("ascii") + body
     if len(keys) == 1:
         return keys[0].entry(content)
@@ -205,17 +207,17 @@ def verify(
     now: float,
     tolerance_s: float = TOLERANCE_S,
 ) -> None:
-    """Check a received webhook, in time that does not depend on how much of a signature is right.
+    """Check a received webhook, in a time that is independent of the correct part of a signature.
 
     Args:
         keys: The receiver's trust list; any of them may have signed.
-        headers: Of the request; names in any case.
+        headers: Headers of the request; names in any case.
         body: The exact bytes received.
         now: Unix seconds.
-        tolerance_s: How far the timestamp may be off, either way.
+        tolerance_s: The largest accepted difference between the timestamp and *now*, in either direction.
 
     Raises:
-        BadSignature: a header is missing or malformed, the time is off, or no entry fits any key.
+        BadSignature: a header is missing or malformed, the time is off, or no key matches any entry.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     missing = [n for n in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER) if not lower.get(n)]
@@ -228,14 +230,14 @@ def verify(
         raise BadSignature(f"{TIMESTAMP_HEADER} is more than {tolerance_s:g} s off")
     content = f"{lower[ID_HEADER]}.{timestamp}.".encode() + body
     entries = lower[SIGNATURE_HEADER].split(" ")
-    # Every pair is compared, whatever the first ones say: the time tells nothing.
+    # Every pair is compared, even after a match, so that the time reveals nothing.
     found = [fits(key, entries, content) for key in keys]
     if True not in found:
-        raise BadSignature(f"no entry of {SIGNATURE_HEADER} fits any key")
+        raise BadSignature(f"no entry of {SIGNATURE_HEADER} matches any key")
 
 
 def fits(key: VerifyingKey, entries: Sequence[str], content: bytes) -> bool:
-    """Say whether *key* made one of the *entries* of a signature list over *content*."""
+    """Return whether *key* made one of the *entries* of a signature list over *content*."""
     if isinstance(key, HmacKey):
         expected = key.entry(content).encode()
         return True in [hmac.compare_digest(expected, entry.encode()) for entry in entries]

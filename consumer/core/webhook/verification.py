@@ -1,8 +1,8 @@
-"""Say of a received webhook which signature fits, or exactly what is wrong with it.
+"""Explain a received webhook: which signature matches, or exactly what is wrong with it.
 
 Data flow: captured headers and body + keys -> examine -> Finding, for ``leveret verify``.
-:func:`consumer.core.webhook.signing.verify` makes the check itself; its yes or no helps no attacker.
-This module explains the result to the person who holds the secret.
+:func:`consumer.core.webhook.signing.verify` makes the same check, but its result gives an attacker
+no details. This module explains the result to the owner of the secret.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSIONS: Final = {True: "v1", False: "v1a"}
 
 
 class Match(NamedTuple):
-    """One entry of the signature list, and the key that it fits."""
+    """One entry of the signature list and the key that matches it."""
 
     signature: int  #: 1-based place in the list
     version: str
@@ -39,13 +39,13 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What came of the examination."""
+    """The result of the examination."""
 
     event_id: str
     timestamp: int  #: Unix seconds
-    age_s: float  #: negative: from the future
+    age_s: float  #: negative if the timestamp is in the future
     matches: Sequence[Match] = ()
-    fault: str | None = None  #: None: it verifies
+    fault: str | None = None  #: None if the webhook verifies
 
 
 def examine(
@@ -55,17 +55,17 @@ def examine(
     now: float,
     tolerance_s: float | None = TOLERANCE_S,
 ) -> Finding:
-    """Check a captured webhook and explain.
+    """Check a captured webhook and explain the result.
 
     Args:
         keys: Any of them may have signed.
-        headers: Of the request; names in any case.
+        headers: Headers of the request; names in any case.
         body: The bytes received.
         now: Unix seconds.
-        tolerance_s: How far the timestamp may be off, either way; None: any age will do.
+        tolerance_s: The largest accepted age in either direction; None accepts any age.
 
     Raises:
-        BadSignature: a header is missing or unreadable, so that there is nothing to compare.
+        BadSignature: a header is missing or unreadable, so that no comparison is possible.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     for name in _HEADERS:
@@ -82,11 +82,11 @@ def examine(
     age_s = now - int(text)
     fault = None
     if not matches:
-        fault = _why_not(keys, entries, prefix, body)
+        fault = _explain(keys, entries, prefix, body)
     elif tolerance_s is not None and abs(age_s) > tolerance_s:
-        way = "old" if age_s > 0 else "in the future"
-        limit = f"receivers take {tolerance_s:g} s"
-        fault = f"the signature fits, but {TIMESTAMP_HEADER} is {abs(age_s):.0f} s {way}: {limit}"
+        direction = "old" if age_s > 0 else "in the future"
+        limit = f"receivers accept {tolerance_s:g} s"
+        fault = f"the signature matches, but {TIMESTAMP_HEADER} is {abs(age_s):.0f} s {direction}: {limit}"
     return Finding(event_id=lower[ID_HEADER], timestamp=int(text), age_s=age_s, matches=matches, fault=fault)
 
 
@@ -99,25 +99,25 @@ def _matches(keys: Sequence[VerifyingKey], entries: Sequence[str], content: byte
     ]
 
 
-def _why_not(keys: Sequence[VerifyingKey], entries: Sequence[str], prefix: bytes, body: bytes) -> str:
-    """Find what was changed on the way, as far as it can be undone."""
+def _explain(keys: Sequence[VerifyingKey], entries: Sequence[str], prefix: bytes, body: bytes) -> str:
+    """Find the change that broke the signature, by undoing the likely ones."""
     for place, entry in enumerate(entries, start=1):
         if not _ENTRY.fullmatch(entry):
             rule = "write v1,BASE64, entries separated by one space"
-            return f"entry {place} of {SIGNATURE_HEADER} is no signature; {rule}"
+            return f"entry {place} of {SIGNATURE_HEADER} is not a signature; {rule}"
     versions = {entry.partition(",")[0] for entry in entries}
     wanted = {_VERSIONS[isinstance(key, HmacKey)] for key in keys}
     if not versions & wanted:
         return (
-            f"signed with {' and '.join(sorted(versions))}, but the secret given is for "
-            f"{' and '.join(sorted(wanted))}; give the one that belongs to this endpoint"
+            f"signed with {' and '.join(sorted(versions))}, but the given secret is for "
+            f"{' and '.join(sorted(wanted))}; give the secret that belongs to this endpoint"
         )
     for repair, cause in _REPAIRS:
         other = repair(body)
         if other is not None and other != body and _matches(keys, entries, prefix + other):
             return cause
     return (
-        f"none of {len(entries)} signature(s) fits: another secret signed, or id, timestamp or body were "
+        f"none of {len(entries)} signature(s) matches: another secret signed, or id, timestamp or body were "
         "changed; compare the secret with the subscription's, and capture the body as raw bytes"
     )
 
@@ -136,7 +136,7 @@ def _without_newline(body: bytes) -> bytes | None:
 _REPAIRS: Final[Sequence[tuple[Callable[[bytes], bytes | None], str]]] = (
     (
         _without_newline,
-        "the body has a line break at its end that was not signed; save the raw bytes, without it",
+        "the body ends with a line break that was not signed; save the raw bytes, without it",
     ),
     (
         lambda body: body.replace(b"\r\n", b"\n"),
@@ -144,6 +144,6 @@ _REPAIRS: Final[Sequence[tuple[Callable[[bytes], bytes | None], str]]] = (
     ),
     (
         _minified,
-        "the body was parsed and written anew, so its bytes differ; verify the raw bytes before parsing",
+        "the body was parsed and rewritten, so its bytes differ; verify the raw bytes before parsing",
     ),
 )

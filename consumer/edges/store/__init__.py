@@ -7,13 +7,23 @@ from contextlib import asynccontextmanager
 
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.rows.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
-from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step, StoreOptions
+from consumer.edges.store.store import KeyUse, Rekeyed, SqlStore, Step
 from consumer.settings import Settings
 
-__all__ = ["KeyUse", "Rekeyed", "SqlStore", "Step", "StoreRecorder", "open_store", "opened_store"]
+__all__ = [
+    "KeyUse",
+    "Rekeyed",
+    "SqlStore",
+    "Step",
+    "StoreOptions",
+    "StoreRecorder",
+    "open_store",
+    "opened_store",
+]
 
 
 def open_store(settings: Settings) -> SqlStore:

@@ -10,7 +10,6 @@ turns, so a change never starts from a state that another writer has replaced me
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,13 +27,13 @@ from consumer.core.retry.policy import max_age_s
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.store.sealing import KeyRing
 from consumer.core.store.tombstone import Tombstone, keep_until
-from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.pauses import Pause
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.loaded import Loaded, read_other
+from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.rows.entries import Kept, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.rows.lineage import (
     advance,
@@ -72,15 +71,6 @@ class KeyUse:
     is_at_hand: bool  #: whether the settings or the key file contain it
     is_first: bool  #: whether it seals new secrets
     subscriptions: int  #: number of subscriptions whose secrets it seals
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """Settings of the store that its database does not need."""
-
-    rules: SubscriptionRules  #: defaults of a subscription's missing fields
-    parked_ttl_s: float  #: seconds for which the parked queue keeps an entry
-    now: Callable[[], float] = time.time  #: Unix seconds
 
 
 class SqlStore:

@@ -6,7 +6,7 @@ Data flow: Intake.offer meets a producer's message -> whose turn it takes; Spill
 from __future__ import annotations
 
 from consumer.core.event.amqp_values import is_absent
-from consumer.core.event.decode import DecodeRules, turn_of
+from consumer.core.event.decode import DecodeRules, scheduling_tenant
 
 MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 
@@ -29,7 +29,7 @@ class LanesSeen:
 
     def by_lane(self, word: object, lane: str) -> str:
         """Return whose turn an event takes that came by *lane*; *word* is the value of its tenant header."""
-        tenant = turn_of(self._rules, word)
+        tenant = scheduling_tenant(self._rules, word)
         if is_absent(word):
             self.nameless += 1
         if tenant:
@@ -40,14 +40,14 @@ class LanesSeen:
 
     def by_binding(self, word: object, queue: str) -> str:
         """Return whose turn an event takes that a binding led into *queue*."""
-        tenant = turn_of(self._rules, word)
+        tenant = scheduling_tenant(self._rules, word)
         if tenant:
             self._bound[tenant] = queue
         return tenant
 
     def otherwise(self, word: object) -> str:
         """Return whose turn a message takes whose tenant stands elsewhere, where its header says nothing."""
-        return "" if is_absent(word) else turn_of(self._rules, word)
+        return "" if is_absent(word) else scheduling_tenant(self._rules, word)
 
     def lane_of(self, tenant: str) -> str:
         """Return the lane by which a tenant came last; an empty text for none."""

@@ -179,13 +179,13 @@ def test_compressions_and_character_sets_in_any_order(name: str, between: str, c
 @pytest.mark.parametrize(
     ("encoding", "named"),
     [
-        ("br", "'br' is not read"),
-        ("zstd", "'zstd' is not read"),
-        ("aes128gcm", "'aes128gcm' is not read"),
-        ("zip, UTF-8", "'zip' is not read"),
-        ("gzip, br", "'br' is not read"),
+        ("br", "'br' is not supported"),
+        ("zstd", "'zstd' is not supported"),
+        ("aes128gcm", "'aes128gcm' is not supported"),
+        ("zip, UTF-8", "'zip' is not supported"),
+        ("gzip, br", "'br' is not supported"),
         ("gzip, gzip", "compresses more than once"),
-        ("x" * 255, "'" + "x" * 40 + "' is not read"),
+        ("x" * 255, "'" + "x" * 40 + "' is not supported"),
     ],
 )
 def test_other_encodings_are_parked(encoding: str, named: str) -> None:
@@ -214,7 +214,7 @@ def test_other_compressions_of_kombu_are_parked(name: str) -> None:
 
     assert isinstance(bad, BadEvent)
     assert bad.reason == "unsupported_format"
-    assert f"the header compression {name!r} is not read" in bad.detail
+    assert f"the header compression {name!r} is not supported" in bad.detail
 
 
 @pytest.mark.parametrize("value", ["application/x-gzip", "gzip", "none", 5, True, None, [1], bytearray(b"x")])

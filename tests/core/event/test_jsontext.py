@@ -203,7 +203,7 @@ def test_a_search_through_too_many_levels_is_given_up(parts: list[bytes]) -> Non
     body = b'{"x":[' + b",".join(parts) + b'],"data":7}'
     jsontext.validate(body)
 
-    with pytest.raises(BadEvent, match="too_large: the JSON holds more than 4096 members"):
+    with pytest.raises(BadEvent, match="too_large: the JSON has more than 4096 members"):
         jsontext.find(body, ["data"])
 
 
