@@ -19,7 +19,7 @@ import pytest
 
 from bench.processes import free_port
 from consumer.core.model import Kind
-from consumer.daemon.life import make_sender
+from consumer.daemon.build import make_sender
 from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.connect import own_addresses as own
 from consumer.edges.http.connect.guard import Goal

@@ -16,7 +16,7 @@ from pamqp import frame
 from pamqp.commands import Basic
 
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
-from consumer.flow.observe.observer import Observer
+from consumer.ports import BrokerReports
 
 FLUSH_S = 0.005  #: the longest that the ack of an unbroken run waits for company
 STRAGGLER_S = 0.025  #: the longest that an ack above a gap waits for the gap to close
@@ -30,7 +30,7 @@ class Acks:
     to be remembered. Past *most_told* that memory is dropped, and every later tag is told by itself.
     """
 
-    def __init__(self, channel: Channel, observe: Observer, *, most_told: int = MOST_TOLD) -> None:
+    def __init__(self, channel: Channel, observe: BrokerReports, *, most_told: int = MOST_TOLD) -> None:
         self.channel = channel
         self._observe = observe
         self._loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class Acks:
             try:
                 await self.channel.basic_nack(tag, requeue=True, wait=False)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc()
+                self._observe.settles_lost(1)
 
     def remembered(self) -> int:
         """Count the tags that are kept because one below them is still in hand."""
@@ -87,7 +87,7 @@ class Acks:
                     await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
                 await self._ack_each(single)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc(told + len(single))
+                self._observe.settles_lost(told + len(single))
 
     async def _ack_each(self, tags: Sequence[int]) -> None:
         """Settle *tags* one by one: the first by the library, which looks whether it may; the rest in one go.

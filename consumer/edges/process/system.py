@@ -1,4 +1,4 @@
-"""The clock, the archive file and the failpoints: the small edges."""
+"""The clock and the archive file: the small edges."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
 
-from consumer.core.errors import ConfigError
 from consumer.ports import Clock
-
-FAILPOINTS = (
-    "after-take",
-    "before-publish",
-    "after-publish-before-confirm",
-    "after-confirm-before-ack",
-    "during-request",
-    "after-2xx-before-ack",
-)
-"""Windows in which the crash tests kill the daemon."""
-
-WRITTEN_S = 0.02  #: what a failpoint waits for, so that what was just started is on the wire
 
 
 class SystemClock:
@@ -123,30 +109,3 @@ def _one_line(entry: Mapping[str, object]) -> bytes:
         return orjson.dumps(entry, default=str) + b"\n"
     except TypeError:  # numbers over 64 bits, lone surrogates: a foreign entry may hold them
         return json.dumps(entry, default=str).encode() + b"\n"
-
-
-class Failpoint:
-    """Kills the process at the n-th passing of one named window; for crash tests only."""
-
-    def __init__(self, text: str) -> None:
-        """Read ``<window>`` or ``<window>:<n>``.
-
-        Raises:
-            ConfigError: there is no such window, or n is no positive number.
-        """
-        self.window, _, times = text.partition(":")
-        if self.window not in FAILPOINTS:
-            raise ConfigError(f"failpoint: {self.window!r} is not one of {', '.join(FAILPOINTS)}")
-        if times and (not times.isdecimal() or int(times) < 1):
-            raise ConfigError(f"failpoint: {times!r} is not a number from 1 on")
-        self._left = int(times or 1)
-
-    async def reach(self, window: str) -> None:
-        """Pass *window*; the last time ends the process as ``kill -9`` would."""
-        if window != self.window:
-            return
-        self._left -= 1
-        if self._left == 0:
-            if window in ("after-publish-before-confirm", "during-request"):
-                await asyncio.sleep(WRITTEN_S)
-            os.kill(os.getpid(), signal.SIGKILL)
