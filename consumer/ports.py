@@ -13,6 +13,7 @@ from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
 from consumer.core.subscription.subscription import Subscription
+from topology.check import Finding
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,6 +213,94 @@ class Archive(Protocol):
         Raises:
             OSError: the disk did not take it.
         """
+
+
+class BrokerListener(Protocol):
+    """The flow, as the consuming half of the broker calls it; each call returns at once."""
+
+    def deliver(self, source: Source, incoming: Incoming) -> None:
+        """Take a message."""
+
+    def reopened(self) -> None:
+        """A channel was lost: the messages that came by it are dead."""
+
+    def relieved(self) -> None:
+        """The broker takes publishes again: new attempts may start."""
+
+    def connected(self) -> None:
+        """The topology is declared, and the record of the store can be read."""
+
+    def listening(self) -> None:
+        """From now on this worker hears every control message."""
+
+    def control(self, body: bytes) -> None:
+        """Take a control message."""
+
+
+class StepReports(Protocol):
+    """Takes the steps of a worker's life; each has the static name of its log event, ``noun.verbed``."""
+
+    def said(self, event: str, **fields: object) -> None:
+        """Report a step that is as it should be."""
+
+    def warned(self, event: str, **fields: object) -> None:
+        """Report what an operator should look at."""
+
+
+class BrokerReports(StepReports, Protocol):
+    """Takes what happens between this worker and the broker."""
+
+    def broker_connected(self, connection: str, *, again: bool) -> None:
+        """A connection is open; *again*: not for the first time."""
+
+    def broker_unreachable(self, connection: str, detail: str, next_try_s: float, *, is_new: bool) -> None:
+        """No broker of the list took the connection; *is_new*: the log does not have that reason yet."""
+
+    def topology_checked(self, findings: Sequence[Finding]) -> None:
+        """The broker was compared with the plan."""
+
+    def topology_mismatched(self, error: Exception) -> None:
+        """The broker holds something else under a name of ours; the worker ends."""
+
+    def publish_confirmed(self, waited_s: float) -> None:
+        """The broker confirmed a publish after *waited_s*."""
+
+    def publish_failed(self, error: Exception, routing_key: str, wait_s: float) -> None:
+        """A publish was not confirmed; it is tried again after *wait_s*."""
+
+    def pressed(self, reason: str | None) -> None:
+        """Back-pressure began (a reason) or ended (None)."""
+
+    def settles_lost(self, count: int) -> None:
+        """So many settlements met a dead channel: their messages come again."""
+
+
+class QueueDepths(Protocol):
+    """Takes how many messages our queues hold."""
+
+    def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
+        """The queues were looked at.
+
+        Args:
+            totals: Ready messages by kind of queue; empty where the queues could not be looked at.
+            now: Unix seconds.
+        """
+
+
+class StoreReports(Protocol):
+    """Takes what happens to the store."""
+
+    def store_failed(self, step: str, error: Exception) -> None:
+        """The store could not be read or written (*step*), or what it holds is wrong."""
+
+    def store_worked(self, step: str) -> None:
+        """The store could be read or written (*step*), perhaps again."""
+
+    def records_dropped(self, count: int) -> None:
+        """So many lines of the index of parked entries were given up."""
+
+    def task_failed(self, task: str, error: BaseException) -> None:
+        """A bug: a task ended with an error that nobody expected."""
 
 
 class Clock(Protocol):

@@ -43,6 +43,10 @@ class Tally:
         """Count one."""
         self.count += 1
 
+    def reach(self, count: int) -> None:
+        """Take over a count that is kept elsewhere."""
+        self.count = count
+
     def settle(self) -> None:
         """Bring the series up to date."""
         if self.count != self._settled:

@@ -79,7 +79,7 @@ def test_the_number_of_series_is_bounded() -> None:
     series = Series(CollectorRegistry())
     observe = Observer(series, RecordingLog())
     observe.tenants_known(f"t{number}" for number in range(50_000))
-    observe.looked({f"x{number}": Standing(1, 1, 0) for number in range(50_000)}, 0.0, ready=True)
+    observe.tenants_wait({f"x{number}": Standing(1, 1, 0) for number in range(50_000)}, 0.0)
     for reason in ParkReason:
         series.parked.labels(reason.value)
     for kind in OutcomeKind:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from consumer.daemon import life as app
+from consumer.daemon.build import Run
 from consumer.edges.process.system import SystemClock
 from consumer.settings import load_settings
 
@@ -27,7 +28,7 @@ class ShiftedClock(SystemClock):
 
 def main() -> int:
     """Run the daemon; return its exit code."""
-    return app.run(load_settings(), app.Run(clock=ShiftedClock(Path(sys.argv[1]))))
+    return app.run(load_settings(), Run(clock=ShiftedClock(Path(sys.argv[1]))))
 
 
 if __name__ == "__main__":

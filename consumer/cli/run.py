@@ -9,6 +9,7 @@ import typer
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import errors_in_one_line
 from consumer.daemon import life as daemon
+from consumer.daemon.build import Run
 from consumer.settings import load_settings
 
 
@@ -24,5 +25,5 @@ def run(
 ) -> None:
     """Deliver events until SIGTERM; then drain and exit 0."""
     with errors_in_one_line():
-        code = daemon.run(load_settings(), daemon.Run(declare=declare))
+        code = daemon.run(load_settings(), Run(declare=declare))
     raise typer.Exit(code)

@@ -1,16 +1,206 @@
-"""Turn settings into the values that the flow is built with.
+"""Build every object of one worker from its settings, each complete, after those that it calls.
 
-Data flow: Settings -> :class:`consumer.flow.base.context.Bounds` -> app hands them to every part of the flow.
+Data flow: Settings -> :class:`Outside` (the ports that the flow calls) -> :class:`Flow` -> :class:`Worker`
+(the broker edge that calls the flow, health server, readiness) -> :mod:`.life` runs it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
+from prometheus_client import CollectorRegistry
+
 from consumer.core.retry.policy import max_age_s
-from consumer.edges.broker.prefetch import lane_window
-from consumer.flow.base.context import Bounds
+from consumer.core.retry.policy_text import sender_stats
+from consumer.daemon.gauges import Gauges
+from consumer.daemon.pressure import PressureRelief
+from consumer.daemon.readiness import Readiness
+from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
+from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
+from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
+from consumer.edges.broker.inspect import Inspection
+from consumer.edges.broker.prefetch import budget, lane_window, windows
+from consumer.edges.http import WebhookSender, open_sender
+from consumer.edges.http.connect.guard import Guard
+from consumer.edges.http.senders.dry_sender import DrySender
+from consumer.edges.management.reach import Reach, diagnosis
+from consumer.edges.private_broker import ports_in
+from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
+from consumer.edges.process.system import FileArchive, SystemClock
+from consumer.edges.serve.health_server import HealthServer
+from consumer.edges.store import StoreRecorder, open_store
+from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.rate import limited
+from consumer.flow.broker_events import BrokerEvents
+from consumer.flow.control import Control
+from consumer.flow.deliver.dead_letters import DeadLetters
+from consumer.flow.deliver.router import Router
+from consumer.flow.drain import Drain
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.endpoints.endpoints import Endpoints
+from consumer.flow.endpoints.slow_probe import SlowProbe
+from consumer.flow.observe.observer import Observer
+from consumer.flow.operator_events import OperatorEvents
+from consumer.flow.store.consume_gate import ConsumeGate
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.store.trust import ALL, Trust
+from consumer.flow.store_sync import StoreSync
+from consumer.flow.take.backlog import Backlog
+from consumer.flow.take.reroute import Reroute
+from consumer.flow.take.sharing import Sharing
+from consumer.ports import BrokerListener, Clock, Publisher, QueueDepths, Sender
 from consumer.settings import Settings
+from metrics.series import Series
+from topology.plan import build_plan, sized_queues
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How ``leveret run`` was called."""
+
+    declare: bool = True
+    clock: Clock = field(default_factory=SystemClock)  #: another one in the proofs of clock steps
+
+
+class Outside:
+    """The ports that the flow calls: clock, log and metrics, store, sender, broker."""
+
+    def __init__(self, settings: Settings, how: Run, reach: Reach) -> None:
+        self.instance = os.urandom(6).hex()
+        self.clock = how.clock
+        self.registry = CollectorRegistry()
+        self.observe = Observer(Series(self.registry, settings.metrics.tenants))
+        self.store = open_store(settings)
+        self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)
+        self.sender = make_sender(settings)
+        for url in reach.places():
+            self.sender.guard.protect_url(url)
+        amqp = amqp_options(
+            settings.amqp, reach.urls, _rotated(settings, self.sender.guard), diagnosis(reach.management)
+        )
+        self.broker = BrokerPorts(_broker_options(settings, how, amqp, self.instance), self.observe)
+        self.failpoint = None if settings.failpoint is None else Failpoint(settings.failpoint)
+
+
+class Flow:
+    """The parts of the flow, each built after those that it calls."""
+
+    def __init__(self, settings: Settings, outside: Outside) -> None:
+        clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
+        self.context = context = context_of(settings, outside)
+        self.endpoints = Endpoints(context.bounds, observe, context.sample, record, context.rate)
+        self.trust = Trust(observe, outside.broker.store_record)
+        self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
+        self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
+        self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
+        probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
+        self.slow_probe = SlowProbe(context, self.subscriptions, store, probe_s, self.agreement.leads)
+        self.operator_events = OperatorEvents(context, self.subscriptions)
+        self.router = Router(context, self.subscriptions, self.endpoints)
+        self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
+        self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)
+        intake, routes = self.router.intake, outside.broker.routes
+        self.reroute = Reroute(context, intake, routes, self.subscriptions.tenants)
+        self.sharing = Sharing(context, intake, by_tenant=settings.events.hash_on == "tenant")
+        self.control = Control(
+            self.subscriptions, self.endpoints, self.agreement, clock, self.store_sync.reload_soon
+        )
+
+
+class Worker:
+    """One worker: the ports, the flow, and everything that calls the flow."""
+
+    def __init__(self, settings: Settings, how: Run, reach: Reach) -> None:
+        self.settings = settings
+        self.outside = outside = Outside(settings, how, reach)
+        self.flow = flow = Flow(settings, outside)
+        broker, observe, intake = outside.broker, outside.observe, flow.router.intake
+        self.stopping = asyncio.Event()
+        self.edge = edge = BrokerEdge(
+            _edge_options(settings, reach, broker.options, depths=(observe, flow.backlog)),
+            broker,
+            _listener_of(flow, outside.failpoint),
+            observe,
+        )
+        self.consume_gate = ConsumeGate(flow.trust, flow.backlog, intake, edge.leave, observe)
+        self.readiness = Readiness(
+            edge=edge,
+            consume_gate=self.consume_gate,
+            subscriptions=flow.subscriptions,
+            backlog=flow.backlog,
+            context=flow.context,
+            stopping=self.stopping,
+            is_dry=settings.sending.mode == "dry",
+        )
+        self.gauges = Gauges(
+            router=flow.router, edge=edge, readiness=self.readiness, clock=outside.clock, observe=observe
+        )
+        self.pressure = PressureRelief(
+            publisher=broker.publisher,
+            edge=edge,
+            intake=intake,
+            observe=observe,
+            give_back_s=settings.windows.give_back_s,
+            stopping=self.stopping,
+        )
+        self.health = HealthServer(
+            outside.registry,
+            self.readiness.unready,
+            self.readiness.notes,
+            sender_stats(settings.subscription_rules().retry, settings.sending.timeout_s),
+        )
+
+    def drain(self) -> Drain:
+        """Return the drain of this worker."""
+        return Drain(
+            router=self.flow.router,
+            overflow=self.flow.dead_letters,
+            ops=self.flow.operator_events,
+            agreement=self.flow.agreement,
+            observe=self.outside.observe,
+            stop_consuming=self.edge.stop_consuming,
+            flush=self.edge.flush,
+            grace_s=self.settings.sending.drain_grace_s,
+        )
+
+
+def make_sender(settings: Settings) -> WebhookSender:
+    """Return the sender of the settings, with an address guard that refuses every place of our own."""
+    sender = open_sender(settings)
+    for port in ports_in(settings.home):
+        sender.guard.protect("127.0.0.1", port)
+    return sender
+
+
+def context_of(settings: Settings, outside: Outside) -> Context:
+    """Return the ports and constants that every part of the flow shares."""
+    spec, sending, observe = settings.topology_spec(), settings.sending, outside.observe
+    publisher: Publisher = outside.broker.publisher
+    sender: Sender = DrySender(observe) if sending.mode == "dry" else outside.sender
+    if outside.failpoint is not None:
+        publisher = FailingPublisher(publisher, outside.failpoint)
+        sender = FailingSender(sender, outside.failpoint)
+    return Context(
+        publisher=publisher,
+        sender=sender,
+        clock=outside.clock,
+        observe=observe,
+        sample=random.random,
+        random_bytes=os.urandom,
+        names=spec.names,
+        ladder=spec.ladder,
+        due_queues=spec.due_queues,
+        decode=settings.decode_rules(),
+        archive=FileArchive(settings.home / "archive", outside.clock, "cancelled"),
+        bounds=bounds_of(settings),
+        record=outside.record,
+        rate=limited(sending.rate_per_s, sending.burst),
+    )
 
 
 def bounds_of(settings: Settings) -> Bounds:
@@ -37,3 +227,56 @@ def bounds_of(settings: Settings) -> Bounds:
         limit_of=settings.fairness.limit_of,
         dedicated=frozenset(spec.dedicated),
     )
+
+
+def _rotated(settings: Settings, guard: Guard) -> Callable[[], tuple[str, ...]] | None:
+    """Return how to read the broker's URLs from their file anew; None where no file holds them."""
+    if not settings.amqp_url_file:
+        return None
+
+    def read() -> tuple[str, ...]:
+        urls = settings.amqp_urls()
+        for url in urls:  # no webhook may go to a new place of ours either
+            guard.protect_url(url)
+        return urls
+
+    return read
+
+
+def _broker_options(settings: Settings, how: Run, amqp: AmqpOptions, instance: str) -> BrokerOptions:
+    spec = settings.topology_spec()
+    return BrokerOptions(
+        amqp=amqp,
+        plan=build_plan(spec),
+        instance=instance,
+        tenant_header=spec.hash_header,
+        sized_queues=sized_queues(spec),
+        declare=how.declare and settings.topology.declare,
+    )
+
+
+def _edge_options(
+    settings: Settings, reach: Reach, broker: BrokerOptions, depths: Sequence[QueueDepths]
+) -> EdgeOptions:
+    declare = broker.declare
+    return EdgeOptions(
+        windows=windows(settings),
+        budget=budget(settings),
+        control=settings.topology_spec().names.control if declare else None,
+        depths=depths,
+        inspection=Inspection(plan=broker.plan, management=reach.management, over_amqp=not declare),
+        left=ALL,
+    )
+
+
+def _listener_of(flow: Flow, failpoint: Failpoint | None) -> BrokerListener:
+    listener = BrokerEvents(
+        router=flow.router,
+        dead_letters=flow.dead_letters,
+        commands=flow.control,
+        subscriptions=flow.subscriptions,
+        agreement=flow.agreement,
+    )
+    if failpoint is None:
+        return listener
+    return FailingListener(listener, failpoint, flow.context.bounds.suspect_after)

@@ -36,7 +36,7 @@ class OperatorEvents:
         self._digest = Digest()
         self._owed: deque[Publication] = deque(maxlen=KEPT)
         self._flushing = asyncio.Lock()
-        context.observe.on_note = self.note
+        context.observe.notes.add(self.note)
 
     def note(self, note: Note) -> None:
         """Take a note; returns at once."""
@@ -65,7 +65,7 @@ class OperatorEvents:
                 return
             if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or told, meanwhile
                 self._owed.popleft()
-            self._context.observe.series.ops_events.inc()
+            self._context.observe.operators_informed()
 
     async def finish(self) -> None:
         """Tell all there is, also what is summed up still; as far as the broker takes it."""

@@ -38,7 +38,7 @@ class StoreSync:
         self._record = record
         self._observe = observe
         self.loaded = asyncio.Event()
-        subscriptions.on_switched = endpoints.forgive
+        self._reloads: set[asyncio.Task[None]] = set()  #: that were asked for
 
     async def run(self) -> None:
         """Follow for ever; a store that is away, or a bug here, stops no delivery."""
@@ -66,6 +66,12 @@ class StoreSync:
         if await self._subscriptions.reload():
             self._endpoints.keep(self._subscriptions.ids())
             self.loaded.set()
+
+    def reload_soon(self) -> None:
+        """Begin to reload; returns at once."""
+        task = asyncio.get_running_loop().create_task(self.reload())
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
 
     async def finish(self) -> None:
         """Write what is owed, unless the store is away, and close it."""

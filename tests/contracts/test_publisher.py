@@ -160,7 +160,8 @@ def real_publisher(url: str) -> ConfirmingPublisher:
     """A publisher that comes back quickly."""
     options = AmqpOptions(urls=(url,), reconnect_first_s=0.02, reconnect_max_s=0.1)
     observe = Observer(Series(CollectorRegistry()), RecordingLog())
-    return ConfirmingPublisher(options, KeepAlive(options, "publish", observe, lambda: 0.5), "test")
+    keep_alive = KeepAlive(options, "publish", observe, lambda: 0.5)
+    return ConfirmingPublisher(options, keep_alive, "test", lambda: None)
 
 
 @pytest_asyncio.fixture
@@ -357,7 +358,7 @@ async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) 
 async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWorld, exchange: str) -> None:
     """Without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
     told: list[str | None] = []
-    real.real.on_pressure = told.append
+    real.real.pressure.add(told.append)
     missing = replace(HELLO, exchange=exchange, mandatory=False)
     await real.live.channel.exchange_delete(exchange)
 
@@ -384,7 +385,7 @@ async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailabl
 async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWorld) -> None:
     """What is owed to it waits, and is tried by a channel of its own until it is back."""
     told: list[str | None] = []
-    real.real.on_pressure = told.append
+    real.real.pressure.add(told.append)
     adrift = replace(HELLO, exchange="gone", mandatory=True)
     for _ in range(20):
         with pytest.raises(BrokerUnavailable):
@@ -402,7 +403,7 @@ async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWor
 async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:
     """Once each, with the reason: the intake stops and starts by it (fault 63)."""
     told: list[str | None] = []
-    real.real.on_pressure = told.append
+    real.real.pressure.add(told.append)
 
     await real.cut()
     await real.mend()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from consumer.core.model import OutcomeKind
-from consumer.daemon.life import make_sender
+from consumer.daemon.build import make_sender
 from consumer.edges.http import SenderOptions, WebhookSender
 from consumer.edges.http.connect import own_addresses as own
 from consumer.edges.http.connect.guard import Goal

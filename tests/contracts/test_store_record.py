@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 
 import aio_pika
@@ -14,6 +14,7 @@ import pytest_asyncio
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.lineage import Generation
 from consumer.edges.broker.connection.connect import open_channel
+from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.edges.broker.store_record import LOOKS_MAX, BrokerStoreRecord
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
@@ -36,17 +37,15 @@ class Workers:
         self._url = url
         self._stack = stack
 
-    async def another(self, *, may_declare: bool = True) -> BrokerStoreRecord:
-        """Return the record as one more worker sees it."""
+    async def another(self, on_missing: Callable[[], None] | None = lambda: None) -> BrokerStoreRecord:
+        """Return the record as one more worker sees it; without *on_missing* that one declares nothing."""
         connection = await self._stack.enter_async_context(await aio_pika.connect(self._url))
         confirms = Confirms(await open_channel(connection, confirms=True))
 
         async def publish(publication: Publication) -> None:
             await confirms.publish(publication, uuid.uuid4().hex)
 
-        record = BrokerStoreRecord(NAMES, [NAMES.lane(0)], publish, may_declare=may_declare)
-        record.connection = connection
-        return record
+        return BrokerStoreRecord(CurrentConnection(connection), NAMES, [NAMES.lane(0)], publish, on_missing)
 
     async def count(self) -> int:
         """Return how many messages are ready in the record's queue."""
@@ -116,7 +115,7 @@ async def test_a_hundred_looks_change_nothing(workers: Workers) -> None:
 
 async def test_a_worker_without_rights_to_declare_reads_and_writes(workers: Workers) -> None:
     """`run --no-declare`: without turns, and with the same message."""
-    bare, other = await workers.another(may_declare=False), await workers.another()
+    bare, other = await workers.another(None), await workers.another()
 
     assert await bare.settle(lambda _record, _count: A) == A
     assert await other.settle(keep) == A
@@ -128,7 +127,7 @@ async def test_a_record_that_somebody_else_holds_is_no_empty_one(
     workers: Workers, *, may_declare: bool
 ) -> None:
     """Fault 81: a stranger's consumer has it; a worker with another store may not take its place."""
-    record = await workers.another(may_declare=may_declare)
+    record = await workers.another((lambda: None) if may_declare else None)
     await record.settle(lambda _record, _count: A)
     connection = await aio_pika.connect(workers._url)
     async with connection:
@@ -150,9 +149,8 @@ async def test_without_the_queue(workers: Workers) -> None:
     connection = await aio_pika.connect(workers._url)
     async with connection:
         await (await connection.channel()).queue_delete(NAMES.store)
-    record, bare = await workers.another(), await workers.another(may_declare=False)
     asked: list[bool] = []
-    record.on_missing = lambda: asked.append(True)
+    record, bare = await workers.another(lambda: asked.append(True)), await workers.another(None)
 
     with pytest.raises(BrokerUnavailable, match=NAMES.store):
         await record.settle(keep)
@@ -160,10 +158,13 @@ async def test_without_the_queue(workers: Workers) -> None:
     assert await bare.settle(lambda _record, _count: A) is None
 
 
-async def test_without_a_connection(workers: Workers) -> None:
+async def test_without_a_connection() -> None:
     """Nobody can know."""
-    record = await workers.another()
-    record.connection = None
+
+    async def publish(_publication: Publication) -> None:
+        raise AssertionError("nothing is recorded")
+
+    record = BrokerStoreRecord(CurrentConnection(), NAMES, [], publish, None)
 
     with pytest.raises(BrokerUnavailable, match="no connection"):
         await record.settle(keep)

@@ -9,8 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import BrokerUnavailable
+from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions
-from consumer.edges.broker.edge import BrokerEdge, Callbacks, EdgeOptions, end
+from consumer.edges.broker.edge import BrokerEdge, EdgeOptions, end
 from consumer.edges.broker.prefetch import windows
 from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
@@ -145,45 +146,61 @@ async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: st
     assert taken.empty()
 
 
+class Listener:
+    """Keeps what the edge reports. Implements ``ports.BrokerListener``."""
+
+    def __init__(self) -> None:
+        self.taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
+        self.reliefs = 0
+
+    def deliver(self, source: Source, incoming: Incoming) -> None:
+        """Keep a message."""
+        self.taken.put_nowait((source, incoming))
+
+    def relieved(self) -> None:
+        """Count it."""
+        self.reliefs += 1
+
+    def reopened(self) -> None:
+        """Nothing is in hand that could be dropped."""
+
+    def connected(self) -> None:
+        """There is no store."""
+
+    def listening(self) -> None:
+        """There are no other workers."""
+
+    def control(self, body: bytes) -> None:
+        """There are no commands."""
+
+
 async def test_suspect_rests_while_nothing_is_started(vhost: str) -> None:
     """Faults 63, 70: under back-pressure none is taken that a stop would give back; fresh events are."""
-    taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
     windows = (
         Window(source=Source.LANE, queues=LANES, prefetch=10),
         Window(source=Source.SUSPECT, queues=(SUSPECT,), prefetch=1),
     )
     never_s = 10 * PATIENCE_S  # until the publishing channel is opened anew
     amqp = AmqpOptions(urls=(vhost,), reconnect_first_s=never_s, reconnect_max_s=never_s)
-    said: list[str | None] = []
-    edge = BrokerEdge(
-        EdgeOptions(amqp=amqp, plan=build_plan(SMALL), windows=windows, control=None),
-        Callbacks(
-            deliver=lambda source, incoming: taken.put_nowait((source, incoming)),
-            reopened=lambda: None,
-            pressed=said.append,
-            control=lambda _body: None,
-            listening=lambda: None,
-        ),
-        Observer(Series(CollectorRegistry()), RecordingLog()),
-        lambda: 0.5,
-        "test",
-    )
+    listener, observe = Listener(), _observer()
+    ports = BrokerPorts(BrokerOptions(amqp=amqp, plan=build_plan(SMALL), instance="test"), observe)
+    edge = BrokerEdge(EdgeOptions(windows=windows, control=None), ports, listener, observe)
     async with asyncio.timeout(PATIENCE_S), standing(vhost, SMALL) as live:
         running = asyncio.create_task(edge.run())
         while edge.unready() is not None:  # noqa: ASYNC110  the edge tells its state by a call only
             await asyncio.sleep(0.01)
-        assert (await standing_in(live, SUSPECT), said) == ((0, 1), [None])
+        assert (await standing_in(live, SUSPECT), listener.reliefs) == ((0, 1), 1)
 
         with pytest.raises(BrokerUnavailable):
-            await edge.publisher.publish(Publication(exchange="none", routing_key="", body=b""))
+            await ports.publisher.publish(Publication(exchange="none", routing_key="", body=b""))
         await left_off(live, SUSPECT)
         await live.publish("", SUSPECT)
         await live.publish("", LANES[0])
-        source, _ = await taken.get()
+        source, _ = await listener.taken.get()
         resting = await standing_in(live, SUSPECT)
         told = edge.unready()
         await end([running])
 
-    assert (source, taken.empty(), resting) == (Source.LANE, True, (1, 0))
+    assert (source, listener.taken.empty(), resting) == (Source.LANE, True, (1, 0))
     assert told is not None
     assert "publishing channel" in told

@@ -119,8 +119,10 @@ class Worker:
             record=self.record,
             rate=rate,
         )
-        self.subscriptions = Subscriptions(self.store, self.observe, self.record)
         self.endpoints = Endpoints(self.context.bounds, self.observe, self.context.sample, self.record, rate)
+        self.subscriptions = Subscriptions(
+            self.store, self.observe, self.record, on_switched=self.endpoints.forgive
+        )
         self.router = Router(self.context, self.subscriptions, self.endpoints)
         self.intake = self.router.intake
         self.outbox = Outbox(self.context)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.edges.process.system import FAILPOINTS
+from consumer.edges.process.failpoints import FAILPOINTS
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import (
     BREAKER_OFF,

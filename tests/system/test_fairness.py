@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from aio_pika.abc import AbstractConnection
 
+from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.edges.broker.routes import BrokerRoutes
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
@@ -69,8 +70,7 @@ async def test_a_binding_that_was_left_is_removed(
         await daemon.apply(to(receiver, "/ok/left", "left"))
         connection = await aio_pika.connect(vhost)
         async with connection:
-            routes = BrokerRoutes(NAMES.route, "tenant", may_bind=True)
-            routes.connection = connection
+            routes = BrokerRoutes(CurrentConnection(connection), NAMES.route, "tenant", may_bind=True)
             assert await routes.bind("left", NAMES.spill(0))
             assert await routes.bind("left", NAMES.spill(0))
             await routes.unbind("never-bound", NAMES.spill(0))
@@ -106,8 +106,7 @@ async def test_without_the_right_to_bind_nothing_is_bound(
         parts = urlsplit(vhost)
         plain = await aio_pika.connect(f"amqp://{reader}:{reader}@{parts.hostname}:{parts.port}{parts.path}")
         async with plain:
-            routes = BrokerRoutes(NAMES.route, "tenant", may_bind=True)
-            routes.connection = plain
+            routes = BrokerRoutes(CurrentConnection(plain), NAMES.route, "tenant", may_bind=True)
 
             assert not await routes.bind("acme", NAMES.spill(0))
             assert not await routes.bind("acme", NAMES.spill(0))

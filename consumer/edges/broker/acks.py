@@ -16,7 +16,7 @@ from pamqp import frame
 from pamqp.commands import Basic
 
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
-from consumer.flow.observe.observer import Observer
+from consumer.ports import BrokerReports
 
 FLUSH_S = 0.005  #: longest time that acks of an unbroken run are gathered
 STRAGGLER_S = 0.025  #: longest time that an ack above a gap waits for the gap to close
@@ -30,7 +30,7 @@ class Acks:
     remembered. Beyond *most_sent* they are forgotten, and every later tag is acked by itself.
     """
 
-    def __init__(self, channel: Channel, observe: Observer, *, most_sent: int = MOST_SENT) -> None:
+    def __init__(self, channel: Channel, observe: BrokerReports, *, most_sent: int = MOST_SENT) -> None:
         self.channel = channel
         self._observe = observe
         self._loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class Acks:
             try:
                 await self.channel.basic_nack(tag, requeue=True, wait=False)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc()
+                self._observe.settles_lost(1)
 
     def remembered(self) -> int:
         """Return the number of tags that are remembered because of a lower one in hand."""
@@ -87,7 +87,7 @@ class Acks:
                     await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
                 await self._ack_each(single)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc(sent + len(single))
+                self._observe.settles_lost(sent + len(single))
 
     async def _ack_each(self, tags: Sequence[int]) -> None:
         """Ack *tags* one by one: the first by the library, which checks the channel; the others in one write.

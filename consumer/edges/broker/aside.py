@@ -21,8 +21,7 @@ from aiormq.exceptions import DeliveryError
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, close_reason, open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.flow.observe.observer import Observer
-from consumer.ports import Publication
+from consumer.ports import BrokerReports, Publication
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 5.0
@@ -72,24 +71,21 @@ class _Way:
 
 
 class Aside:
-    """The side channels of one publishing connection.
+    """The side channels of one publishing connection."""
 
-    Attributes:
-        on_missing: Told of each exchange that is not there: it may be declared again.
-    """
-
-    def __init__(self, observe: Observer, limit_s: float) -> None:
+    def __init__(self, observe: BrokerReports, limit_s: float, on_missing: Callable[[], None]) -> None:
         """Bind to nothing yet.
 
         Args:
             observe: Is told of what failed.
             limit_s: A confirm that takes longer is lost: the side channel is opened anew.
+            on_missing: Called for each exchange that is not there: it may be declared again.
         """
         self._observe = observe
         self._limit_s = limit_s
         self._connection: AbstractConnection | None = None
         self._ways: defaultdict[str, _Way] = defaultdict(_Way)
-        self.on_missing: Callable[[], None] = lambda: None
+        self._on_missing = on_missing
 
     def connect(self, connection: AbstractConnection | None) -> None:
         """Use this connection from now on; None: there is none."""
@@ -154,4 +150,4 @@ class Aside:
         way = self._ways[exchange]
         way.pause(asyncio.get_running_loop().time())
         self._observe.publish_failed(BrokerUnavailable(text), exchange, way.pause_s)
-        self.on_missing()
+        self._on_missing()

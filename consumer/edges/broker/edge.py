@@ -1,10 +1,12 @@
-"""The broker edge: both connections kept alive, the topology declared, windows open, queue sizes read."""
+"""The consuming half of the broker edge: connections kept alive, topology declared, windows open.
+
+Data flow: queues -> windows -> the listener of :mod:`consumer.ports`; sizes of our queues -> their listeners.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,28 +16,16 @@ from typing import Any
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
+from consumer.edges.broker.broker_ports import BrokerPorts
 from consumer.edges.broker.budget import Budget
-from consumer.edges.broker.connection.connect import (
-    CONNECTION_ERRORS,
-    AmqpOptions,
-    KeepAlive,
-    closed,
-    open_channel,
-    underlay,
-)
-from consumer.edges.broker.connection.refusals import Refusals
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
 from consumer.edges.broker.inspect import Inspection
-from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.edges.broker.queue_depths import follow_sizes
-from consumer.edges.broker.routes import BrokerRoutes
-from consumer.edges.broker.store_record import BrokerStoreRecord
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
-from consumer.flow.observe.observer import Observer
-from consumer.ports import Incoming, Source
-from topology.check import Finding, Severity
+from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
+from topology.check import Finding
 from topology.declare import TopologyError, declare
 from topology.names import Names
-from topology.plan import Plan
 from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: the topology is declared anew at most this often
@@ -44,65 +34,41 @@ RECANCEL_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeOptions:
-    """What the edge is to serve."""
+    """What is consumed, and what is looked at beside it."""
 
-    amqp: AmqpOptions
-    plan: Plan
     windows: Sequence[Window]
     control: str | None  #: fanout exchange of control messages; None without the right to bind
-    tenant_header: str = "tenant"  #: by which the route exchange tells tenants
-    sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
-    declare: bool = True
+    depths: Sequence[QueueDepths] = ()  #: hear how many messages our queues hold
     budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
     inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
     left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callbacks:
-    """Whom the edge tells."""
-
-    deliver: Callable[[Source, Incoming], None]
-    reopened: Callable[[], None]  #: a channel was lost: what came by it is dead
-    pressed: Callable[[str | None], None]  #: why no new attempt should start, or that one may
-    control: Callable[[bytes], None]
-    connected: Callable[[], None] = lambda: None  #: the topology stands, and the store's record can be read
-    listening: Callable[[], None]  #: from now on what is told to all workers is heard here
 
 
 class BrokerEdge:
     """Keeps the daemon connected for ever."""
 
     def __init__(
-        self,
-        options: EdgeOptions,
-        callbacks: Callbacks,
-        observe: Observer,
-        sample: Callable[[], float],
-        instance: str,
+        self, options: EdgeOptions, ports: BrokerPorts, listener: BrokerListener, observe: BrokerReports
     ) -> None:
+        """Bind to both sides; :meth:`run` connects.
+
+        Args:
+            options: What is consumed.
+            ports: The half that the flow calls.
+            listener: The flow.
+            observe: Takes reports.
+        """
         self._options = options
-        self._callbacks = callbacks
+        self._ports = ports
+        self._listener = listener
         self._observe = observe
-        refusals = Refusals(observe, time.monotonic)
-        self._consuming = KeepAlive(options.amqp, "consume", observe, sample, refusals=refusals)
-        self.publisher = ConfirmingPublisher(
-            options.amqp, KeepAlive(options.amqp, "publish", observe, sample, refusals=refusals), instance
-        )
-        self.routes = BrokerRoutes(
-            Names(options.plan.prefix).route, options.tenant_header, may_bind=options.declare
-        )
-        self.store_record = self._build_record(options)
-        self.publisher.on_unroutable = self._ask_repair
-        self.publisher.on_pressure = self._pressed
         self._budget = options.budget
         self._readers = [self._reader(window) for window in options.windows]
-        self._instance = instance
         self._listens = count()
         self._left = options.left  #: not consumed for now, on purpose
         self._stopped = False
         self._pressure = asyncio.Event()  #: set: it began or ended
-        self._repair = asyncio.Event()
+        ports.publisher.pressure.add(self._pressed)
         self._declared = False
         self.fatal: TopologyMismatch | None = None
 
@@ -111,18 +77,11 @@ class BrokerEdge:
         return WindowReader(
             window,
             self._observe,
-            self._take_stray if stray else self._callbacks.deliver,
+            self._take_stray if stray else self._listener.deliver,
             self._window_broke,
             partial(self.wants, window.source),
             budget=self._budget,
         )
-
-    def _build_record(self, options: EdgeOptions) -> BrokerStoreRecord:
-        queues = [name for name, _ in options.sized_queues]
-        names, publish = Names(options.plan.prefix), self.publisher.publish
-        record = BrokerStoreRecord(names, queues, publish, may_declare=options.declare)
-        record.on_missing = self._ask_repair
-        return record
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -131,8 +90,8 @@ class BrokerEdge:
             TopologyMismatch: at the start, when what stands on the broker is not what we need.
         """
         tasks = [
-            asyncio.ensure_future(self.publisher.run()),
-            asyncio.ensure_future(self._consuming.run(self._session)),
+            asyncio.ensure_future(self._ports.publisher.run()),
+            asyncio.ensure_future(self._ports.consuming.run(self._session)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -164,7 +123,7 @@ class BrokerEdge:
         Not suspect while nothing is started: what is unstarted at a stop is given back, and there a return
         tells of a worker's death (fault 70).
         """
-        rests = source is Source.SUSPECT and self.publisher.pressed() is not None
+        rests = source is Source.SUSPECT and self._ports.publisher.pressed() is not None
         return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
@@ -182,11 +141,11 @@ class BrokerEdge:
         quiet = [r.window.source.value for r in self._readers if self._misses(r)]
         if quiet:
             return f"not consuming: {', '.join(quiet)}"
-        return self.publisher.pressed()
+        return self._ports.publisher.pressed()
 
     def notes(self) -> Sequence[str]:
         """Say what differs on the broker and stops nothing; without names, since everybody may ask."""
-        errors = sum(finding.severity is Severity.ERROR for finding in self._observe.findings)
+        errors = 0 if self._options.inspection is None else self._options.inspection.errors()
         return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
 
     def _misses(self, reader: WindowReader) -> bool:
@@ -196,28 +155,30 @@ class BrokerEdge:
         await asyncio.gather(*(reader.follow() for reader in self._readers))
 
     def _pressed(self, reason: str | None) -> None:
-        self._callbacks.pressed(reason)
+        if reason is None:
+            self._listener.relieved()
         self._pressure.set()
-
-    def _ask_repair(self) -> None:
-        self._repair.set()
 
     def _take_stray(self, source: Source, incoming: Incoming) -> None:
         """What lands in stray missed its own queue, and nobody was told: no publish came back."""
-        self._repair.set()
-        self._callbacks.deliver(source, incoming)
+        self._ports.repair.set()
+        self._listener.deliver(source, incoming)
 
     def _window_broke(self) -> None:
-        self._callbacks.reopened()
-        self._repair.set()
+        self._listener.reopened()
+        self._ports.repair.set()
 
     async def _session(self, connection: AbstractConnection) -> None:
         await self._declare(connection)
-        self.routes.connection = self.store_record.connection = connection
-        self._callbacks.connected()
+        with self._ports.current.serving(connection):
+            self._listener.connected()
+            await self._serve(connection)
+
+    async def _serve(self, connection: AbstractConnection) -> None:
+        """Do everything that a connection is for, until it closes."""
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
-            follow_sizes(connection, self._options.sized_queues, self._observe),
+            follow_sizes(connection, self._ports.options.sized_queues, self._options.depths),
             self._follow_pressure(),
         ]
         if self._options.inspection is not None:
@@ -229,9 +190,8 @@ class BrokerEdge:
         try:
             await closed(underlay(connection))
         finally:
-            self.routes.connection = self.store_record.connection = None
             await end(tasks)
-            self._callbacks.reopened()
+            self._listener.reopened()
 
     async def _declare(self, connection: AbstractConnection) -> None:
         """Declare the plan, or without the rights see that it stands.
@@ -239,13 +199,14 @@ class BrokerEdge:
         A mismatch ends the daemon at its start; later it is logged and tried again, since deliveries in
         hand still have to be settled.
         """
+        options = self._ports.options
         try:
-            if self._options.declare:
-                for warning in await declare(self._options.plan, connection):
+            if options.declare:
+                for warning in await declare(options.plan, connection):
                     self._observe.warned("topology.differs", detail=warning)
             else:
-                missing = await missing_parts(self._options.plan, connection)
-                for spared in _demand(missing, Names(self._options.plan.prefix).store):
+                missing = await missing_parts(options.plan, connection)
+                for spared in _demand(missing, Names(options.plan.prefix).store):
                     self._observe.warned("topology.differs", detail=str(spared))
         except (TopologyError, TopologyMismatch) as error:
             if not self._declared:
@@ -253,14 +214,15 @@ class BrokerEdge:
                 raise self.fatal from error
             self._observe.warned("topology.differs", detail=str(error))
         else:
-            self.publisher.aside.look_again()
+            self._ports.publisher.aside.look_again()
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
         """Declare again whenever a queue or binding turned out to be missing."""
+        repair = self._ports.repair
         while True:
-            await self._repair.wait()
-            self._repair.clear()
+            await repair.wait()
+            repair.clear()
             self._observe.said("topology.repairing")
             try:
                 await self._declare(connection)
@@ -281,15 +243,15 @@ class BrokerEdge:
             try:
                 channel = await open_channel(connection, confirms=False)
                 # named by us, not by the broker: rights on our names are all that a user needs
-                queue = f"{exchange}.{self._instance}.{next(self._listens)}"
+                queue = f"{exchange}.{self._ports.options.instance}.{next(self._listens)}"
                 await channel.queue_declare(queue, exclusive=True, auto_delete=True)
                 await channel.queue_bind(queue, exchange)
 
                 async def take(message: object) -> None:
-                    self._callbacks.control(getattr(message, "body", b""))
+                    self._listener.control(getattr(message, "body", b""))
 
                 await channel.basic_consume(queue, take, no_ack=True)
-                self._callbacks.listening()
+                self._listener.listening()
                 await closed(channel, underlay(connection))
             except CONNECTION_ERRORS as error:
                 self._observe.warned("control.lost", detail=str(error)[:300])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from aio_pika.abc import AbstractConnection
@@ -17,7 +17,7 @@ from aio_pika.abc import AbstractConnection
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
 from consumer.edges.management.reach import ManagementLogin
-from consumer.flow.observe.observer import Observer
+from consumer.ports import BrokerReports
 from topology.check import Finding, Severity, check_snapshot
 from topology.plan import Plan
 from topology.probe import probe
@@ -26,24 +26,30 @@ SOON_S = 15.0  #: first pause: a node reports its file limit some seconds after 
 EVERY_S = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Inspection:
-    """The plan, and the sources that it is compared with."""
+    """Compares the broker with the plan."""
 
     plan: Plan
-    management: ManagementLogin | None  #: None: the management API is unknown
+    management: ManagementLogin | None  #: None: the management API is not known
     over_amqp: bool  #: whether to compare over AMQP too, as nothing was declared
+    _findings: Sequence[Finding] = field(default=(), init=False)  #: of the last look
 
-    async def follow(self, connection: AbstractConnection, observe: Observer) -> None:
+    async def follow(self, connection: AbstractConnection, observe: BrokerReports) -> None:
         """Check again and again, until cancelled."""
         pause_s = SOON_S
         while True:
             try:
-                observe.topology_checked(await self._look(connection))
+                self._findings = await self._look(connection)
             except (BrokerUnavailable, *CONNECTION_ERRORS) as error:
-                observe.topology_checked([_unchecked(str(error) or type(error).__name__)])
+                self._findings = [_unchecked(str(error) or type(error).__name__)]
+            observe.topology_checked(self._findings)
             await asyncio.sleep(pause_s)
             pause_s = EVERY_S
+
+    def errors(self) -> int:
+        """Return how many differences of the last look are errors."""
+        return sum(finding.severity is Severity.ERROR for finding in self._findings)
 
     async def _look(self, connection: AbstractConnection) -> Sequence[Finding]:
         over_amqp = await probe(self.plan, connection) if self.over_amqp else ()

@@ -7,7 +7,7 @@ from its socket, acks included: so acks travel on the other connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import count
 
 import aiormq
@@ -16,6 +16,7 @@ from aiormq.channel import Channel
 from aiormq.connection import Connection
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
+from consumer.core.listeners import Listeners
 from consumer.edges.broker.aside import Aside
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
@@ -27,30 +28,45 @@ from consumer.edges.broker.connection.connect import (
     underlay,
 )
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.flow.observe.observer import Observer
-from consumer.ports import Publication
+from consumer.ports import BrokerReports, Publication
 
 WATCH_S = 0.5  #: how often blocked connections and old confirms are looked for
 
 
 class ConfirmingPublisher:
-    """The Publisher port over AMQP."""
+    """The Publisher port over AMQP.
 
-    def __init__(self, options: AmqpOptions, keep_alive: KeepAlive, random_id: str) -> None:
+    Attributes:
+        pressure: Hears why no new attempt should start, and None once one may.
+    """
+
+    def __init__(
+        self,
+        options: AmqpOptions,
+        keep_alive: KeepAlive,
+        random_id: str,
+        on_missing: Callable[[], None],
+    ) -> None:
+        """Prepare; :meth:`run` connects.
+
+        Args:
+            options: Bounds of a confirm.
+            keep_alive: Of the publishing connection.
+            random_id: What the ids of messages begin with.
+            on_missing: Called where an exchange, queue or binding is missing.
+        """
         self._options = options
         self._keep_alive = keep_alive
-        self._observe: Observer = keep_alive.observe
+        self._observe: BrokerReports = keep_alive.observe
         self._ids = map(f"{random_id}-{{:x}}".format, count())
         self._confirms: Confirms | None = None
         self._pressed: str | None = "not connected yet"
         self._relieved = asyncio.Event()
         self._pressing = asyncio.Event()
         self._pressing.set()
-        self.on_unroutable: Callable[[], None] = lambda: None
-        self.aside = Aside(self._observe, options.confirm_lost_s)
-        self.aside.on_missing = lambda: self.on_unroutable()  # noqa: PLW0108 - it is set later
-        self.on_pressure: Callable[[str | None], None] = lambda _reason: None
-        self.failpoint: Callable[[str], Awaitable[None]] | None = None
+        self._on_missing = on_missing
+        self.aside = Aside(self._observe, options.confirm_lost_s, on_missing)
+        self.pressure: Listeners[[str | None]] = Listeners()
 
     async def run(self) -> None:
         """Keep the publishing connection alive for ever."""
@@ -80,11 +96,10 @@ class ConfirmingPublisher:
             raise BrokerUnavailable("no publishing connection to the broker")
         message_id = publication.message_id or next(self._ids)
         apart = not publication.mandatory or self.aside.suspects(publication.exchange)
-        publishing = (self.aside if apart else confirms).publish(publication, message_id)
         try:
-            waited_s = await (publishing if self.failpoint is None else self._past_failpoint(publishing))
+            waited_s = await (self.aside if apart else confirms).publish(publication, message_id)
         except aiormq.exceptions.PublishError:
-            self.on_unroutable()
+            self._on_missing()
             raise Unroutable(
                 f"exchange {publication.exchange}: no queue for {publication.routing_key}"
             ) from None
@@ -92,13 +107,7 @@ class ConfirmingPublisher:
             raise Refused(f"exchange {publication.exchange}: nack for {publication.routing_key}") from None
         except CONNECTION_ERRORS as error:
             raise BrokerUnavailable(f"not confirmed: {error}") from None
-        self._observe.series.confirm.observe(waited_s)
-
-    async def _past_failpoint(self, publishing: Awaitable[float]) -> float:
-        task = asyncio.ensure_future(publishing)
-        if self.failpoint is not None:
-            await self.failpoint("after-publish-before-confirm")
-        return await task
+        self._observe.publish_confirmed(waited_s)
 
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
@@ -124,7 +133,7 @@ class ConfirmingPublisher:
         self._press("the publishing channel closed")
         if not transport.is_closed:
             self.aside.suspect(await close_reason(channel))
-        self.on_unroutable()
+        self._on_missing()
         await asyncio.sleep(self._options.reconnect_first_s)
 
     async def _watch(self, transport: Connection) -> None:
@@ -153,7 +162,8 @@ class ConfirmingPublisher:
                 )
                 now.set()
                 before.clear()
-                self.on_pressure(reason)
+                self._observe.pressed(reason)
+                self.pressure.notify(reason)
 
 
 async def _close_bounded(channel: Channel, limit_s: float) -> None:

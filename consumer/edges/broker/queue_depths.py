@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from aio_pika.abc import AbstractConnection
 
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
-from consumer.flow.observe.observer import Observer
+from consumer.ports import QueueDepths
 
 SIZES_EVERY_S = 10.0
 
 
 async def follow_sizes(
-    connection: AbstractConnection, queues: Sequence[tuple[str, str]], observe: Observer
+    connection: AbstractConnection, queues: Sequence[tuple[str, str]], listeners: Sequence[QueueDepths]
 ) -> None:
     """Look again and again, until cancelled.
 
     Args:
         connection: Of which each look opens a channel: one that asks for a missing queue is closed for it.
         queues: Name of each queue, and label of its gauge.
-        observe: Is told.
+        listeners: Hear what each look found.
     """
     while True:
         try:
@@ -38,5 +38,7 @@ async def follow_sizes(
             await channel.close()
         except CONNECTION_ERRORS:
             totals = {}
-        observe.queues_sized(totals, time.time())
+        now = time.time()
+        for listener in listeners:
+            listener.queues_sized(totals, now)
         await asyncio.sleep(SIZES_EVERY_S)

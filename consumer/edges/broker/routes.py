@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 from aiormq.exceptions import ChannelAccessRefused
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.current import CurrentConnection
 from topology.matching import tenant_arguments
 
 T = TypeVar("T")
@@ -22,15 +22,16 @@ T = TypeVar("T")
 class BrokerRoutes:
     """The bindings of single tenants on one headers exchange."""
 
-    def __init__(self, exchange: str, header: str, *, may_bind: bool) -> None:
-        """Prepare; without :attr:`connection` every call is ``BrokerUnavailable``.
+    def __init__(self, current: CurrentConnection, exchange: str, header: str, *, may_bind: bool) -> None:
+        """Prepare; without a connection every call is ``BrokerUnavailable``.
 
         Args:
+            current: The connection, while there is one.
             exchange: Headers exchange in front of the lanes.
             header: Of the message, that names the tenant.
             may_bind: False for a worker that declares nothing.
         """
-        self.connection: AbstractConnection | None = None
+        self._current = current
         self._exchange = exchange
         self._header = header
         self._may_bind = may_bind
@@ -77,9 +78,7 @@ class BrokerRoutes:
         return await self._on_channel(step)
 
     async def _on_channel(self, step: Callable[[Channel], Awaitable[T]]) -> T:
-        connection = self.connection
-        if connection is None:
-            raise BrokerUnavailable("no connection to the broker")
+        connection = self._current.get()
         try:
             channel = await open_channel(connection, confirms=False)
             try:

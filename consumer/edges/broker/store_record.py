@@ -32,6 +32,7 @@ from consumer.edges.broker.connection.connect import (
     connect,
     open_channel,
 )
+from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
@@ -45,35 +46,31 @@ LOOKS_MAX = 1_000  #: a message that was given back more often is published anew
 
 
 class BrokerStoreRecord:
-    """Looks at the message and writes it.
-
-    Attributes:
-        connection: Where looks are made; None while there is none.
-        on_missing: Told when the queue is not there, so that it is declared.
-    """
+    """Looks at the message and writes it."""
 
     def __init__(
         self,
+        current: CurrentConnection,
         names: Names,
         queues: Sequence[str],
         publish: Callable[[Publication], Awaitable[object]],
-        *,
-        may_declare: bool = True,
+        on_missing: Callable[[], None] | None,
     ) -> None:
-        """Prepare; without :attr:`connection` every call is ``BrokerUnavailable``.
+        """Prepare; without a connection every call is ``BrokerUnavailable``.
 
         Args:
+            current: The connection on which looks are made, while there is one.
             names: Of the topology.
             queues: Those whose messages are of the store's subscriptions.
             publish: Returns once the broker has confirmed it.
-            may_declare: False for a worker that declares nothing: it takes no turns with others.
+            on_missing: Asks for the queue to be declared; None for a worker that declares nothing: it takes
+                no turns with others.
         """
-        self.connection: AbstractConnection | None = None
+        self._current = current
         self._names = names
         self._queues = queues
         self._publish = publish
-        self._may_declare = may_declare
-        self.on_missing: Callable[[], None] = lambda: None
+        self._on_missing = on_missing
         self._turn = asyncio.Lock()
 
     async def settle(self, decide: Decide) -> Generation | None:
@@ -82,9 +79,7 @@ class BrokerStoreRecord:
         Raises:
             BrokerUnavailable: it cannot be read or written now.
         """
-        connection = self.connection
-        if connection is None:
-            raise BrokerUnavailable("no connection to the broker")
+        connection = self._current.get()
         try:
             async with self._turn, self._alone(connection):
                 return await self._settle(connection, decide)
@@ -98,8 +93,8 @@ class BrokerStoreRecord:
             async with _channel(connection) as channel:
                 return await self._decide(connection, channel, decide)
         except ChannelNotFoundEntity:
-            if self._may_declare:
-                self.on_missing()
+            if self._on_missing is not None:
+                self._on_missing()
                 raise
         decide(None, await self._count(connection))  # `topology apply` of this release is still to be run
         return None
@@ -170,7 +165,7 @@ class BrokerStoreRecord:
 
         Source: RabbitMQ "Queues", exclusive queues.
         """
-        if not self._may_declare:
+        if self._on_missing is None:
             yield
             return
         async with asyncio.timeout(TURN_S):
@@ -192,7 +187,7 @@ class BrokerStoreRecord:
         except ChannelLockedResource:
             return False
         except ChannelAccessRefused:  # no right to declare: then there are no turns
-            self._may_declare = False
+            self._on_missing = None
         return True
 
 
@@ -212,13 +207,15 @@ async def recording(
         async def publish(publication: Publication) -> None:
             await confirms.publish(publication, uuid.uuid4().hex)
 
-        record = BrokerStoreRecord(names, queues, publish)
-        record.connection = connection
-        yield record
+        yield BrokerStoreRecord(CurrentConnection(connection), names, queues, publish, on_missing=_ignore)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"queue {names.store}: {error}") from None
     finally:
         await close_quietly(connection)
+
+
+def _ignore() -> None:
+    """Declare nothing: a command reports that the queue is missing."""
 
 
 def _looks(message: DeliveredMessage) -> int:

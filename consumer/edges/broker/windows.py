@@ -29,8 +29,7 @@ from consumer.edges.broker.connection.connect import (
     underlay,
 )
 from consumer.edges.broker.wire.frames import UNREADABLE
-from consumer.flow.observe.observer import Observer
-from consumer.ports import Incoming, Source
+from consumer.ports import BrokerReports, Incoming, Source
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
@@ -127,7 +126,7 @@ class WindowReader:
     """Keeps one window open on the current connection."""
 
     window: Window
-    observe: Observer
+    observe: BrokerReports
     deliver: Callable[[Source, Incoming], None]
     on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
     wanted: Callable[[], bool]  #: whether to consume now; asked at each :meth:`follow`

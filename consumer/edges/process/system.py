@@ -1,4 +1,4 @@
-"""Provide the clock, the archive files and the failpoints of a process."""
+"""Provide the clock and the archive files of a process."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
 
-from consumer.core.errors import ConfigError
 from consumer.ports import Clock
-
-FAILPOINTS = (
-    "after-take",
-    "before-publish",
-    "after-publish-before-confirm",
-    "after-confirm-before-ack",
-    "during-request",
-    "after-2xx-before-ack",
-)
-"""Windows in which crash tests kill the daemon."""
-
-WRITTEN_S = 0.02  #: delay before the kill, so that a started write has left the process
 
 
 class SystemClock:
@@ -123,30 +109,3 @@ def _one_line(entry: Mapping[str, object]) -> bytes:
         return orjson.dumps(entry, default=str) + b"\n"
     except TypeError:  # numbers over 64 bits or lone surrogates, which a foreign entry may contain
         return json.dumps(entry, default=str).encode() + b"\n"
-
-
-class Failpoint:
-    """Kills the process at the n-th pass of a named window, for crash tests only."""
-
-    def __init__(self, text: str) -> None:
-        """Parse ``<window>`` or ``<window>:<n>``.
-
-        Raises:
-            ConfigError: the window does not exist, or n is not a positive number.
-        """
-        self.window, _, times = text.partition(":")
-        if self.window not in FAILPOINTS:
-            raise ConfigError(f"failpoint: {self.window!r} is not one of {', '.join(FAILPOINTS)}")
-        if times and (not times.isdecimal() or int(times) < 1):
-            raise ConfigError(f"failpoint: {times!r} is not a number of at least 1")
-        self._left = int(times or 1)
-
-    async def reach(self, window: str) -> None:
-        """Pass *window*; the n-th pass ends the process as ``kill -9`` would."""
-        if window != self.window:
-            return
-        self._left -= 1
-        if self._left == 0:
-            if window in ("after-publish-before-confirm", "during-request"):
-                await asyncio.sleep(WRITTEN_S)
-            os.kill(os.getpid(), signal.SIGKILL)

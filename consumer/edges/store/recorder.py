@@ -18,7 +18,7 @@ from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.records import EndpointState, ParkedRow, parked_row, short
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.rows.records import Batch
-from consumer.flow.observe.observer import Observer
+from consumer.ports import StoreReports
 
 GATHER_S = 0.5  #: time for which records are gathered into one batch
 BATCH_MAX = 1_000  #: index rows in one transaction
@@ -40,7 +40,7 @@ class StoreRecorder:
     def __init__(
         self,
         records: Writes,
-        observe: Observer,
+        observe: StoreReports,
         now: Callable[[], float],
         pending_max: int = PENDING_MAX,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consumer.core.endpoint.health import Health
@@ -114,4 +114,3 @@ class Context:
     record: Recorder = field(default_factory=Unrecorded)
     local_faults: LocalFaults = field(default_factory=LocalFaults)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit
-    reach: Callable[[str], Awaitable[None]] | None = None  #: armed in crash tests: kills the process there

@@ -37,10 +37,10 @@ class Outbox:
     """Turns what the flow decided into confirmed publishes."""
 
     def __init__(self, context: Context, *, patient: bool = False) -> None:
-        """Bind to *world*.
+        """Bind to *context*.
 
         Args:
-            world: The ports.
+            context: The ports.
             patient: Wait while the parked queue is full, for what comes out of overflow; otherwise a
                 refused entry goes to overflow.
         """
@@ -79,8 +79,6 @@ class Outbox:
     ) -> None:
         context, pause_s = self._context, FIRST_PAUSE_S
         failed: BrokerUnavailable | None = None
-        if context.reach is not None:
-            await context.reach("before-publish")
         while True:
             async with context.turns:
                 if failed is not None and give_up is not None and give_up():

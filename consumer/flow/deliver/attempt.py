@@ -162,11 +162,7 @@ class Attempts:
             raise asyncio.CancelledError
         self._requests.add(task)
         try:
-            if context.reach is None:
-                return await context.sender.send(request)
-            sending = asyncio.ensure_future(context.sender.send(request))
-            await context.reach("during-request")
-            return await sending
+            return await context.sender.send(request)
         finally:
             self._requests.discard(task)
 

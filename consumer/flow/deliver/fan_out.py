@@ -49,7 +49,7 @@ class FanOut:
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
         """Send the quick ones and store the others at once, then store what failed; ack last."""
-        context, now = self._context, self._context.clock.now()
+        now = self._context.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
         if len(to) != job.cost:
@@ -76,10 +76,6 @@ class FanOut:
         else:
             results = await self._send(message, sends, body)
         await self._settle(job, message, results)
-        if context.reach is not None:
-            await context.reach(
-                "after-confirm-before-ack" if stored or _failed(results) else "after-2xx-before-ack"
-            )
         await job.incoming.ticket.ack()
 
     def is_freed(self, message: DeliveryMessage, now: float) -> bool:
@@ -218,7 +214,3 @@ async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]
     if isinstance(stored, BaseException):
         raise stored
     return sent
-
-
-def _failed(results: Sequence[Result]) -> bool:
-    return any(not isinstance(r.verdict, Delivered) for r in results)

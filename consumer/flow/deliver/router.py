@@ -61,8 +61,6 @@ class Router:
         context, raw = self._context, job.incoming.message
         unread = raw.delivery_count >= context.bounds.suspect_after and job.source is not Source.SUSPECT
         unread = unread and raw.fault is None
-        if context.reach is not None and not unread:
-            await context.reach("after-take")
         try:
             await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
         except BrokerUnavailable:  # given up: the broker gives the message out again

@@ -240,7 +240,7 @@ class Agreement:
     def _count(self, now: float) -> None:
         workers = self._workers.count(now)
         self._endpoints.share(workers)
-        self._context.observe.series.workers.set(workers)
+        self._context.observe.workers_counted(workers)
 
 
 def _is_news(endpoint: Endpoint) -> bool:

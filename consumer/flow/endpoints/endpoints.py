@@ -82,7 +82,7 @@ class Endpoints:
             if known.subscription.url == subscription.url:
                 known.rebind(subscription, self._now)
                 return known
-            self._observe.series.breakers.labels(known.state).dec()
+            self._observe.endpoint_left(known.state)
         started = self._known[subscription.id] = Endpoint(subscription, self._bounds, self._workers)
         begun = self.begin(subscription)
         if begun.breaker is not None:
@@ -92,7 +92,7 @@ class Endpoints:
         if begun.health is not None and subscription.id not in self._forgiven:
             started.know(begun.health)
         self._forgiven.discard(subscription.id)
-        self._observe.series.breakers.labels(started.state).inc()
+        self._observe.endpoint_met(started.state)
         if begun.breaker is None:
             self._record.endpoint(subscription, started.state, epoch=started.breaker.epoch)
         return started
@@ -192,7 +192,7 @@ class Endpoints:
         """Forget the endpoints of subscriptions that are gone."""
         self._forgiven.intersection_update(subscription_ids)
         for gone in self._known.keys() - subscription_ids:
-            self._observe.series.breakers.labels(self._known.pop(gone).state).dec()
+            self._observe.endpoint_left(self._known.pop(gone).state)
 
     def learn(self, endpoint: Endpoint, outcome: Outcome, epoch: int, now: float) -> None:
         """Let *endpoint* learn from an attempt; report a change of its breaker."""

@@ -10,7 +10,7 @@ from consumer.core.message.operator_events import Note, OperatorEventType
 from metrics.series import Series
 
 
-class FairnessReports:
+class FairnessReporter:
     """Who is led around the lanes, how even the shares are, who names no tenant."""
 
     def __init__(self, series: Series, log: Any, note: Callable[[Note], None]) -> None:

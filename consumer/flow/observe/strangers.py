@@ -11,7 +11,7 @@ WARN_EVERY_S = 60.0  #: a subscription that is unknown is warned of so seldom
 TOLD_APART = 1_000  #: subscriptions
 
 
-class UnknownReports:
+class UnknownReporter:
     """Counts them, and warns of each subscription once in a while."""
 
     def __init__(self, series: Series, log: Any) -> None:

@@ -31,7 +31,7 @@ class ConsumeGate:
         leave: Callable[[frozenset[Source]], Awaitable[None]],
         observe: Observer,
     ) -> None:
-        """Bind to the flow and be told of changes; *leave* lets the edge consume all but some sources."""
+        """Listen to *trust* and *backlog*; *leave* lets the edge consume all but some sources."""
         self._trust = trust
         self._backlog = backlog
         self._intake = intake
@@ -40,7 +40,8 @@ class ConsumeGate:
         self._changed = asyncio.Event()
         self._locked = False
         self.is_open = False
-        trust.on_change = backlog.on_change = self.changed
+        trust.changes.add(self.changed)
+        backlog.changes.add(self.changed)
 
     def changed(self) -> None:
         """Something may be consumed, or may no longer: then nothing in hand starts from now on."""

@@ -29,13 +29,27 @@ class Subscriptions:
         owing: Set when something was disabled that :meth:`settle` is to write soon, or the store is to be
             looked at.
         trust: In the store.
-        on_switched: Told of each subscription that was enabled or disabled elsewhere, as it is now.
     """
 
     def __init__(
-        self, store: Store, observe: Observer, record: Recorder | None = None, trust: Trust | None = None
+        self,
+        store: Store,
+        observe: Observer,
+        record: Recorder | None = None,
+        trust: Trust | None = None,
+        on_switched: Callable[[Subscription], None] | None = None,
     ) -> None:
+        """Know no subscription yet.
+
+        Args:
+            store: Where they are.
+            observe: Takes reports.
+            record: Takes which endpoints are disabled; None forgets it.
+            trust: In the store; None believes the store that was loaded first.
+            on_switched: Called with each subscription that was enabled or disabled elsewhere, as it is now.
+        """
         self._store = store
+        self._on_switched = on_switched
         self.trust = Trust(observe) if trust is None else trust
         self._tombstones: dict[
             str, Tombstone | None
@@ -48,7 +62,6 @@ class Subscriptions:
         self._loading = asyncio.Lock()
         self._wrong = False  #: the last load found something wrong in what is stored
         self.owing = asyncio.Event()
-        self.on_switched: Callable[[Subscription], None] = lambda _subscription: None
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
@@ -250,8 +263,9 @@ class Subscriptions:
         enabled = sum([s.enabled for s in fresh.values()])
         locked = sum([s.locked is not None for s in fresh.values()])
         self._observe.reloaded(enabled, len(fresh) - enabled, locked)
-        for subscription in switched:
-            self.on_switched(subscription)
+        if self._on_switched is not None:
+            for subscription in switched:
+                self._on_switched(subscription)
 
 
 def _of_tenants(

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from consumer.core.errors import BrokerUnavailable, StoreGone
+from consumer.core.listeners import Listeners
 from consumer.core.store.lineage import Doubt, Generation, Lineage, is_news, judge
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Source, StoreRecord
@@ -38,7 +39,7 @@ class Trust:
     Attributes:
         memory: The store as it is in memory; None before the first admission.
         held: Sources that must not be consumed now.
-        on_change: Told when :attr:`held` changes.
+        changes: Hears when :attr:`held` changes.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Trust:
         self._unread = ""  #: why, as it was said last
         self.memory: Lineage | None = None
         self.held: frozenset[Source] = ALL
-        self.on_change: Callable[[], None] = lambda: None
+        self.changes: Listeners[[]] = Listeners()
 
     @property
     def reason(self) -> str | None:
@@ -178,4 +179,4 @@ class Trust:
             self._observe.store_doubted(reason, None if doubt is None else doubt.value)
         if held != self.held:
             self.held = held
-            self.on_change()
+            self.changes.notify()

@@ -1,6 +1,6 @@
 """Bound what waits: the broker's disk is the customer's too.
 
-Data flow: sizes of our queues (edge, every 10 s) x mean size of a delivery message -> :class:`Backlog`
+Data flow: depths of our queues (edge, every 10 s) x mean size of a delivery message -> :class:`Backlog`
 -> gauge, warning at 80 %; at 100 % the lanes are left alone until it is under 95 % again.
 
 AMQP tells how many messages a queue holds and not how large they are. So bytes are an estimate: the mean of
@@ -9,8 +9,9 @@ what this worker publishes lately, headers included. What is on disk is more: qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from consumer.core.listeners import Listeners
 from consumer.flow.base.context import Weight
 from consumer.flow.observe.observer import Observer
 
@@ -20,30 +21,38 @@ RELIEF_RATIO = 0.95
 
 
 class Backlog:
-    """Says whether fresh events are to be left in their lanes."""
+    """Says whether fresh events are to be left in their lanes.
+
+    Implements :class:`consumer.ports.QueueDepths`.
+
+    Attributes:
+        full: Fresh events are to be left there.
+        changes: Hears when :attr:`full` changes.
+    """
 
     def __init__(self, limit_bytes: int, weight: Weight, observe: Observer) -> None:
-        """Bind to the flow and be told of sizes by its observer.
+        """Begin with nothing that waits.
 
         Args:
             limit_bytes: ``[limits] waiting_bytes``.
             weight: Mean size of a delivery message, as this worker knows it.
-            observe: Is told what is wrong.
+            observe: Takes reports.
         """
         self._limit_bytes = limit_bytes
         self._weight = weight
         self._observe = observe
         self._high = False
         self.full = False
-        self.on_change: Callable[[], None] = lambda: None  #: told when :attr:`full` changes
-        observe.series.waiting_limit.set(limit_bytes)
-        observe.on_sizes = self.looked
+        self.changes: Listeners[[]] = Listeners()
+        observe.waiting_limited(limit_bytes)
 
-    def looked(self, totals: Mapping[str, int]) -> None:
-        """Take the number of messages by kind of queue."""
+    def queues_sized(self, totals: Mapping[str, int], now: float) -> None:
+        """Take the number of messages by kind of queue; without a look the last one counts on."""
+        if not totals:
+            return
         messages = sum(totals.get(label, 0) for label in COUNTED)
         waiting_bytes = messages * self._weight.mean_bytes
-        self._observe.series.waiting_bytes.set(waiting_bytes)
+        self._observe.waiting_estimated(waiting_bytes)
         ratio = waiting_bytes / self._limit_bytes
         shown = {"messages": messages, "bytes": round(waiting_bytes), "limit_bytes": self._limit_bytes}
         if (ratio >= ALERT_RATIO) != self._high:
@@ -57,4 +66,4 @@ class Backlog:
                 self._observe.warned("waiting.full", **shown)
             else:
                 self._observe.said("waiting.relieved", **shown)
-            self.on_change()
+            self.changes.notify()

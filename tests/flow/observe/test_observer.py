@@ -22,7 +22,7 @@ from consumer.core.model import (
     ParkReason,
     Retry,
 )
-from consumer.flow.observe.observer import Attempted
+from consumer.flow.observe.observer import Attempted, Holdings
 from metrics.series import OTHER, Series, own_label, tenant_of
 from tests.support.builders.endpoints import subscription
 from tests.support.desk import SECRET_BODY, VERDICTS, Desk
@@ -185,14 +185,13 @@ def test_what_is_seen_of_each_tenant() -> None:
     desk.observe.tenants_known(["acme", "beta"])
     desk.observe.event_matched(event())
 
-    desk.observe.looked(
+    desk.observe.tenants_wait(
         {
             "acme": Standing(waiting=7, rounds=0, consecutive=2),
             "x": Standing(waiting=1, rounds=3, consecutive=0),
             "y": Standing(waiting=2, rounds=1, consecutive=0),
         },
         START + 0.9,
-        ready=True,
     )
 
     def shown(tenant: str) -> list[float | None]:
@@ -204,21 +203,37 @@ def test_what_is_seen_of_each_tenant() -> None:
     assert shown("other") == [3, 3, 2, 0, 0]
     assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
     assert desk.count("tenant_last_job_timestamp_seconds", tenant="beta") == 0
-    assert desk.count("ready") == 1
+
+
+def test_what_a_worker_holds_is_shown() -> None:
+    """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
+    desk = Desk()
+    held = Holdings(requests=3, held_bytes=700, by_source={"lane": 5}, lag_s=0.5, log_dropped=4, ready=True)
+
+    desk.observe.holds(held)
+    desk.observe.holds(held._replace(requests=1, log_dropped=6, ready=False))
+
+    assert [desk.count(name) for name in ("requests_in_flight", "held_bytes", "loop_lag_seconds")] == [
+        1,
+        700,
+        0.5,
+    ]
+    assert desk.count("window_messages", source="lane") == 5
+    assert desk.count("log_lines_dropped_total") == 6
+    assert desk.count("ready") == 0
 
 
 def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
     """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
     desk = Desk()
     desk.observe.event_matched(event())
-    desk.observe.looked({"acme": Standing(1, 2, 0)}, START, ready=True)
+    desk.observe.tenants_wait({"acme": Standing(1, 2, 0)}, START)
 
-    desk.observe.looked({}, START + 60, ready=False)
+    desk.observe.tenants_wait({}, START + 60)
 
     assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
     assert desk.count("tenant_waiting_messages", tenant="acme") == 0
     assert desk.count("tenant_priority", tenant="acme") == 5
-    assert desk.count("ready") == 0
 
 
 @pytest.mark.parametrize(
@@ -354,7 +369,7 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
     desk = Desk(tenants=2)
     desk.observe.tenants_known(["acme", "beta", "flood"])
-    desk.observe.looked({}, START, ready=True)
+    desk.observe.tenants_wait({}, START)
     families = {family.name for family in desk.series.registry.collect()}
 
     def jobs(**counts: int) -> None:
@@ -363,11 +378,11 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
                 desk.observe.tenant_job(tenant)
 
     jobs(acme=100, flood=500)
-    desk.observe.looked({}, START + 59, ready=True)
+    desk.observe.tenants_wait({}, START + 59)
     assert desk.count("tenant_jobs_total", tenant="flood") is None
-    desk.observe.looked({"flood": Standing(7, 1, 0)}, START + 60, ready=True)
+    desk.observe.tenants_wait({"flood": Standing(7, 1, 0)}, START + 60)
     jobs(acme=1, beta=2, flood=3)
-    desk.observe.looked({"flood": Standing(5, 1, 0)}, START + 61, ready=True)
+    desk.observe.tenants_wait({"flood": Standing(5, 1, 0)}, START + 61)
 
     assert desk.count("tenant_jobs_total", tenant="flood") == 3
     assert desk.count("tenant_jobs_total", tenant="acme") == 101
@@ -383,12 +398,12 @@ def test_who_has_parked_something_keeps_its_series() -> None:
     """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
     desk = Desk(tenants=1)
     desk.observe.tenants_known(["down", "busy"])
-    desk.observe.looked({}, START, ready=True)
+    desk.observe.tenants_wait({}, START)
 
     def minute(now: float) -> bool:
         for _ in range(100):
             desk.observe.tenant_job("busy")
-        desk.observe.looked({}, now, ready=True)
+        desk.observe.tenants_wait({}, now)
         return desk.count("tenant_jobs_total", tenant="down") is not None
 
     desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="down")
@@ -404,12 +419,12 @@ def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
     """Its series are its own, with or without a place, and so are those of `=other`."""
     desk = Desk(tenants=2)
     desk.observe.tenants_known(["other", "=other", "third"])
-    desk.observe.looked({}, START - 1, ready=True)
+    desk.observe.tenants_wait({}, START - 1)
     for tenant, count in {"other": 3, "=other": 5, "third": 200}.items():
         for _ in range(count):
             desk.observe.tenant_job(tenant)
     desk.observe.parked(ParkReason.EXHAUSTED, "x", subscription_id="sub_1", tenant="other")
-    desk.observe.looked({"other": Standing(4, 1, 0), "third": Standing(9, 1, 0)}, START, ready=True)
+    desk.observe.tenants_wait({"other": Standing(4, 1, 0), "third": Standing(9, 1, 0)}, START)
 
     def jobs(label: str) -> float | None:
         return desk.count("tenant_jobs_total", tenant=label)
@@ -422,7 +437,7 @@ def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
 
     for _ in range(300):
         desk.observe.tenant_job("third")
-    desk.observe.looked({}, START + 61, ready=True)  # the busiest gets a place, from who parked nothing
+    desk.observe.tenants_wait({}, START + 61)  # the busiest gets a place, from who parked nothing
     for tenant in ("third", "=other", "other"):
         desk.observe.tenant_job(tenant)
 

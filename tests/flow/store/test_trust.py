@@ -254,7 +254,7 @@ def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
         patterns = [f"order.{number}.#" for number in range(INDEXED_AT_ONCE + 1)]
         await wide.apply([entry.model_copy(update={"events": patterns})])
         seen: list[bool] = []
-        place.trust.on_change = lambda: seen.append(bool(place.subscriptions.match("acme", "order.7.x")))
+        place.trust.changes.add(lambda: seen.append(bool(place.subscriptions.match("acme", "order.7.x"))))
 
         assert await place.swap(wide)
 
@@ -311,7 +311,7 @@ class Door:
     async def hold(self, sources: frozenset[Source]) -> None:
         """Let the trust hold *sources*."""
         self.trust.held = sources
-        self.trust.on_change()
+        self.trust.changes.notify()
         await settled()
 
 
@@ -384,11 +384,11 @@ async def test_a_full_backlog_leaves_fresh_events_alone_too(door: Door) -> None:
     """[limits] waiting_bytes: as before, beside the doubts."""
     await door.hold(NOTHING)
     door.gate.open()
-    door.backlog.looked({"wait": 1})
+    door.backlog.queues_sized({"wait": 1}, 0.0)
     await settled()
     assert door.left[-1] == FRESH
 
     door.gate.lock()
-    door.backlog.looked({"wait": 0})
+    door.backlog.queues_sized({"wait": 0}, 0.0)
     await settled()
     assert door.left[-1] == FRESH, "a worker that stops follows nothing"

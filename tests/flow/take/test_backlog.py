@@ -17,7 +17,7 @@ def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
     """A limit of 1 MB over messages of 1 kB, and what it says."""
     made = Backlog(LIMIT, Weight(mean_bytes=1_000.0), worker.observe)
     said: list[bool] = []
-    made.on_change = lambda: said.append(made.full)
+    made.changes.add(lambda: said.append(made.full))
     return made, said
 
 
@@ -36,10 +36,11 @@ async def test_the_limit_holds_fresh_events_and_warns_before(
     worker: Worker, waits: list[int], full: list[bool], warnings: int
 ) -> None:
     """Alert at 80 %, lanes left alone at 100 %, and taken up again under 95 %."""
-    _, said = backlog(worker)
+    made, said = backlog(worker)
 
     for count in waits:
-        worker.observe.queues_sized({"wait": count - 10, "due": 10, "lane": 5_000, "parked": 9_000}, START)
+        made.queues_sized({"wait": count - 10, "due": 10, "lane": 5_000, "parked": 9_000}, START)
+        made.queues_sized({}, START)  # the queues could not be looked at
 
     assert said == full
     assert len(worker.log.events("waiting.high")) == warnings

@@ -403,7 +403,7 @@ async def test_a_noisy_tenant_is_told_to_administrators() -> None:
     """The event tenant.noisy, once, by the worker that decided it, with the reason."""
     desk = Flood()
     told: list[Note] = []
-    desk.worker.observe.on_note = told.append
+    desk.worker.observe.notes.add(told.append)
     async with desk.running():
         desk.flood()
         desk.worker.offer(event_message(tenant="other", queue=SPILL), Source.SPILL)  # bound by another worker
@@ -452,7 +452,7 @@ async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
     desk = Flood(limit_of=limited)
     desk.routes.stands.clear()
     told: list[Note] = []
-    desk.worker.observe.on_note = told.append
+    desk.worker.observe.notes.add(told.append)
     await desk.worker.subscribe("other", tenant="other")
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.0
@@ -474,7 +474,7 @@ async def test_who_has_too_large_a_backlog_is_led_around() -> None:
     """Its part of what stands in the lane, by its part of what comes."""
     desk = Flood(limit_of=limited)
     told: list[Note] = []
-    desk.worker.observe.on_note = told.append
+    desk.worker.observe.notes.add(told.append)
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.0
         desk.routes.stands[NAMES.lane(0)] = 20_000

@@ -22,7 +22,7 @@ from consumer.core.retry.policy import RetryPolicy, delay_s
 from consumer.edges.broker.connection.execute import Pacing, execute_with_retry
 from consumer.edges.broker.connection.refusals import Refusals
 from consumer.edges.broker.wire import frames
-from consumer.flow.observe.observer import Observer
+from consumer.ports import BrokerReports
 from consumer.settings.sections import AmqpSettings
 
 frames.install()
@@ -171,7 +171,7 @@ class KeepAlive:
 
     options: AmqpOptions
     name: str
-    observe: Observer
+    observe: BrokerReports
     sample: Callable[[], float]
     opening: Callable[[AmqpOptions, str], Awaitable[AbstractConnection]] = connect
     refusals: Refusals | None = None  #: shared with other connections; None makes its own
@@ -228,10 +228,8 @@ class KeepAlive:
             return
         self._refused = None
         self._refusals.connected()
-        if self._was_connected:
-            self.observe.series.reconnects.labels(self.name).inc()
+        self.observe.broker_connected(self.name, again=self._was_connected)
         self._was_connected = True
-        self.observe.said("broker.connected", connection=self.name)
         try:
             await session(connection)
             self.observe.warned(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from consumer.flow.observe.observer import Observer
+from consumer.ports import BrokerReports
 
 AGAIN_S: Final = 60.0  #: time after which the same reason is reported again
 
@@ -13,7 +13,7 @@ AGAIN_S: Final = 60.0  #: time after which the same reason is reported again
 class Refusals:
     """The refusals of all connections of a worker, which meet the same fault at the same time."""
 
-    def __init__(self, observe: Observer, now: Callable[[], float]) -> None:
+    def __init__(self, observe: BrokerReports, now: Callable[[], float]) -> None:
         """Begin without refusals.
 
         Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.core.text.urls import show_url
-from consumer.flow.observe.observer import Observer
+from consumer.ports import StepReports
 
 SAID = "dry: nothing was sent"
 
@@ -15,7 +15,7 @@ SAID = "dry: nothing was sent"
 class DrySender:
     """Implements :class:`consumer.ports.Sender` without a network."""
 
-    def __init__(self, observe: Observer) -> None:
+    def __init__(self, observe: StepReports) -> None:
         self._observe = observe
 
     async def send(self, request: SignedRequest) -> Outcome:

@@ -1,0 +1,44 @@
+"""Bring the gauges up to date once a second that follow what this worker holds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from consumer.daemon.loop_lag import LoopLag
+from consumer.daemon.readiness import Readiness
+from consumer.edges.broker.edge import BrokerEdge
+from consumer.edges.process import logs
+from consumer.flow.deliver.router import Router
+from consumer.flow.observe.observer import Holdings, Observer
+from consumer.ports import Clock
+
+EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Looks at one worker."""
+
+    router: Router
+    edge: BrokerEdge
+    readiness: Readiness
+    clock: Clock
+    observe: Observer
+
+    async def run(self) -> None:
+        """Look for ever."""
+        intake, lag = self.router.intake, LoopLag()
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.observe.tenants_wait(intake.standings(), self.clock.now())
+            self.observe.holds(
+                Holdings(
+                    requests=self.router.requests(),
+                    held_bytes=self.edge.held_bytes(),
+                    by_source=intake.by_source(),
+                    lag_s=lag.worst_s(),
+                    log_dropped=logs.dropped(),
+                    ready=self.readiness.unready() is None,
+                )
+            )

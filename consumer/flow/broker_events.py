@@ -1,0 +1,54 @@
+"""Pass on what the broker edge reports, to the part of the flow that it concerns.
+
+Data flow: consumer.edges.broker.edge -> :class:`BrokerEvents` -> Router, DeadLetters, Control, Subscriptions,
+Agreement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.flow.control import Control
+from consumer.flow.deliver.dead_letters import DeadLetters
+from consumer.flow.deliver.router import Router
+from consumer.flow.endpoints.agreement import Agreement
+from consumer.flow.store.subscriptions import Subscriptions
+from consumer.ports import Incoming, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEvents:
+    """Implements :class:`consumer.ports.BrokerListener`."""
+
+    router: Router
+    dead_letters: DeadLetters
+    commands: Control
+    subscriptions: Subscriptions
+    agreement: Agreement
+
+    def deliver(self, source: Source, incoming: Incoming) -> None:
+        """Hand a message to those who work on it."""
+        if source in (Source.OVERFLOW, Source.EXPIRED):
+            self.dead_letters.offer(incoming, expired=source is Source.EXPIRED)
+        else:
+            self.router.intake.offer(source, incoming)
+
+    def reopened(self) -> None:
+        """Drop what came by a channel that was lost."""
+        self.router.intake.forget_dead()
+
+    def relieved(self) -> None:
+        """Start what waited for the end of back-pressure."""
+        self.router.intake.pump()
+
+    def connected(self) -> None:
+        """Compare the store with the broker's record of it."""
+        self.subscriptions.ask()
+
+    def listening(self) -> None:
+        """Ask other workers for what was missed."""
+        self.agreement.listening()
+
+    def control(self, body: bytes) -> None:
+        """Do what a control message says."""
+        self.commands.take(body)

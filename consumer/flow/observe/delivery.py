@@ -1,0 +1,242 @@
+"""Report events, attempts, and the ends of deliveries. Part of the Observer.
+
+The children of labelled series are looked up once: this is on the path of every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from consumer.core.fairness.queue import Standing
+from consumer.core.message.operator_events import Note, OperatorEventType
+from consumer.core.message.parked import delivery_id
+from consumer.core.model import (
+    Attempt,
+    Defer,
+    Delivered,
+    Drop,
+    Event,
+    Outcome,
+    OutcomeKind,
+    Park,
+    ParkReason,
+    Retry,
+    Verdict,
+)
+from consumer.core.subscription.subscription import Subscription
+from consumer.flow.observe.reporter import Reporter
+from consumer.flow.observe.strangers import UnknownReporter
+from consumer.flow.observe.tenants import Tenants
+from metrics.series import Series, Tally, attempt_label, code_label
+
+
+class Attempted(NamedTuple):
+    """One finished attempt with all that is known of it."""
+
+    event: Event
+    subscription: Subscription
+    attempt: Attempt
+    outcome: Outcome
+    verdict: Verdict
+    previous: Attempt | None = None  #: of the same delivery
+
+
+class DeliveryReporter(Reporter):
+    """What becomes of events and deliveries, and which tenants they belong to."""
+
+    def __init__(self, series: Series, log: Any) -> None:
+        super().__init__(series, log)
+        self.strangers = UnknownReporter(series, log)
+        self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
+        self._delivered = series.tally(series.deliveries.labels("delivered"))
+        self._duration = {
+            name: series.attempt_duration.labels(name)
+            for name in ("delivered", "retry", "defer", "park", "drop")
+        }
+        self._matched = series.tally(series.events.labels("matched"))
+        self._deferrals: dict[str, Tally] = {}
+        self._delivery = series.delivery
+        self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
+        self._tenants = Tenants(series)
+        self._tenant_jobs = self._tenants.jobs
+
+    # tenants
+
+    def waited(self, share: str) -> Callable[[float], None]:
+        """Return what counts for how long (in seconds) a job of a share was in hand before it started."""
+        return self._series.queue_wait.labels(share).observe
+
+    def tenants_known(self, tenants: Iterable[str]) -> None:
+        """These have subscriptions: their series begin at 0, not with the first event."""
+        self._tenants.know(tenants)
+
+    def tenants_wait(self, standings: Mapping[str, Standing], now: float) -> None:
+        """Bring the gauges of all tenants up to date.
+
+        Args:
+            standings: Of the tenants that wait.
+            now: Unix seconds.
+        """
+        self._tenants.look(standings, now)
+
+    # events
+
+    def event_matched(self, event: Event) -> None:
+        """Count an event that has at least one target."""
+        self._matched.inc()
+        self.tenant_job(event.tenant)
+
+    def tenant_job(self, tenant: str) -> None:
+        """Count one started job of a tenant."""
+        tally = self._tenant_jobs.get(tenant)
+        if tally is None:
+            self._tenants.job(tenant)
+        else:
+            tally.inc()
+
+    def event_unrouted(self, event: Event) -> None:
+        """No enabled subscription wants it: counted, not parked."""
+        self._series.events.labels("unrouted").inc()
+        self._log.debug("event.unrouted", event_id=event.id, tenant=event.tenant, type=event.type)
+
+    def event_readdressed(self, event_id: str, queue: str) -> None:
+        """An event went through the inbox hop and has an id now."""
+        self._series.events.labels("inbox").inc()
+        self._log.debug("event.readdressed", event_id=event_id, queue=queue)
+
+    def message_suspected(self, queue: str, delivery_count: int) -> None:
+        """A message came back so often that it is moved unread."""
+        self._series.events.labels("suspect").inc()
+        self._log.warning("message.suspected", queue=queue, delivery_count=delivery_count)
+
+    # attempts
+
+    def attempted(self, done: Attempted) -> None:
+        """Log one wide line for an attempt, whatever came of it, and count it."""
+        name, wait_s = _verdict_name(done.verdict)
+        attempt, outcome = done.attempt, done.outcome
+        self._kind[outcome.kind].inc()
+        self._duration[name].observe(attempt.duration_s)
+        if done.previous is not None:
+            self._series.attempt_gap.observe(attempt.at - done.previous.at - done.previous.duration_s)
+        fields: dict[str, Any] = {
+            "event_id": done.event.id,
+            "subscription_id": done.subscription.id,
+            "tenant": done.event.tenant,
+            "type": done.event.type,
+            "attempt": attempt.number,
+            "max_attempts": done.subscription.retry.max_attempts,
+            "kind": outcome.kind.value,
+            "status": outcome.status,
+            "duration_s": round(attempt.duration_s, 4),
+            "verdict": name,
+        }
+        if name == "delivered":
+            self._delivered.inc()
+            took_s = attempt.at + attempt.duration_s - done.event.arrived_at
+            self._delivery.observe(max(took_s, 0.0))  # the clock may have been set back
+            if attempt.number == 1:
+                self._first_ok.inc()
+            else:
+                self._series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
+            self._log.info("delivery.attempted", **fields)
+            return
+        if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's
+            self._series.deferrals.labels(outcome.kind.value).inc()
+        else:
+            self._count_failure(done, wait_s)
+        fields |= {
+            "delivery_id": delivery_id(done.event.id, done.subscription.id),
+            "retryable": isinstance(done.verdict, Retry | Defer),
+            "wait_s": round(wait_s, 3),
+            "error": outcome.detail,
+        }
+        self._log.warning("delivery.attempted", **fields)
+
+    def _count_failure(self, done: Attempted, wait_s: float) -> None:
+        series, outcome, label = self._series, done.outcome, attempt_label(done.attempt.number)
+        series.attempts_by_number.labels(label, "failed").inc()
+        series.failures.labels(code_label(outcome.kind.value, outcome.status)).inc()
+        if isinstance(done.verdict, Retry):
+            series.retries.labels(label).inc()
+            series.retry_wait.observe(wait_s)
+
+    def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
+        """A target may not be sent now; no attempt is spent."""
+        tally = self._deferrals.get(reason)
+        if tally is None:
+            tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
+        tally.inc()
+        self._log.debug(
+            "delivery.deferred",
+            event_id=event.id,
+            subscription_id=subscription.id,
+            until=round(until.until, 3),
+            reason=reason,
+        )
+
+    # ends
+
+    def parked(self, reason: ParkReason, detail: str, *, last: Attempt | None = None, **ids: object) -> None:
+        """Something was parked (confirmed).
+
+        Args:
+            reason: Why.
+            detail: In words.
+            last: The last attempt that is remembered, of a delivery.
+            ids: What it was; ``subscription_id`` and ``tenant`` of a delivery.
+        """
+        self._series.parked.labels(reason.value).inc()
+        if "subscription_id" in ids:
+            code = "none" if last is None else code_label(last.kind.value, last.status)
+            self._series.deliveries.labels("parked").inc()
+            self._series.parked_by_code.labels(code).inc()
+            self._tenants.parked(str(ids.get("tenant")))
+            ids["last_failure_code"] = code
+        else:
+            self._series.events.labels("bad").inc()
+        self._log.error("delivery.parked", reason=reason.value, detail=detail, **ids)
+        tenant, subject = str(ids.get("tenant", "")), str(ids.get("subscription_id", ""))
+        self.notes.notify(
+            Note(
+                type=OperatorEventType.DELIVERY_PARKED,
+                tenant=tenant,
+                subject=subject,
+                reason=f"{reason.value}: {detail}",
+            )
+        )
+
+    def replayed(self, tenant: str, age_s: float | None) -> None:
+        """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
+        self._tenants.replayed(tenant)
+        if age_s is not None:
+            self._series.parked_age.labels("replayed").observe(age_s)
+
+    def cancelled(self, event: Event, target: str, reason: str) -> None:
+        """Nothing is owed any more."""
+        self._series.deliveries.labels("cancelled").inc()
+        self._log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
+
+    def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
+        """A parked entry reached its TTL and was archived, *age_s* after it was parked."""
+        self._series.deliveries.labels("archived").inc()
+        if age_s is not None:
+            self._series.parked_age.labels("archived").observe(age_s)
+        self._log.warning(
+            "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
+        )
+
+
+def _verdict_name(verdict: Verdict) -> tuple[str, float]:
+    match verdict:
+        case Delivered():
+            return "delivered", 0.0
+        case Defer():
+            return "defer", 0.0
+        case Retry(wait_s=wait_s):
+            return "retry", wait_s
+        case Park():
+            return "park", 0.0
+        case Drop():
+            return "drop", 0.0
