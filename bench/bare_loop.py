@@ -28,7 +28,7 @@ import aiohttp
 import aiormq
 import uvloop
 
-from tests.support.load import connect
+from tests.support.broker.load import connect
 from tests.support.processes.children import python_env, spawn, stop, wait_exit
 
 

@@ -9,7 +9,7 @@ import subprocess
 from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.files import PLUGINS, draw_port
-from tests.support.load import Management
+from tests.support.broker.load import Management
 
 _STAYS = "[{persistent, true}]"  #: an application that is loaded later keeps such a setting
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.load import quiet
+from tests.support.broker.load import quiet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

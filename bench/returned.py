@@ -21,7 +21,7 @@ from aiormq.abc import AbstractChannel, DeliveredMessage
 from pamqp.commands import Basic, Queue
 
 from consumer.edges.private_broker import PrivateBroker
-from tests.support.load import connect, quiet
+from tests.support.broker.load import connect, quiet
 
 MESSAGES, ACKED = 400, 37
 WAITS = True  #: with the end of the channel, for the acks to be in the queue's log

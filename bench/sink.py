@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.processes.children import fetch, python_env, spawn, stop, wait_until
 from tests.support.servers.receiver import flaky_fails
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+from tests.support.broker.vhosts import add_vhost, end, managed, remove_vhost
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.certificates import Authority
-from tests.support.vhosts import add_vhost, end, managed, remove_vhost
 
 SERVER_VERSION = pytest.StashKey[str]()
 

@@ -98,7 +98,7 @@ def test_no_test_imports_another() -> None:
         for path in modules(*ALL)
         for name in imported(path)
         if name.startswith("tests.")
-        and any(part == "conftest" or part.startswith("test_") for part in name.split(".")[1:-1])
+        and any(part == "conftest" or part.startswith("test_") for part in name.split(".")[1:])
     ]
 
     assert found == []

@@ -17,7 +17,7 @@ from tests.support.desk import VERDICTS, Desk
 from tests.support.processes.prometheus import promtool
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
-LINE_OF = {"event", "level", "timestamp"}  #: what every line of the log has; tests/test_logs.py
+LINE_OF = {"event", "level", "timestamp"}  #: what every line of the log has; tests/edges/process/test_logs.py
 
 ASKED_LINE = frozenset(
     [

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from tests.support.load import EventSpec, make_events, publish, wait_empty
+from tests.support.broker.load import EventSpec, make_events, publish, wait_empty
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 FAILPOINTS = (

@@ -13,7 +13,7 @@ from bench.bare_loop import Job, run_leg
 from bench.broker import Broker
 from bench.nginx import Nginx
 from bench.prove import Bench
-from tests.support.load import EventSpec, publish, purge, ready_counts
+from tests.support.broker.load import EventSpec, publish, purge, ready_counts
 from tests.support.processes.daemon import Daemon
 
 LEG_S = 300.0  #: no leg takes longer

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import make_events, publish, wait_empty
+from tests.support.broker.load import make_events, publish, wait_empty
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 KILLS = 50

@@ -9,7 +9,7 @@ from bench.core.legs import Track, race
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import make_events
+from tests.support.broker.load import make_events
 from tests.support.processes.daemon import Daemon, subscription
 
 EVENTS = 10_000  #: a leg of some seconds: in its first two nobody knows yet how slow the slow one is

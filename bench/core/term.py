@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from tests.support.load import make_events, publish
+from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 ROUNDS = 5

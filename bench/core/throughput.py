@@ -15,7 +15,7 @@ from bench.broker import Broker
 from bench.core.legs import Track, race
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.support.load import EventSpec, make_events, secret_of
+from tests.support.broker.load import EventSpec, make_events, secret_of
 from tests.support.processes.daemon import Daemon, subscription
 
 DELIVERIES = 20_000  #: per leg

@@ -17,7 +17,7 @@ from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
 from consumer.core.subscription.subscription import subscription_id
-from tests.support.load import make_events, publish
+from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 DELIVERIES = 500

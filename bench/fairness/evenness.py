@@ -22,7 +22,7 @@ from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
 from consumer.core.fairness.jain import jain
-from tests.support.load import EventSpec
+from tests.support.broker.load import EventSpec
 from tests.support.processes.daemon import Daemon, subscription
 
 TENANTS = 50

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 
 from bench.broker import Broker
 from bench.sink import Sink
-from tests.support.load import EventSpec, connect, make_events, publish, publish_one, purge, ready_counts
+from tests.support.broker.load import (
+    EventSpec,
+    connect,
+    make_events,
+    publish,
+    publish_one,
+    purge,
+    ready_counts,
+)
 
 LANES = 16
 ARRIVE_S = 90.0  #: after the end of a leg the last events of the quiet tenant have to come within this

@@ -19,7 +19,7 @@ from bench.fairness.field import Trickle, Wait, events_of, lanes_of, no_routes, 
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import EventSpec, publish
+from tests.support.broker.load import EventSpec, publish
 from tests.support.processes.daemon import Daemon, subscription
 
 FLOOD = 100_000

@@ -18,7 +18,7 @@ from bench.fairness.field import Trickle, events_of, quantile
 from bench.nginx import Nginx
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import publish, ready_counts
+from tests.support.broker.load import publish, ready_counts
 from tests.support.processes.children import wait_until
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 

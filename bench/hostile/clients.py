@@ -19,7 +19,7 @@ from bench.broker import Broker
 from bench.hostile import client_programs as programs
 from bench.hostile.client_programs import Program, ProgramError
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.processes.children import wait_until
 from tests.support.processes.daemon import Daemon
 from tests.support.servers.receiver import Receiver

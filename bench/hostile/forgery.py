@@ -19,6 +19,7 @@ from pamqp.commands import Basic
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.broker.load import connect, purge, ready_counts
 from tests.support.hostile.forged import (
     FORGERIES,
     HOSTILE,
@@ -32,7 +33,6 @@ from tests.support.hostile.forged import (
     publish,
     publish_messages,
 )
-from tests.support.load import connect, purge, ready_counts
 from tests.support.processes.daemon import Daemon, subscription
 
 COPIES = 34  #: of a death, that expire: more than RabbitMQ's dead-letter process holds unconfirmed

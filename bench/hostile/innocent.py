@@ -16,7 +16,7 @@ from multiprocessing import get_context
 
 from bench.fairness.field import Trickle, events_of, quantile
 from bench.sink import Sink
-from tests.support.load import EventSpec
+from tests.support.broker.load import EventSpec
 from tests.support.processes.daemon import Daemon, subscription
 
 TENANT = "innocent"

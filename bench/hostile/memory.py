@@ -13,8 +13,8 @@ from pathlib import Path
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
+from tests.support.broker.load import EventSpec, publish, wait_empty
 from tests.support.hostile.large_events import TENANTS, Load, events
-from tests.support.load import EventSpec, publish, wait_empty
 from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription
 
 MIB = 1024 * 1024

@@ -17,7 +17,7 @@ from functools import partial
 
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.support.load import EventSpec, publish
+from tests.support.broker.load import EventSpec, publish
 from tests.support.processes.children import fetch, wait_until
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 from tests.support.servers.answers import KINDS, AnswerServer, Kind

@@ -22,7 +22,7 @@ from bench.broker import Broker
 from bench.core.timing import logged_waits
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from tests.support.load import make_events, publish
+from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 RETRIES = 100

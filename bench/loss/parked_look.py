@@ -29,7 +29,7 @@ from consumer.core.model import Event, ParkReason
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
-from tests.support.load import connect
+from tests.support.broker.load import connect
 from tests.support.processes.children import spawn, stop, wait_exit
 from tests.support.processes.daemon import Daemon, subscription
 from topology.declare import declare

@@ -21,7 +21,7 @@ import asyncpg
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import EventSpec, make_events, publish
+from tests.support.broker.load import EventSpec, make_events, publish
 from tests.support.processes.children import fetch, wait_until
 from tests.support.processes.daemon import NO_BREAKER, Daemon, subscription
 from tests.support.processes.postgres import Postgres

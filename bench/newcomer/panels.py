@@ -20,17 +20,17 @@ from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
 from grafana.panels import ROWS
 from grafana.spec import SAMPLE, all_queries, filled
-from tests.support.grafana_files import (
+from tests.support.broker.load import EventSpec, make_events, publish
+from tests.support.processes.children import fetch
+from tests.support.processes.daemon import Daemon, retry, subscription
+from tests.support.processes.prometheus import Prometheus, promtool
+from tests.support.repository.grafana_files import (
     ALERT_TESTS,
     ALERTS,
     alert_names,
     checked_in_queries,
     untested_alerts,
 )
-from tests.support.load import EventSpec, make_events, publish
-from tests.support.processes.children import fetch
-from tests.support.processes.daemon import Daemon, retry, subscription
-from tests.support.processes.prometheus import Prometheus, promtool
 
 TENANTS = 5
 WAVE = 50  #: events, ten for each tenant

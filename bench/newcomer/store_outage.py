@@ -19,7 +19,7 @@ from bench.broker import Broker
 from bench.core.kills import successes
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import EventSpec, make_events, publish, wait_empty
+from tests.support.broker.load import EventSpec, make_events, publish, wait_empty
 from tests.support.processes.children import fetch, wait_until
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 from tests.support.processes.postgres import Postgres

@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof, command
 from bench.sink import Seen, Sink
-from tests.support.load import EventSpec, make_events, publish
+from tests.support.broker.load import EventSpec, make_events, publish
 from tests.support.processes.children import fetch, wait_until
 from tests.support.processes.daemon import Daemon, subscription
 

@@ -13,7 +13,7 @@ from bench.broker import Broker
 from bench.outage.steady import all_latencies_ms, publish_steadily
 from bench.prove import Bench
 from bench.sink import Sink
-from tests.support.load import EventSpec
+from tests.support.broker.load import EventSpec
 from tests.support.processes.daemon import Daemon, subscription
 
 HEALTHY = [f"well{n}" for n in range(9)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.outage.healthy import HEALTHY, standing
 from bench.outage.steady import NEVER_MS, quantile
 from bench.prove import Bench, Goal, Measured, Proof
-from tests.support.load import EventSpec, make_events
+from tests.support.broker.load import EventSpec, make_events
 from tests.support.processes.daemon import subscription
 
 PAIRS = 5

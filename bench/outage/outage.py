@@ -14,7 +14,7 @@ from bench.broker import Broker
 from bench.outage.steady import peak_per_s, publish_steadily, until_taken
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Seen, Sink
-from tests.support.load import make_events
+from tests.support.broker.load import make_events
 from tests.support.processes.daemon import Daemon, subscription
 
 DOWN_S = 60.0

@@ -9,7 +9,7 @@ from bench.broker import Broker
 from bench.outage.steady import until_taken
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from tests.support.load import make_events, publish
+from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import Daemon, subscription
 
 WAITING = 10_000

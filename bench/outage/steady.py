@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from bench.sink import Seen, Sink
-from tests.support.load import EventSpec, connect, publish_one
+from tests.support.broker.load import EventSpec, connect, publish_one
 
 TICK_S = 0.05
 LATEST_S = 30.0  #: what has not come so long after the last was handed over does not count as come

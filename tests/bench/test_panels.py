@@ -11,8 +11,8 @@ from bench.newcomer.panels import DATA_S, empty_queries, faults_of_files, watche
 from consumer.edges.private_broker import BrokerEndpoint
 from grafana.panels import ROWS
 from grafana.spec import Kind, all_queries, filled
-from tests.support.grafana_files import ALERTS
 from tests.support.processes.children import fetch
+from tests.support.repository.grafana_files import ALERTS
 
 
 async def test_every_panel_has_data_under_load(tmp_path: Path, vhost: str, broker: BrokerEndpoint) -> None:

@@ -18,7 +18,7 @@ from bench.loss import hang
 from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, of_other_brokers, run_proof, write
 from bench.prove_core import PROOFS
 from bench.sink import Seen, Sink, flaky_attempts
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.servers.receiver import flaky_fails
 
 ISSUE_TABLE = {

@@ -23,10 +23,10 @@ from consumer.edges.private_broker.files import (
 )
 from consumer.settings import Settings, load_settings, split_amqp_urls
 from deploy.compose_setup import SAMPLE, broker_definitions, main, password_hash
-from tests.support.compose import COMPOSE, DOCKERFILE, SERVICES, mounts
 from tests.support.data import ROOT
 from tests.support.processes.children import python_env
 from tests.support.processes.prometheus import Prometheus, promtool
+from tests.support.repository.compose import COMPOSE, DOCKERFILE, SERVICES, mounts
 from topology.permissions import permissions
 from topology.plan import build_plan
 

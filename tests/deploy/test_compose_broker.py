@@ -15,10 +15,10 @@ import pytest
 from consumer.edges.private_broker import PrivateBroker, files
 from consumer.settings import Settings
 from deploy.compose_setup import broker_definitions
-from tests.support.compose import SERVICES
 from tests.support.data import ROOT
 from tests.support.processes.children import python_env
 from tests.support.processes.daemon import Daemon
+from tests.support.repository.compose import SERVICES
 
 CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
 

@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.support.compose import COMPOSE, DOCKERFILE, SERVICES, mounts
 from tests.support.data import ROOT
 from tests.support.processes.children import free_port, python_env
+from tests.support.repository.compose import COMPOSE, DOCKERFILE, SERVICES, mounts
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docker-compose.yml")
 [HEALTH_CHECK] = map(json.loads, re.findall(r"^    CMD (\[.+\])$", DOCKERFILE, flags=re.MULTILINE))

@@ -10,9 +10,9 @@ import yaml
 
 from grafana.spec import SAMPLE, sample_names
 from tests.support.data import ROOT
-from tests.support.grafana_files import ALERT_TESTS, ALERTS, untested_alerts
 from tests.support.processes.prometheus import promtool
-from tests.support.runbook import RUNBOOK, slugs
+from tests.support.repository.grafana_files import ALERT_TESTS, ALERTS, untested_alerts
+from tests.support.repository.runbook import RUNBOOK, slugs
 
 GROUPS: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"]
 RULES = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}

@@ -13,8 +13,8 @@ from grafana import generate, rows_care, rows_delivery, rows_tenants
 from grafana.panels import ROWS
 from grafana.spec import SAMPLE, Kind, PanelSpec, Query, RowSpec, all_queries, filled, sample_names
 from metrics.series import Series
-from tests.support.grafana_files import checked_in_queries
-from tests.support.runbook import RUNBOOK, slugs
+from tests.support.repository.grafana_files import checked_in_queries
+from tests.support.repository.runbook import RUNBOOK, slugs
 
 PANELS = [panel for row in ROWS for panel in row.panels]
 BOARD: dict[str, Any] = json.loads(generate.OUTPUT.read_text())

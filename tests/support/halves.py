@@ -22,18 +22,15 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-OWN_NODES = frozenset(("test_broker_faults.py", "test_private_broker.py"))
+SYSTEM = ROOT / "tests" / "system"
+OWN_NODES = frozenset((SYSTEM / "broker" / "test_broker_faults.py",))
 """System tests that start brokers of their own, or take long for another reason."""
 FIRST = (
     "tests/core",
     "tests/flow",
-    *sorted(
-        f"tests/system/{p.name}"
-        for p in (ROOT / "tests" / "system").glob("test_*.py")
-        if p.name not in OWN_NODES
-    ),
+    *sorted(str(p.relative_to(ROOT)) for p in SYSTEM.rglob("test_*.py") if p not in OWN_NODES),
 )
-"""About half of it, by time: what computes, and the system tests that share one broker."""
+"""About half of the suite, by time: tests that only compute, and the system tests that share one broker."""
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
 LOOK_S = 0.1  #: pause between two looks at what the halves say

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from consumer.edges.private_broker import BrokerEndpoint
+from tests.support.broker.vhosts import add_vhost, remove_vhost
 from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, EventPublisher
-from tests.support.vhosts import add_vhost, remove_vhost
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pamqp.commands import Basic
 from consumer.core.message.delivery import DeliveryMessage, headers_of, wrap_raw
 from consumer.core.model import Event, RawMessage
 from consumer.core.subscription.subscription import subscription_id
-from tests.support.load import connect
+from tests.support.broker.load import connect
 from topology.names import Names
 
 HOSTILE: Final = "hostile"  #: the publisher's own tenant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.load import EventSpec
+from tests.support.broker.load import EventSpec
 
 TENANTS = 64  #: so many spread over every lane
 

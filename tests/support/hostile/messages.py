@@ -12,7 +12,7 @@ from pamqp import encode, frame
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
 
-from tests.support.load import EXCHANGE, connect
+from tests.support.broker.load import EXCHANGE, connect
 
 CONTENT_TYPE, CONTENT_ENCODING, HEADERS, MESSAGE_ID = 0x8000, 0x4000, 0x2000, 0x0080
 HOSTILE = "hostile"  #: the tenant that attacks publish for and subscribe

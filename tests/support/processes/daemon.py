@@ -16,7 +16,7 @@ from typing import Self
 import yaml
 
 from consumer.edges.private_broker.files import port_is_free
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.processes.children import fetch, free_port, python_env, spawn, stop, wait_exit
 
 READY_S = 60.0  #: it must be consuming within this time

@@ -34,7 +34,7 @@ from consumer.edges.operate.parked import browse
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, stop
 from tests.support.servers.receiver import Received, Receiver

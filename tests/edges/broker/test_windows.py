@@ -18,8 +18,8 @@ from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Publication, Source
 from consumer.settings import Settings, load_settings
 from metrics.series import Series
+from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog
-from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
 from topology.plan import QueueType, build_plan
 
 LANES = (SMALL.names.lane(0), SMALL.names.lane(1))

@@ -17,6 +17,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from yarl import URL
 
 from consumer.edges.private_broker import PrivateBroker
+from tests.support.broker.vhosts import add_vhost, end, managed, remove_vhost
 from tests.support.processes.children import fetch
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import (
@@ -34,7 +35,6 @@ from tests.support.system.daemon import (
     to,
     until,
 )
-from tests.support.vhosts import add_vhost, end, managed, remove_vhost
 
 RUNG = {
     "x-queue-type": "quorum",

@@ -20,9 +20,9 @@ from consumer.edges.broker.publisher import ConfirmingPublisher
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Publication, Publisher
 from metrics.series import Series
+from tests.support.broker.topology import PATIENCE_S, SMALL, Live, standing
 from tests.support.fakes import FakePublisher, RecordingLog
 from tests.support.processes.children import free_port
-from tests.topology.live import PATIENCE_S, SMALL, Live, standing
 from topology.declare import declare
 
 NAMES = SMALL.names

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.broker.load import publish
 from tests.support.hostile.healthy_hosts import Hosts, addresses
 from tests.support.hostile.large_events import Load, events
-from tests.support.load import publish
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
 

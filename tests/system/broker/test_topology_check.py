@@ -20,7 +20,7 @@ from consumer.cli.topology import app
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.management.snapshot import ManagementLogin, fetch_snapshot
 from consumer.edges.private_broker import BrokerEndpoint
-from tests.topology.live import SMALL, connected, standing
+from tests.support.broker.topology import SMALL, connected, standing
 from topology import message_size
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import NotPermitted, declare

@@ -11,7 +11,7 @@ from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import ParkNote, raw_entry_headers
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.edges.operate.parked import Skipped, replay
-from tests.topology.live import SMALL, standing
+from tests.support.broker.topology import SMALL, standing
 
 NAMES = SMALL.names
 NOTE = ParkNote(reason=ParkReason.MALFORMED, detail="cannot be read", at=1.0, ttl_s=60.0)

@@ -18,8 +18,8 @@ from pamqp.common import FieldTable
 from typer.testing import CliRunner, Result
 
 from consumer.cli import app
+from tests.support.broker.topology import Live, connected
 from tests.support.terminal import CTRL_C, Terminal
-from tests.topology.live import Live, connected
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
 

@@ -87,7 +87,7 @@ async def test_a_file_that_has_gone_is_no_empty_store(sql_place: Place) -> None:
 
 
 async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place) -> None:
-    """Faults 68, 81: it is read as another one; the daemon then keeps what it has (tests/flow/test_trust)."""
+    """Faults 68, 81: it is read as another one; the daemon then keeps its state (tests/flow/store)."""
     running = place.open()
     await apply(running, shop())
     await running.load()

@@ -20,7 +20,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from consumer.edges.private_broker.processes import wait_until
-from tests.support.load import secret_of
+from tests.support.broker.load import secret_of
 from tests.support.system.daemon import Daemon, EventPublisher, until
 
 SECRET = secret_of("shop")

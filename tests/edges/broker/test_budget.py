@@ -17,8 +17,8 @@ from consumer.edges.broker.windows import Window, WindowReader
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Source
 from metrics.series import Series
+from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog
-from tests.topology.live import PATIENCE_S, SMALL, Live, connected, standing
 
 MIB = 1024 * 1024
 LANES = (SMALL.names.lane(0), SMALL.names.lane(1))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.load import ready_counts
+from tests.support.broker.load import ready_counts
 from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
 from tests.support.stores import copied, put_back

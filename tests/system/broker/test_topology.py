@@ -13,7 +13,7 @@ import pytest
 from aio_pika.exceptions import DeliveryError, PublishError
 from aiormq.abc import FieldTable
 
-from tests.topology.live import SMALL, Live, connected, standing
+from tests.support.broker.topology import SMALL, Live, connected, standing
 from topology.declare import ExchangeMissing, PluginMissing, TopologyConflict, TopologyError, declare
 from topology.ladder import RUNGS_S
 from topology.plan import Plan, SourceSpec, TopologySpec, build_plan

@@ -23,7 +23,7 @@ from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.parked import Skipped, browse, replay
 from consumer.edges.private_broker import PrivateBroker
 from consumer.ports import Publication
-from tests.topology.live import PATIENCE_S, SMALL, connected, standing
+from tests.support.broker.topology import PATIENCE_S, SMALL, connected, standing
 
 NAMES = SMALL.names
 QUEUE = "looked-at"
