@@ -50,7 +50,7 @@ def test_a_home_that_is_a_file_is_one_line(
     [line] = failed.stderr.splitlines()
     assert failed.returncode == 1
     assert line.startswith(f"leveret: {home}")
-    assert line.endswith("; check that it exists and its rights")
+    assert line.endswith("; check that the file exists and that you may read and write it")
 
 
 def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:
@@ -98,7 +98,7 @@ def test_output_without_room_is_one_line() -> None:
 
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "leveret: stdout: no space left on device; make room, or write the output elsewhere"
+        "leveret: stdout: no space left on device; free some, or write the output elsewhere"
     ]
 
 

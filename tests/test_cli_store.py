@@ -52,7 +52,7 @@ def test_keys_are_rotated_by_command(run: Run, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == {"rekeyed": 1, "current": 0, "locked": 0}
     assert rows(run("keys", "--json", key=f"{NEW} {OLD}")) == [(True, True, 1), (True, False, 0)]
     assert rows(run("keys", "--json", key=NEW)) == [(True, True, 1)]
-    assert run("rekey", key=NEW).stdout == "0 sealed anew, 1 were so already\n"
+    assert run("rekey", key=NEW).stdout == "0 sealed anew, 1 already with the first key\n"
 
 
 def test_no_key_is_named(run: Run) -> None:

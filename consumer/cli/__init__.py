@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.cli.shared.lazy_commands import Words
+from consumer.cli.shared.lazy_commands import LazyCommands
 from consumer.core.text.printable import printable
 from consumer.edges.process.startup import forbid_core_dumps, open_standard_streams
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Deliver RabbitMQ events as signed Standard Webhooks.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    cls=Words,
+    cls=LazyCommands,
 )
 
 
@@ -42,7 +42,7 @@ def _top(*, _version: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command line; wrong usage is one line on stderr and exit code 2."""
+    """Run the command line; wrong usage prints one line on stderr and exits with code 2."""
     open_standard_streams()
     forbid_core_dumps()
     _silence_the_amqp_library()
@@ -54,7 +54,7 @@ def main() -> None:
             raise
         _end_without_room()
     except Exception as error:
-        if not hasattr(error, "format_message"):  # of the parser; typer carries a copy of its own of click
+        if not hasattr(error, "format_message"):  # an error of the parser; typer has its own copy of click
             raise
         _usage(error.format_message(), getattr(error, "ctx", None))
     except (KeyboardInterrupt, EOFError):
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _silence_the_amqp_library() -> None:
-    """Say a fault once, in our own line; the daemon sets logging up by itself."""
+    """Keep library logs quiet, as each fault is printed once by us; the daemon configures its own logging."""
     for name in ("aiormq", "aio_pika"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
@@ -71,15 +71,15 @@ def _silence_the_amqp_library() -> None:
 
 
 def _end_without_room() -> NoReturn:
-    """Say that our own output found no room, once: what is left in the buffer would fail again at the end."""
+    """Report once that stdout has no space left; the rest of its buffer would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    typer.echo("leveret: stdout: no space left on device; make room, or write the output elsewhere", err=True)
+    typer.echo("leveret: stdout: no space left on device; free some, or write the output elsewhere", err=True)
     sys.exit(1)
 
 
 def _usage(text: str, context: object) -> NoReturn:
-    said = printable(" ".join(text.split())).removesuffix(".")
-    if said:  # without a command the help is printed already
+    message = printable(" ".join(text.split())).removesuffix(".")
+    if message:  # without a command the help is already printed
         path = getattr(context, "command_path", "leveret")
-        typer.echo(f"leveret: {said}; see `{path} --help`", err=True)
+        typer.echo(f"leveret: {message}; see `{path} --help`", err=True)
     sys.exit(2)

@@ -1,7 +1,7 @@
-"""``leveret breaker list | reset | open``: see which endpoints are held, say to every worker what is to be.
+"""``leveret breaker list | reset | open``: list endpoints on hold, and set a breaker in every worker.
 
-Data flow: store -> table; subscription -> store (its id) -> leveret.control -> every worker; and its state ->
-store, which a worker that starts later reads.
+Data flow: store -> table; subscription -> its id -> leveret.control -> every worker; and the state of
+the breaker -> store, for workers that start later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from consumer.core.message.parked import rfc3339
 from consumer.core.message.records import EndpointState
 from consumer.core.message.waiting import Wanted
 from consumer.core.subscription.subscription import endpoint_id
-from consumer.edges.operate.control import tell_workers
+from consumer.edges.operate.control import send_to_workers
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 from topology.names import Names
@@ -37,9 +37,9 @@ COLUMNS = ("tenant", "name", "state", "since", "held_until", "failing_since", "r
 
 @app.command("list", epilog=examples("leveret breaker list", "leveret breaker list --json"))
 def list_(as_json: AsJson = False) -> None:
-    """Print the endpoints whose breaker is not closed, that asked for rest, or took nothing for ten minutes.
+    """Print endpoints whose breaker is not closed, that asked for a rest, or that failed for ten minutes.
 
-    It is what the workers wrote down last.
+    The rows are the workers' latest records.
     """
     with errors_in_one_line():
         rows = asyncio.run(_rows(load_settings()))
@@ -48,37 +48,37 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret breaker reset acme/shop"))
 def reset(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Close the breaker of an endpoint in every worker, end its pauses, and send what waits for it.
+    """Close the breaker of an endpoint in every worker, end its rest, and send its waiting deliveries.
 
-    Whatever waits is sent at once, as by `leveret waiting kick`; the endpoint's slots and its rate hold. To
-    send nothing instead, see pause.
+    They are sent at once, as by `leveret waiting kick`, within the endpoint's slots and rate. To send nothing
+    instead, see pause.
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        entry, heard = _decide("reset", "closed", wanted)
+        entry, heard = _set_state("reset", "closed", wanted)
         released = asyncio.run(release(load_settings(), Wanted(subscription=entry.id)))
-    _say("reset", entry, heard=heard, as_json=as_json, released=released)
+    _report("reset", entry, heard=heard, as_json=as_json, released=released)
 
 
 @app.command("open", epilog=examples("leveret breaker open acme/shop"))
 def open_(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Open the breaker of an endpoint in every worker: nothing is sent, and nothing probes.
+    """Open the breaker of an endpoint in every worker: nothing is sent, not even a probe.
 
-    It stays so, over restarts too, until `leveret breaker reset`. What comes meanwhile waits.
+    It stays open, over restarts too, until `leveret breaker reset`. New deliveries wait meanwhile.
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        entry, heard = _decide("open", "forced", wanted)
-    _say("opened", entry, heard=heard, as_json=as_json)
+        entry, heard = _set_state("open", "forced", wanted)
+    _report("opened", entry, heard=heard, as_json=as_json)
 
 
-def _decide(kind: str, state: str, wanted: Address) -> tuple[StoredEntry, bool]:
-    """Tell all workers, and keep it for those that start; return which was meant, and whether any listens."""
+def _set_state(kind: str, state: str, wanted: Address) -> tuple[StoredEntry, bool]:
+    """Send a change to all workers and store it for later ones; return the entry, and if a worker listens."""
     settings = load_settings()
     entry = find(read_entries(settings), wanted)
     message = {"kind": kind, "subscription": entry.id}
     names = Names(settings.topology.prefix)
-    heard = asyncio.run(tell_workers(find_broker(settings).options, names, message))
+    heard = asyncio.run(send_to_workers(find_broker(settings).options, names, message))
     asyncio.run(_keep(settings, entry, state))
     return entry, heard
 
@@ -121,10 +121,12 @@ async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
         async with opened_store(settings) as store:
             await store.records.decide(decided)
     except StoreUnavailable as error:
-        raise StoreUnavailable(f"the workers were told, but a restart forgets it: {error}") from None
+        raise StoreUnavailable(f"all workers were told, but a restart forgets it: {error}") from None
 
 
-def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool, released: int | None = None) -> None:
+def _report(
+    change: str, entry: StoredEntry, *, heard: bool, as_json: bool, released: int | None = None
+) -> None:
     sent = {} if released is None else {"released": released}
     if as_json:
         print_json({"change": change, **identity(entry), "heard": heard, **sent})
@@ -133,4 +135,4 @@ def _say(change: str, entry: StoredEntry, *, heard: bool, as_json: bool, release
         if released:
             typer.echo(f"waiting deliveries that are sent now: {released}")
     if not heard:
-        warn("no worker listens now; it holds from the next start on")
+        warn("no worker listens now; the change holds from the next start on")

@@ -1,6 +1,6 @@
-"""``leveret broker start | stop | status``: the private RabbitMQ node of a state folder.
+"""``leveret broker start | stop | status``: run the private RabbitMQ node of a state folder.
 
-Data flow: settings (home, where RabbitMQ is) -> PrivateBroker -> lines for people, or one JSON object.
+Data flow: settings (folders of state and RabbitMQ) -> PrivateBroker -> lines for people, or one JSON object.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from consumer.settings import load_settings
 
 app = typer.Typer(help="The private RabbitMQ node, used when no AMQP URL is set.", no_args_is_help=True)
 
-ShowSecrets = Annotated[
-    bool, typer.Option("--show-secrets", help="Print the AMQP URL with the password in it.")
-]
+ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Print the AMQP URL with its password.")]
 
 
 @app.command(epilog=examples("leveret broker start", "leveret broker start --json --show-secrets"))
 def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
-    """Start the node, or find it running; return when it is ready (5 to 15 s)."""
+    """Start the node unless it runs already; return when it is ready (5 to 15 s)."""
     with errors_in_one_line():
         broker = _broker()
         broker.start()
@@ -33,7 +31,7 @@ def start(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
 
 @app.command(epilog=examples("leveret broker stop"))
 def stop(as_json: AsJson = False) -> None:
-    """Stop the node cleanly; its data stays. Nothing to do when it does not run."""
+    """Stop the node cleanly; its data stays. Without a running node it does nothing."""
     with errors_in_one_line():
         broker = _broker()
         broker.stop()
@@ -42,7 +40,7 @@ def stop(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret broker status"))
 def status(as_json: AsJson = False, show_secrets: ShowSecrets = False) -> None:
-    """Say whether the node runs, and where. Exit 1 unless it is ready."""
+    """Print whether the node runs, and its addresses. Exit 1 unless it is ready."""
     with errors_in_one_line():
         now = _broker().status()
         _show(now, as_json=as_json, show_secrets=show_secrets)
@@ -56,7 +54,7 @@ def _broker() -> PrivateBroker:
 
 
 def _show(now: BrokerStatus, *, as_json: bool, show_secrets: bool) -> None:
-    """Print what is known; the AMQP URL holds the password, so only who asked for it sees that."""
+    """Print the known fields; the password in the AMQP URL is masked unless *show_secrets*."""
     amqp_url = now.amqp_url
     if amqp_url is not None and not show_secrets:
         amqp_url = re.sub(r":[^:@]*@", ":***@", amqp_url)

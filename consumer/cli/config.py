@@ -1,4 +1,4 @@
-"""``leveret config show | check``: the effective settings, where each comes from, and what is wrong.
+"""``leveret config show | check``: print the effective settings and their sources, or their faults.
 
 Data flow: defaults, leveret.toml, LEVERET_* -> load -> rows with secrets masked.
 """
@@ -21,13 +21,13 @@ from consumer.settings import Loaded, Settings, load
 app = typer.Typer(help="The effective settings.", no_args_is_help=True)
 
 _BETWEEN_URLS = re.compile(r"\s*,\s*(?=[a-z]+s?://)|\s+")
-_PASSWORD = re.compile(r"(?<=://)([^:@/]*):.*@")  # to the last @, as a password may hold one
+_PASSWORD = re.compile(r"(?<=://)([^:@/]*):.*@")  # to the last @, as a password may contain one
 _QUERY = re.compile(r"\?.*")
 
 
 @app.command(epilog=examples("leveret config show", "leveret config show --json"))
 def show(as_json: AsJson = False) -> None:
-    """Print every setting with its value and who set it; passwords are masked."""
+    """Print every setting with its value and its source; passwords are masked."""
     with errors_in_one_line():
         loaded = load()
     print_rows(("setting", "source", "value"), list(_rows(loaded)), as_json=as_json)
@@ -35,9 +35,9 @@ def show(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret config check"))
 def check(as_json: AsJson = False) -> None:
-    """Say whether the settings are usable. Exit 0 when they are, 1 with one line per problem when not.
+    """Check the settings. Exit 0 if they are usable, or 1 with one line per problem.
 
-    A retry policy that subscriptions in the store name has to be there: each that lacks its own is named.
+    The command names each stored subscription whose retry policy is missing from the settings.
     """
     with errors_in_one_line():
         loaded = load()
@@ -51,16 +51,16 @@ def check(as_json: AsJson = False) -> None:
 
 
 def _demand_policies(settings: Settings) -> None:
-    """Check that the policy of each subscription is in the settings; a store that is away is only said.
+    """Check that the settings contain the policy of each subscription; warn only if the store is away.
 
     Raises:
-        ConfigError: some are not; one line per subscription.
+        ConfigError: policies are missing; one line per subscription.
     """
     rules, faults = settings.subscription_rules(), []
     try:
         entries = read_entries(settings)
     except (LeveretError, OSError) as error:
-        warn(f"whether subscriptions lack a retry policy was not checked: {error}")
+        warn(f"the retry policies of subscriptions were not checked: {error}")
         return
     for entry in entries:
         try:

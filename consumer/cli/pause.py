@@ -1,4 +1,4 @@
-"""``leveret pause`` and ``leveret resume``: send nothing to a tenant, a subscription or anybody for a while.
+"""``leveret pause`` and ``leveret resume``: suspend sending to a tenant, to a subscription or to all.
 
 Data flow: scope -> store (one transaction) -> the daemon loads it within a second.
 """
@@ -23,12 +23,12 @@ from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.parked import rfc3339
 from consumer.core.message.waiting import Wanted
 from consumer.core.subscription.pauses import Pause, Scope
-from consumer.edges.operate.control import tell_workers
+from consumer.edges.operate.control import send_to_workers
 from consumer.edges.store import opened_store
 from consumer.settings import load_settings
 from topology.names import Names
 
-KNOWN_S = 1.0  #: workers that were told to load the store anew have done so within this time
+KNOWN_S = 1.0  #: time within which workers load the store after a ``reload`` message
 COLUMNS = ("scope", "name", "subscription", "since")
 
 Everything = Annotated[bool, typer.Option("--all", help="Every subscription.")]
@@ -38,7 +38,7 @@ Tenant = Annotated[
 One = Annotated[
     str | None,
     typer.Option(
-        "--subscription", help="This one: tenant/name, or its id.", autocompletion=subscription_names
+        "--subscription", help="This subscription: tenant/name, or its id.", autocompletion=subscription_names
     ),
 ]
 
@@ -52,26 +52,26 @@ def register(app: typer.Typer) -> None:
 def pause(
     tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
 ) -> None:
-    """Send nothing until resume; what comes waits on the ladder. Without a scope: list what is paused."""
+    """Send nothing until resume; new deliveries wait on the ladder. Without a scope: list the pauses."""
     chosen = _scope(tenant, subscription, everything=everything)
     with errors_in_one_line():
         rows, changed = asyncio.run(_change(chosen, lift=False))
     print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
     if chosen is not None and changed is None and not as_json:
-        typer.echo("it was paused before")
+        typer.echo("it was paused already")
 
 
 def resume(
     tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
 ) -> None:
-    """Lift the pause of this scope, and list what is paused still.
+    """Lift the pause of this scope, and list the pauses that remain.
 
-    What waits is sent at once, as by `leveret waiting kick`; without a broker it looks again within a minute
-    or so.
+    Waiting deliveries are sent at once, as by `leveret waiting kick`; without a broker they are sent within a
+    minute or so.
     """
     chosen = _scope(tenant, subscription, everything=everything)
     if chosen is None:
-        raise typer.BadParameter("say what: --all, --tenant or --subscription")
+        raise typer.BadParameter("give a scope: --all, --tenant or --subscription")
     with errors_in_one_line():
         rows, changed = asyncio.run(_change(chosen, lift=True))
         released = 0 if changed is None else asyncio.run(_release(changed))
@@ -79,14 +79,14 @@ def resume(
     if released and not as_json:
         typer.echo(f"waiting deliveries that are sent now: {released}", err=True)
     if changed is None:
-        fail("this scope was not paused by itself; `leveret pause` lists what is, each is lifted alone")
+        fail("this scope has no pause of its own; `leveret pause` lists all pauses, each is lifted alone")
 
 
 def _scope(tenant: str | None, subscription: str | None, *, everything: bool) -> tuple[Scope, str] | None:
-    """Return what is meant; None is nothing.
+    """Return the scope that the options name; None if they name none.
 
     Raises:
-        BadParameter: more than one scope.
+        BadParameter: they name more than one.
     """
     named = [
         (Scope.ALL, "") if everything else None,
@@ -95,14 +95,14 @@ def _scope(tenant: str | None, subscription: str | None, *, everything: bool) ->
     ]
     chosen = [scope for scope in named if scope is not None]
     if len(chosen) > 1:
-        raise typer.BadParameter("take one of --all, --tenant and --subscription")
+        raise typer.BadParameter("give only one of --all, --tenant and --subscription")
     return chosen[0] if chosen else None
 
 
 async def _change(
     chosen: tuple[Scope, str] | None, *, lift: bool
 ) -> tuple[list[dict[str, object]], Pause | None]:
-    """Change what is paused; return all that is paused then, and what was changed; None for nothing.
+    """Add or lift a pause; return all pauses that are left, and the changed one, None if nothing changed.
 
     Raises:
         ConfigError: there is no such tenant or subscription.
@@ -120,17 +120,17 @@ async def _change(
 
 
 async def _release(lifted: Pause) -> int:
-    """Send what waited for the end of a pause, once the workers know of it; return how many deliveries.
+    """Send the deliveries that waited for the end of a pause; return their number.
 
-    What another pause still holds is put off again.
+    The workers learn of the change first. A delivery that another pause still holds is postponed again.
     """
     settings = load_settings()
     try:
         names = Names(settings.topology.prefix)
-        if await tell_workers(find_broker(settings).options, names, {"kind": "reload"}):
+        if await send_to_workers(find_broker(settings).options, names, {"kind": "reload"}):
             await asyncio.sleep(KNOWN_S)
     except (BrokerUnavailable, ConfigError) as error:
-        warn(f"what waits looks again within a minute or so: {error}")
+        warn(f"waiting deliveries are looked at again within a minute or so: {error}")
         return 0
     name = lifted.name or None
     wanted = Wanted(

@@ -1,4 +1,4 @@
-"""``leveret policy list | show``: the retry policies that a subscription may name.
+"""``leveret policy list | show``: print the retry policies that a subscription may name.
 
 Data flow: settings -> policies, built-in and own -> sequence, picture and numbers.
 """
@@ -24,16 +24,16 @@ from consumer.settings import Settings, load_settings
 app = typer.Typer(help="Retry policies: when a delivery is tried again.", no_args_is_help=True)
 
 WIDTH = 60
-"""Columns of the picture."""
+"""Columns of the timeline."""
 ROWS_MAX = 50
-"""Most attempts of the table for people; a policy of 1,000 repeats itself."""
+"""Attempts in the table for people, at most; a policy may have 1,000 alike."""
 
 PolicyName = Annotated[str, typer.Argument(metavar="NAME", help="Policy.", autocompletion=policy_names)]
 
 
 @app.command("list", epilog=examples("leveret policy list", "leveret policy list --json"))
 def list_(as_json: AsJson = False) -> None:
-    """Print every policy with its waits. The one with * is for subscriptions that name none."""
+    """Print every policy with its waits. An asterisk marks the default for subscriptions that name none."""
     with errors_in_one_line():
         settings = load_settings()
         policies = _policies(settings)
@@ -48,7 +48,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret policy show default", "leveret policy show standard-webhooks --json"))
 def show(name: PolicyName, as_json: AsJson = False) -> None:
-    """Print one policy: each attempt with its wait and time, and a picture of them in time."""
+    """Print one policy: each attempt with its wait and time, and a timeline of all."""
     with errors_in_one_line():
         policies = _policies(load_settings())
         policy = policies.get(name)
@@ -60,7 +60,7 @@ def show(name: PolicyName, as_json: AsJson = False) -> None:
         print_json(policy_as_dict(policy) | {"name": name})
         return
     typer.echo(printable(f"{name}: {summary(policy)}"))
-    typer.echo(f"a delivery ends after {format_duration(max_age_s(policy))} whatever comes\n")
+    typer.echo(f"a delivery ends after {format_duration(max_age_s(policy))} in any case\n")
     typer.echo(_picture(policy) + "\n")
     rows = [
         {

@@ -1,4 +1,4 @@
-"""``leveret run``: the daemon."""
+"""``leveret run``: run the daemon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     declare: Annotated[
-        bool, typer.Option(help="Create what is missing on the broker; without it read and write rights do.")
+        bool, typer.Option(help="Create missing queues on the broker, which needs the configure right.")
     ] = True,
 ) -> None:
     """Deliver events until SIGTERM; then drain and exit 0."""

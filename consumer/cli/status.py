@@ -1,4 +1,4 @@
-"""``leveret status``: what the daemon at the listen address does now.
+"""``leveret status``: show the activity of the daemon at the listen address.
 
 Data flow: GET /metrics, a pause, GET /metrics and /readyz -> two MetricsPage -> Status -> table or JSON.
 """
@@ -29,24 +29,24 @@ from consumer.core.tools.daemon_status import MetricsPage, Sample, Status, statu
 from consumer.settings import Settings, load_settings
 
 TIMEOUT_S = 10.0
-"""Longest wait for one answer of the daemon."""
+"""Longest wait for one answer of the daemon, in seconds."""
 
 At = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Where it listens; absent: LEVERET_LISTEN.")
+    str | None, typer.Option(metavar="HOST:PORT", help="Address of the daemon; absent: LEVERET_LISTEN.")
 ]
 Interval = Annotated[
-    float, typer.Option(min=0.1, max=3600, help="Time between the two looks that a rate needs, in seconds.")
+    float, typer.Option(min=0.1, max=3600, help="Seconds between the two samples behind each rate.")
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Look again and again until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What is shown."""
+    """One state of the daemon, as shown."""
 
     at: str
     ready: bool
-    reasons: tuple[str, ...]  #: why it is not ready, or what else it notes
+    reasons: tuple[str, ...]  #: why the daemon is not ready; otherwise its notes
     status: Status
 
     def as_dict(self) -> dict[str, object]:
@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status_(at: At = None, interval_s: Interval = 1.0, watch: Watch = False, as_json: AsJson = False) -> None:
-    """Show what the daemon does now: rates, what waits, breakers, parked. Exit 1 unless it is ready."""
+    """Show what the daemon does now: rates, waiting, breakers, parked. Exit 1 unless it is ready."""
     with errors_in_one_line():
         address = at if at is not None else _address(load_settings())
         looks = _looks(address, interval_s)
@@ -87,24 +87,24 @@ def _follow(looks: Iterator[_Now], *, as_json: bool) -> None:
 
 
 def _address(settings: Settings) -> str:
-    """Return where a daemon with these settings can be asked from this machine.
+    """Return the address at which this machine reaches a daemon with these settings.
 
     Raises:
-        ConfigError: its port is left to the system, so nobody but its log knows it.
+        ConfigError: the system chose its port, which only the daemon's log contains.
     """
     if settings.listen_port == 0:
         raise ConfigError(
-            "listen: port 0 is a free one each time; see the daemon's log and say --at HOST:PORT"
+            "listen: port 0 is chosen anew at each start; find it in the daemon's log and give --at HOST:PORT"
         )
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.listen_host, settings.listen_host)  # noqa: S104 - looked up, not bound
     return f"[{host}]:{settings.listen_port}" if ":" in host else f"{host}:{settings.listen_port}"
 
 
 def _looks(at: str, interval_s: float) -> Iterator[_Now]:
-    """Yield what the daemon does, again and again; each rate is over the time since the look before.
+    """Yield the daemon's state again and again; each rate covers the time since the previous one.
 
     Raises:
-        ConfigError: nobody answers, or somebody else.
+        ConfigError: nothing answers at the address, or something other than the daemon.
     """
     with _client(at) as client:
         before = _look(client, at)
@@ -120,7 +120,7 @@ def _client(at: str) -> httpx2.Client:
     try:
         return httpx2.Client(base_url=f"http://{at}", timeout=TIMEOUT_S, trust_env=False)
     except httpx2.InvalidURL as error:
-        raise ConfigError(f"{at} is no address: {error}; say --at HOST:PORT") from None
+        raise ConfigError(f"{at} is not a valid address: {error}; give --at HOST:PORT") from None
 
 
 def _look(client: httpx2.Client, at: str) -> MetricsPage:
@@ -137,7 +137,7 @@ def _look(client: httpx2.Client, at: str) -> MetricsPage:
         samples = ()
     if not any(sample.name.startswith("leveret_") for sample in samples):
         raise ConfigError(
-            f"what answers at {at} is no leveret daemon; say --at HOST:PORT or set LEVERET_LISTEN"
+            f"the server at {at} is not a leveret daemon; give --at HOST:PORT or set LEVERET_LISTEN"
         )
     return MetricsPage(moment, samples)
 
@@ -154,11 +154,11 @@ def _get(client: httpx2.Client, at: str, path: str, allowed: int = 200) -> httpx
     try:
         answer = client.get(path)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        remedy = "start it with `leveret run`, or say --at HOST:PORT or set LEVERET_LISTEN"
+        remedy = "start it with `leveret run`, give --at HOST:PORT or set LEVERET_LISTEN"
         raise ConfigError(f"no daemon answers at {at}: {error or type(error).__name__}; {remedy}") from None
     if answer.status_code not in (200, allowed):
         raise ConfigError(
-            f"{at}{path} answered {answer.status_code}; is it a leveret daemon? say --at HOST:PORT"
+            f"{at}{path} answered {answer.status_code}; is it a leveret daemon? give --at HOST:PORT"
         )
     return answer
 

@@ -1,7 +1,7 @@
-"""``leveret store show | adopt | keys | rekey``: which store this is, and the keys that seal its secrets.
+"""``leveret store show | adopt | keys | rekey``: identify the store, and manage the keys of its secrets.
 
 Data flow: store -> identity and generation, keys -> table or JSON; adopt -> a new generation, recorded on the
-broker, told to all workers; rekey -> every secret sealed with the first key.
+broker and sent to all workers; rekey -> every secret sealed with the first key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from consumer.cli.shared.output import (
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.lineage import Doubt, Generation, Lineage, judge
 from consumer.edges.broker.store_record import recording
-from consumer.edges.operate.control import tell_workers
+from consumer.edges.operate.control import send_to_workers
 from consumer.edges.store import SqlStore, opened_store
 from consumer.ports import StoreRecord
 from consumer.settings import Settings, load_settings
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @app.command(epilog=examples("leveret store show", "leveret store show --json"))
 def show(as_json: AsJson = False) -> None:
-    """Print where the store is, its generation, and the one that the broker's messages were made with."""
+    """Print the store's place and generation, and the generation behind the broker's messages."""
     with errors_in_one_line():
         settings = load_settings()
         row = asyncio.run(_with_record(settings, _compared))
@@ -51,9 +51,10 @@ def show(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret store adopt", "leveret store adopt --yes"))
 def adopt(yes: Yes = False, as_json: AsJson = False) -> None:
-    """Take this store for the right one from now on. Deliveries of subscriptions that it lacks wait on.
+    """Declare this store the right one from now on. Deliveries of subscriptions that it lacks stay waiting.
 
-    Asks where the broker's messages were made with another store; without a terminal it then needs --yes.
+    The command asks if the broker's messages were made with another store; without a terminal it then
+    needs --yes.
     """
     with errors_in_one_line():
         settings = load_settings()
@@ -62,7 +63,7 @@ def adopt(yes: Yes = False, as_json: AsJson = False) -> None:
             typer.echo("nothing was adopted", err=True)
             raise typer.Exit(1)
         row = asyncio.run(_with_record(settings, _adopted))
-        _tell(settings)
+        _notify_workers(settings)
     if as_json:
         print_json(row)
     else:
@@ -84,23 +85,23 @@ def keys(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret store rekey"))
 def rekey(as_json: AsJson = False) -> None:
-    """Seal every secret with the first key, so that the others may go. Daemons see it within a second."""
+    """Seal every secret with the first key, so that the others may go. Daemons load it within a second."""
     with errors_in_one_line():
         done = _with_store(lambda store: store.rekey())
     if as_json:
         print_json({"rekeyed": done.rekeyed, "current": done.current, "locked": done.locked})
     else:
-        typer.echo(f"{done.rekeyed} sealed anew, {done.current} were so already")
+        typer.echo(f"{done.rekeyed} sealed anew, {done.current} already with the first key")
     if done.locked:
-        warn(f"{done.locked} stay locked: no key at hand opens them; see leveret store keys")
+        warn(f"{done.locked} stay locked, as none of the keys at hand opens them; see leveret store keys")
         raise typer.Exit(1)
 
 
 def _agreed(row: dict[str, object]) -> bool:
-    """Say what would be adopted, and ask.
+    """Show the store that would be adopted, and ask.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     demand_terminal(f"{row['doubt']}: {row['store']} holds {row['subscriptions']} subscriptions; ")
     print_fields(row)
@@ -120,7 +121,7 @@ def _row(store: SqlStore, settings: Settings, own: Lineage, record: Generation |
 
 
 async def _compared(store: SqlStore, settings: Settings, record: StoreRecord) -> dict[str, object]:
-    """Return the store beside the record; nothing changes."""
+    """Return the store beside the broker's record; nothing changes."""
     own, doubts = await store.read_lineage(), list[Doubt | None]()
 
     def decide(recorded: Generation | None, messages: int) -> None:
@@ -151,13 +152,13 @@ async def _with_record(
         return await use(store, settings, record)
 
 
-def _tell(settings: Settings) -> None:
-    """Let the workers look at once; without it they look within half a minute."""
+def _notify_workers(settings: Settings) -> None:
+    """Make the workers look at the store at once; otherwise they do so within half a minute."""
     names = Names(settings.topology.prefix)
     try:
-        asyncio.run(tell_workers(find_broker(settings).options, names, {"kind": "store"}))
+        asyncio.run(send_to_workers(find_broker(settings).options, names, {"kind": "store"}))
     except BrokerUnavailable as error:
-        warn(f"the workers were not told, and look within half a minute: {error}")
+        warn(f"the workers could not be told, and look at the store within half a minute: {error}")
 
 
 def _with_store(use: Callable[[SqlStore], Awaitable[T]]) -> T:

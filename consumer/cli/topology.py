@@ -1,4 +1,4 @@
-"""``leveret topology show | apply | check | export | permissions``: what stands, or should, on the broker.
+"""``leveret topology show | apply | check | export | permissions``: plan, declare and compare the broker.
 
 Data flow: settings -> TopologySpec -> plan -> printed, declared, compared or exported.
 """
@@ -34,7 +34,7 @@ def show(
     as_json: AsJson = False,
     graph: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
 ) -> None:
-    """Print what should stand on the broker, and the number of queues. Asks no broker."""
+    """Print the planned exchanges, queues and bindings, without the broker."""
     with errors_in_one_line():
         if as_json and graph:
             raise typer.BadParameter("--json and --mermaid exclude each other")
@@ -50,7 +50,7 @@ def show(
 
 @app.command(epilog=examples("leveret topology apply"))
 def apply(as_json: AsJson = False) -> None:
-    """Declare what is missing; what differs is an error, but for limits that follow settings."""
+    """Declare what is missing; a difference is an error, except in limits that follow settings."""
     with errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
@@ -71,7 +71,7 @@ def apply(as_json: AsJson = False) -> None:
 
 @app.command(epilog=examples("leveret topology check"))
 def check(as_json: AsJson = False) -> None:
-    """Compare with the live broker and name each difference. Exit 1 when one is an error."""
+    """Compare the live broker with the plan and name each difference. Exit 1 if one is an error."""
     with errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())
@@ -90,7 +90,7 @@ def export(
     vhost: Annotated[
         str | None,
         typer.Option(
-            help="Virtual host to name in each entry, as `rabbitmqctl import_definitions` wants it."
+            help="Virtual host to name in each entry, as `rabbitmqctl import_definitions` requires."
         ),
     ] = None,
 ) -> None:
@@ -130,7 +130,7 @@ async def _apply(plan: Plan, broker: Link) -> tuple[str, ...]:
 
 
 async def _check(plan: Plan, broker: Link) -> tuple[Finding, ...]:
-    """Look over AMQP, then over the management API where it is known; each finding once."""
+    """Check over AMQP, and over the management API if that is known; return each finding once."""
     connection = await connect(broker.options, "topology")
     try:
         over_amqp = (*await probe(plan, connection), *await size_findings(plan, connection))
@@ -191,7 +191,7 @@ def _finding_object(finding: Finding) -> Mapping[str, object]:
 def _summary(findings: tuple[Finding, ...]) -> str:
     counts = {kind: sum(finding.severity is kind for finding in findings) for kind in Severity}
     if not any(counts.values()):
-        return "the broker stands as planned"
+        return "the broker matches the plan"
     return ", ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
 
 

@@ -1,4 +1,4 @@
-"""``leveret waiting``: deliveries on the ladder. Look at them, send them at once, call them off.
+"""``leveret waiting``: list deliveries on the ladder, send them at once, or cancel them.
 
 Data flow: rungs -> delivery messages -> Wanted -> table or JSON; kick -> leveret.due, confirmed; cancel ->
 archive, then out of the rung.
@@ -24,8 +24,8 @@ from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_li
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.control import tell_workers
-from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.waiting import Passed, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 from topology.names import Names
@@ -35,17 +35,17 @@ app = typer.Typer(help="Deliveries that wait for their next attempt.", no_args_i
 COLUMNS = ("event_id", "not_before", "tenant", "type", "subscription_id", "failed_attempts")
 BRIEF = ("event_id", "tenant", "type", "subscription_id")
 
-Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", autocompletion=tenant_names)]
+Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", autocompletion=tenant_names)]
 SubscriptionId = Annotated[
     str | None,
-    typer.Option("--subscription", help="Only for this subscription id.", autocompletion=subscription_ids),
+    typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
 ]
 EventId = Annotated[str | None, typer.Option("--event", help="Only of the event with this id.")]
-Everything = Annotated[bool, typer.Option("--all", help="Whatever waits.")]
+Everything = Annotated[bool, typer.Option("--all", help="All waiting deliveries.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 
-_Pass = Callable[[AbstractConnection, Ways, Wanted], AsyncGenerator[Waiting | Passed, None]]
+_Pass = Callable[[AbstractConnection, WaitQueues, Wanted], AsyncGenerator[Waiting | Passed, None]]
 
 
 @app.command(
@@ -58,7 +58,7 @@ def list_(
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what waits on the ladder, the longest waits first. What a worker holds is not seen."""
+    """Print the deliveries on the ladder, the longest waits first, without those in a worker's hands."""
     wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
     rows, broken = _run(browse, wanted, sys.maxsize if limit is None else limit)
     if broken is None or rows:
@@ -78,9 +78,9 @@ def kick_(
     everything: Everything = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send what waits at once. An open breaker, a pause and a Retry-After still hold it."""
+    """Send waiting deliveries at once. An open breaker, a pause and a Retry-After still hold them."""
     wanted = _chosen(tenant, subscription, event, everything=everything)
-    _free(wanted)
+    _cancel_reservations(wanted)
     rows, broken = _run(kick, wanted, sys.maxsize)
     _print(rows, broken, as_json=as_json, empty="nothing was kicked")
 
@@ -96,9 +96,9 @@ def cancel_(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Call off what waits. Each delivery is written to LEVERET_HOME/archive first, body included.
+    """Cancel waiting deliveries. Each is written to LEVERET_HOME/archive first, body included.
 
-    Asks before it begins; without a terminal it needs --yes.
+    The command asks before it begins; without a terminal it needs --yes.
     """
     wanted = _chosen(tenant, subscription, event, everything=False)
     with errors_in_one_line():
@@ -107,27 +107,27 @@ def cancel_(
         typer.echo("nothing was cancelled", err=True)
         raise typer.Exit(1)
     rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
-    _free(wanted)
+    _cancel_reservations(wanted)
     _print(rows, broken, as_json=as_json, empty="nothing was cancelled")
 
 
 def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:
-    """Return what is meant.
+    """Return the filter that the options make.
 
     Raises:
-        BadParameter: nothing says what.
+        BadParameter: there is neither a filter nor --all.
     """
     wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
     if wanted == Wanted() and not everything:
-        raise typer.BadParameter("say which: --tenant, --subscription or --event")
+        raise typer.BadParameter("choose deliveries: --tenant, --subscription or --event")
     return wanted
 
 
-def _free(wanted: Wanted) -> None:
-    """Tell the workers that the moments which were given to what is meant are free again.
+def _cancel_reservations(wanted: Wanted) -> None:
+    """Make the workers cancel the reservations of the *wanted* deliveries.
 
-    They cannot know. An endpoint with a rate would wait for them and send nothing else, for as long as what
-    was kicked or called off would have taken. A single event is one moment: the others keep their turns.
+    Otherwise an endpoint with a rate would keep the kicked or cancelled deliveries' places and send nothing
+    else meanwhile. One event has only one reservation, so it changes nothing for the others.
     """
     if wanted.event is not None:
         return
@@ -136,16 +136,16 @@ def _free(wanted: Wanted) -> None:
         settings = load_settings()
         link, names = find_broker(settings), Names(settings.topology.prefix)
         try:
-            asyncio.run(tell_workers(link.options, names, message))
+            asyncio.run(send_to_workers(link.options, names, message))
         except BrokerUnavailable as error:
-            warn(f"the workers were not told, and may send what is new later than they could: {error}")
+            warn(f"the workers could not be told, and may send new deliveries later than possible: {error}")
 
 
 def _agreed(wanted: Wanted) -> bool:
-    """Say how many deliveries would go and ask.
+    """Count the deliveries that would be cancelled, and ask.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     demand_terminal()
     rows, broken = _run(browse, wanted, sys.maxsize)
@@ -155,24 +155,24 @@ def _agreed(wanted: Wanted) -> bool:
 
 
 def _print(rows: Sequence[Mapping[str, object]], broken: str | None, *, as_json: bool, empty: str) -> None:
-    """Print what was done, also when it broke off."""
+    """Print the finished part, then the error if there is one."""
     print_rows(BRIEF, rows, as_json=as_json, empty=empty)
     if broken is not None:
         fail(broken)
 
 
 def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, object]], str | None]:
-    """Return the rows that *step* yields, also when the broker or the disk fails in the middle."""
-    rows: dict[object, Mapping[str, object]] = {}  # what moves on meanwhile may be met twice
+    """Return the rows that *step* yields, even if the broker or the disk fails midway, and the error text."""
+    rows: dict[object, Mapping[str, object]] = {}  # by id: a delivery that moves meanwhile may be seen twice
 
     async def run(settings: Settings) -> None:
         connection = await connect(find_broker(settings).options, "waiting")
         spec = settings.topology_spec()
         try:
-            async with aclosing(step(connection, Ways(spec.names, spec.ladder), wanted)) as done:
+            async with aclosing(step(connection, WaitQueues(spec.names, spec.ladder), wanted)) as done:
                 async for one in done:
                     if isinstance(one, Passed):
-                        warn(f"{one.queue}: {one.count} messages were passed by: {one.why}")
+                        warn(f"{one.queue}: {one.count} messages were not looked at: {one.why}")
                         continue
                     shown = [as_dict(one.message, target) for target in one.message.targets]
                     rows.update((row["delivery_id"], row) for row in shown)
@@ -186,10 +186,10 @@ def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, obj
         try:
             run_to_the_end(run(settings))
         except KeyboardInterrupt:
-            return list(rows.values())[:limit], "interrupted; what is not listed waits on"
+            return list(rows.values())[:limit], "interrupted; unlisted deliveries stay waiting"
         except BrokerUnavailable as error:
             return list(rows.values())[:limit], str(error)
         except OSError as error:
             where = settings.home / "archive"
-            return list(rows.values()), f"{where}: {error.strerror or error}; what is not archived waits on"
+            return list(rows.values()), f"{where}: {error.strerror or error}; unarchived deliveries wait on"
     return list(rows.values())[:limit], None

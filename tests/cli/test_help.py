@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumer.cli import app
-from consumer.cli.shared.lazy_commands import WORDS
+from consumer.cli.shared.lazy_commands import COMMANDS as TOP_LEVEL
 from tests.support.command_line import Run
 
 
@@ -67,7 +67,7 @@ def test_the_list_of_words_says_what_each_says_of_itself() -> None:
     """What each word does is written down beside its module, so that help imports none: it may not differ."""
     own = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in ROOT.commands.items()}
 
-    assert own == {name: word.help for name, word in WORDS.items()}
+    assert own == {name: command.help for name, command in TOP_LEVEL.items()}
 
 
 def test_help_waits_for_no_library(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_help_waits_for_no_library(tmp_path: Path) -> None:
 
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
 
-    assert [name for name in WORDS if f" {name} " not in done.stdout] == []
+    assert [name for name in TOP_LEVEL if f" {name} " not in done.stdout] == []
     assert {"aiohttp", "aio_pika", "httpx2", "pydantic", "sqlalchemy"}.isdisjoint(done.stderr.split())
 
 

@@ -150,7 +150,7 @@ def test_a_removal_counts_first_and_without_a_terminal_wants_a_yes(two: Run, vho
     assert refused.exit_code == 2
     assert "acme/shop" in refused.stderr
     assert "2 waiting deliveries would be cancelled, 3 parked deliveries" in flat(refused.stderr)
-    assert "take --yes" in flat(refused.stderr)
+    assert "give --yes" in flat(refused.stderr)
     assert before == {"acme/shop", "acme/till"}
     [gone] = [row for row in rows(done) if row["change"] == "removed"]
     assert (done.exit_code, gone["waiting"], gone["parked"]) == (0, 2, 3)

@@ -115,7 +115,7 @@ def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[
 
     assert refused.exit_code == 2
     assert "the files name no subscription, and --prune would remove all 2" in flat(refused.stderr)
-    assert "take --yes" in flat(refused.stderr)
+    assert "give --yes" in flat(refused.stderr)
     assert ["must begin with `subscriptions:` and a list" in error(one) for one in bare] == [True, True]
     assert (shown.exit_code, len(kept(run))) == (0, 2)
     assert run(*prune, "--yes", stdin=empty).exit_code == 0
@@ -321,7 +321,7 @@ def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
 
     assert secret_of("mine") not in given.output
     assert kept(run)[0]["secrets"][0] == secret_of("mine")
-    assert error(refused) == "two: holds 2 lines; write the secret alone into it, on one line"
+    assert error(refused) == "two: holds 2 lines; write only the secret into it, on one line"
     assert wrong.exit_code == 2
 
 
@@ -485,9 +485,9 @@ def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> N
     short = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "short")
     added = run("subscriptions", "add", TILL["url"], "--event", "#", "--secret-file", "-", stdin="hush")
 
-    assert error(url) == "stdin: is not UTF-8 text; write the URL alone into it"
-    assert error(none) == "stdin: holds 0 lines; write the URL alone into it, on one line"
-    assert error(empty) == "empty: holds 0 lines; write the secret alone into it, on one line"
+    assert error(url) == "stdin: is not UTF-8 text; write only the URL into it"
+    assert error(none) == "stdin: holds 0 lines; write only the URL into it, on one line"
+    assert error(empty) == "empty: holds 0 lines; write only the secret into it, on one line"
     assert error(short) == f"short: {SHORT}"
     assert error(added) == f"stdin: {SHORT}"
     assert kept(run) == before

@@ -38,7 +38,7 @@ def test_a_whole_request_verifies(run: Run, captured: dict[str, str]) -> None:
     lines = done.stdout.splitlines()
     assert done.exit_code == 0, done.output
     assert lines[0].startswith(f"webhook {captured['webhook-id']}, ")
-    assert lines[1:] == ["signature 1 (v1) fits secret 2 of 2", "verified"]
+    assert lines[1:] == ["signature 1 (v1) matches secret 2 of 2", "verified"]
     assert "whsec_" not in done.output
 
 
@@ -148,7 +148,7 @@ def test_a_public_key_in_a_file_verifies(run: Run, captured: dict[str, str], tmp
     done = run("verify", "--headers", "headers", "--body", "body", "--secret-file", "public")
 
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[1] == "signature 1 (v1a) fits the secret"
+    assert done.stdout.splitlines()[1] == "signature 1 (v1a) matches the secret"
 
 
 @pytest.mark.usefixtures("captured")

@@ -21,7 +21,7 @@ from consumer.core.model import Event
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.waiting import Passed, Waiting, Ways, browse, cancel, kick
+from consumer.edges.operate.waiting import Passed, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication
 from tests.support.fakes import MemoryArchive
@@ -33,7 +33,7 @@ SPEC = TopologySpec(lanes=1, due_queues=1, spill_queues=0, rungs_s=(2.0, 600.0))
 NAMES = Names()
 DUE = NAMES.due_queue(0)
 LONG, SHORT = NAMES.rung(600.0), NAMES.rung(2.0)
-WAYS = Ways(NAMES, SPEC.ladder)
+QUEUES = WaitQueues(NAMES, SPEC.ladder)
 
 
 @dataclass
@@ -120,9 +120,9 @@ async def test_a_look_changes_nothing(rungs: Rungs) -> None:
     await rungs.put("soon", "sub_a", rung_s=2.0)
     await rungs.put("other", "sub_c", tenant="other")
 
-    of_b = await ids(browse(rungs.connection, WAYS, Wanted(subscription="sub_b")))
-    of_other = await ids(browse(rungs.connection, WAYS, Wanted(tenant="other")))
-    of_one = await ids(browse(rungs.connection, WAYS, Wanted(event="e7")))
+    of_b = await ids(browse(rungs.connection, QUEUES, Wanted(subscription="sub_b")))
+    of_other = await ids(browse(rungs.connection, QUEUES, Wanted(tenant="other")))
+    of_one = await ids(browse(rungs.connection, QUEUES, Wanted(event="e7")))
 
     assert of_b == [f"e{number}" for number in range(0, 300, 3)]
     assert (of_other, of_one) == (["other"], ["e7"])
@@ -136,7 +136,7 @@ async def test_kick_takes_what_is_meant_in_one_pass(rungs: Rungs) -> None:
     for number in range(60):
         await rungs.put(f"e{number}", "sub_a" if number % 2 else "sub_b")
 
-    kicked = await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+    kicked = await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_b")))
 
     due = await rungs.drained(DUE, 30)
     assert [body for body, _ in due] == kicked == [f"e{number}" for number in range(0, 60, 2)]
@@ -149,7 +149,7 @@ async def test_the_other_targets_of_a_message_wait_on(rungs: Rungs) -> None:
     """A message for two targets is parted: one goes, the other waits; neither is lost."""
     await rungs.put("both", "sub_a", "sub_b")
 
-    await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+    await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_b")))
 
     [(_, due)] = await rungs.drained(DUE, 1)
     [(_, left)] = await rungs.drained(SHORT, 1) if await rungs.count(SHORT) else await rungs.drained(LONG, 1)
@@ -160,7 +160,7 @@ async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs
     """Fault 82: a clock that is a day ahead wrote it: what stays waits for its own wait again at most."""
     await rungs.put("both", "sub_a", "sub_b", rung_s=600.0, ahead_s=86_400.0)
 
-    await ids(kick(rungs.connection, WAYS, Wanted(subscription="sub_b")))
+    await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_b")))
 
     [(_, left)] = await rungs.drained(LONG, 1)
     assert (left["leveret-targets"], left["leveret-served"]) == ("sub_a", 600_000)
@@ -172,7 +172,7 @@ async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path)
     await rungs.put("drop", "sub_b")
     archive = FileArchive(tmp_path, SystemClock(), "cancelled")
 
-    gone = await ids(cancel(rungs.connection, WAYS, Wanted(event="drop"), archive))
+    gone = await ids(cancel(rungs.connection, QUEUES, Wanted(event="drop"), archive))
 
     text = "".join(file.read_text() for file in list_files(tmp_path))
     assert gone == ["drop"]
@@ -189,7 +189,7 @@ async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
     archive = MemoryArchive(failures=[OSError(28, "No space left on device")])
 
     with pytest.raises(OSError, match="No space"):
-        await ids(cancel(rungs.connection, WAYS, Wanted(tenant="acme"), archive))
+        await ids(cancel(rungs.connection, QUEUES, Wanted(tenant="acme"), archive))
 
     assert [body for body, _ in await rungs.drained(LONG, 2)] == ["first", "second"]
 
@@ -204,7 +204,7 @@ async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
     await channel.close()
 
     with pytest.raises(BrokerUnavailable, match="e1 waits on"):
-        await ids(kick(rungs.connection, WAYS, Wanted(tenant="acme")))
+        await ids(kick(rungs.connection, QUEUES, Wanted(tenant="acme")))
 
     assert [body for body, _ in await rungs.drained(LONG, 1)] == ["e1"]
 
@@ -214,7 +214,7 @@ async def test_what_cannot_be_read_is_passed_by(rungs: Rungs) -> None:
     await rungs.put_foreign()
     await rungs.put("e1", "sub_a")
 
-    found = [one async for one in kick(rungs.connection, WAYS, Wanted())]
+    found = [one async for one in kick(rungs.connection, QUEUES, Wanted())]
 
     assert [one.count for one in found if isinstance(one, Passed)] == [1]
     assert [body for body, _ in await rungs.drained(DUE, 1)] == ["e1"]

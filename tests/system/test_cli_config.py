@@ -186,7 +186,8 @@ def test_a_file_that_is_not_there_is_one_line(run: Run) -> None:
 
     assert result.exit_code == 1
     assert result.stderr == (
-        "leveret: nowhere.yaml: No such file or directory; check that it exists and its rights\n"
+        "leveret: nowhere.yaml: No such file or directory; "
+        "check that the file exists and that you may read and write it\n"
     )
 
 

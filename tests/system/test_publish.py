@@ -168,7 +168,7 @@ def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str
         (("a", '{"n":1,}'), ["line 1, column 7"]),
         (("a", '"' + "x" * 300_000 + '"'), ["300002 bytes", "at most 262144", "max_event_bytes"]),
         (("a", "1", "--tenant", "a b"), ["--tenant"]),
-        (("a", "--file", "nothing.json"), ["nothing.json", "check that it exists"]),
+        (("a", "--file", "nothing.json"), ["nothing.json", "check that the file exists"]),
         (("a",), ["empty", "--file"]),
     ],
     ids=["no JSON", "too large", "tenant", "no file", "no data"],

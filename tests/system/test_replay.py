@@ -127,7 +127,7 @@ async def test_an_entry_whose_subscription_is_gone_stays(
     code, rows, errors = await replay_all(daemon)
 
     assert without_store[:2] == (1, [])
-    assert "nothing was replayed, as the store is needed for it: " in without_store[2][0]
+    assert "nothing was replayed, as the store cannot be read: " in without_store[2][0]
     assert (code, [row["id"] for row in rows]) == (1, [one["id"] for one in entries if one["id"] != kept])
     assert errors == [
         f"leveret: {kept} stays parked: the store has no subscription {gone}; check LEVERET_HOME and "

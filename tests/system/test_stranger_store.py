@@ -103,7 +103,9 @@ async def test_yesterdays_backup_waits_until_it_is_adopted(
 
         async with strange(daemon):
             await until(lambda: "is older" in daemon.unready(), "/readyz is red")
-            with pytest.raises(RuntimeError, match=r"there is no terminal to ask on; take --yes"):
+            with pytest.raises(
+                RuntimeError, match=r"stdin is not a terminal, so nobody can be asked; give --yes"
+            ):
                 await daemon.cli("store", "adopt")
             [row] = await daemon.listing("store", "show")
             assert row["doubt"] == "older"

@@ -251,7 +251,7 @@ def test_the_commands_work_together(command: CliRunner) -> None:
 
     after = command.invoke(app, ["check"])
     assert (after.exit_code, "error" in after.stdout) == (0, False)
-    assert after.stdout.splitlines()[-1] in ("the broker stands as planned", "1 note")
+    assert after.stdout.splitlines()[-1] in ("the broker matches the plan", "1 note")
 
 
 def test_a_conflict_is_one_line_on_stderr(command: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:

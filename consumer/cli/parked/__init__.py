@@ -1,4 +1,4 @@
-"""``leveret parked``: what we gave up on. Look at it, count it, send it again, write it out, purge it.
+"""``leveret parked``: list, count, show, replay, export and purge given-up deliveries.
 
 Data flow: leveret.parked -> entries -> Filter -> table, JSON, counts; replay -> leveret.replay or
 leveret.events, confirmed; purge -> archive, then out of the queue.

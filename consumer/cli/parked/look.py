@@ -1,4 +1,4 @@
-"""``leveret parked list | show | export``: looking changes nothing."""
+"""``leveret parked list | show | export``: read entries; all of them stay parked."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "la
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, prk_...")]
 ShownJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object, as it is where stdout is no terminal.")
+    bool, typer.Option("--json", help="Print one JSON object, which is the default off a terminal.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class List(Chosen):
-    """How ``list`` is called."""
+    """The command line of ``leveret parked list``."""
 
     limit: Limit = None
     group_by: Annotated[
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(options: List) -> None:
-    """Print the parked entries, oldest first, or count them. Looking changes nothing."""
+    """Print the parked entries, oldest first, or count them. All of them stay parked."""
     rows: list[Mapping[str, object]] = []
 
     def take(entry: ParkedEntry) -> bool:
@@ -77,9 +77,8 @@ def list_(options: List) -> None:
 
     with errors_in_one_line():
         look(load_settings(), options.filter(), take)
-    rows = sorted(rows, key=lambda row: str(row["parked_at"]))[
-        : options.limit
-    ]  # a look may change their order
+    rows = sorted(rows, key=lambda row: str(row["parked_at"]))  # an earlier look may have changed their order
+    rows = rows[: options.limit]
     if options.group_by:
         columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
         groups = grouped(rows, options.group_by)
@@ -115,7 +114,7 @@ def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, sinc
             return True
 
         chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
-        look(load_settings(), chosen, take)  # whoever reads our output may take their time: not meanwhile
+        look(load_settings(), chosen, take)  # first into a file: a slow reader would hold the queue up
         kept.seek(0)
         for line in kept:
             typer.echo(line, nl=False)
@@ -134,7 +133,7 @@ def _print_entry(entry: ParkedEntry) -> None:
 
 
 def _readable(body: bytes) -> str:
-    """Lay JSON out for people; leave other text; anything else is told by its length."""
+    """Return JSON indented, other text as it is, and for other bytes only their number."""
     try:
         return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2).decode()
     except ValueError:
@@ -142,11 +141,11 @@ def _readable(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError:
-        return f"{len(body)} bytes that are no text; see --json"
+        return f"{len(body)} bytes that are not text; see --json"
 
 
 def _data(body: bytes) -> dict[str, object]:
-    """Show the exact payload: as text where it is UTF-8, else in base64."""
+    """Return the exact payload: as text if it is UTF-8, else in base64."""
     try:
         return {"data": body.decode()}
     except UnicodeDecodeError:

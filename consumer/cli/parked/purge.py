@@ -1,4 +1,4 @@
-"""``leveret parked purge``: move old entries out of the queue and into an archive file."""
+"""``leveret parked purge``: move old entries from the queue into an archive file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from consumer.settings import Settings, load_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
-    """How ``purge`` is called."""
+    """The command line of ``leveret parked purge``."""
 
     older_than: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Only what was parked longer ago than this: 7d, 12h; 0s is all."),
+        typer.Option(metavar="AGE", help="Only entries parked longer ago than this: 7d, 12h; 0s is all."),
     ]
     tenant: Tenant = None
     kind: Type = None
@@ -36,10 +36,10 @@ class Purge:
     as_json: AsJson = False
 
     def filter(self) -> Filter:
-        """Return which entries are meant.
+        """Return the filter of the entries to purge.
 
         Raises:
-            ConfigError: ``older_than`` is no duration.
+            ConfigError: ``older_than`` is not a valid duration.
         """
         until = time.time() - parse_duration(self.older_than)
         return Filter(tenant=self.tenant, type=self.kind, reason=self.reason, until=until)
@@ -86,10 +86,10 @@ def purge_(options: Purge) -> None:
 
 
 def _agreed(settings: Settings, chosen: Filter) -> bool:
-    """Say how many entries would go and ask.
+    """Count the chosen entries and ask.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     demand_terminal()
     count = 0
@@ -104,7 +104,7 @@ def _agreed(settings: Settings, chosen: Filter) -> bool:
 
 
 def _purge(settings: Settings, chosen: Filter, rows: list[Mapping[str, object]]) -> str | None:
-    """Purge, and add to *rows* what was; return what went wrong when the broker or the disk fails."""
+    """Purge, and add each purged entry to *rows*; return the error text when the broker or the disk fails."""
     archive = FileArchive(settings.home / "archive", SystemClock(), "purged")
     try:
         drain(
@@ -115,5 +115,5 @@ def _purge(settings: Settings, chosen: Filter, rows: list[Mapping[str, object]])
     except BrokerUnavailable as error:
         return str(error)
     except OSError as error:
-        return f"{settings.home / 'archive'}: {error.strerror or error}; what is not archived stays parked"
+        return f"{settings.home / 'archive'}: {error.strerror or error}; unarchived entries stay parked"
     return None

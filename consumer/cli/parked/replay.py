@@ -20,7 +20,7 @@ from consumer.settings import Settings, load_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay(Chosen):
-    """How ``replay`` is called."""
+    """The command line of ``leveret parked replay``."""
 
     ids: Ids = None
     everything: Everything = False
@@ -39,12 +39,12 @@ def register(app: typer.Typer) -> None:
 
 
 def replay_(options: Replay) -> None:
-    """Send entries again with their original data; each leaves the parked queue once that is confirmed.
+    """Send entries again with their original data; each leaves the parked queue after the broker's confirm.
 
-    One whose subscription no longer exists stays parked, is named, and makes the exit code 1.
+    An entry whose subscription no longer exists stays parked; the command names it and exits with 1.
     """
     if not options.ids and not options.everything:
-        raise typer.BadParameter("name entries by their id, or take --all with or without filters")
+        raise typer.BadParameter("give the ids of entries, or --all with or without filters")
     rows: list[Mapping[str, object]] = []
     skipped: list[Skipped] = []
     broken: str | None = None
@@ -82,10 +82,10 @@ def replay_(options: Replay) -> None:
 
 
 def _subscriptions(settings: Settings) -> Collection[str]:
-    """Return the ids of all subscriptions: a worker would cancel what is sent for another one.
+    """Return the ids of all subscriptions, as a worker cancels deliveries of any other.
 
     Raises:
-        StoreUnavailable: the store cannot be read; then nothing is replayed.
+        StoreUnavailable: the store cannot be read, so that nothing is replayed.
     """
 
     async def run() -> Collection[str]:
@@ -95,4 +95,4 @@ def _subscriptions(settings: Settings) -> Collection[str]:
     try:
         return asyncio.run(run())
     except StoreUnavailable as error:
-        raise StoreUnavailable(f"nothing was replayed, as the store is needed for it: {error}") from None
+        raise StoreUnavailable(f"nothing was replayed, as the store cannot be read: {error}") from None

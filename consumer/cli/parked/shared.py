@@ -1,4 +1,4 @@
-"""What the parked commands share: their filters, and the way to the queue."""
+"""Filter the parked queue and read it, for all parked commands."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from topology.names import Names
 _T = TypeVar("_T")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of entries, prk_...")]
-Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", autocompletion=tenant_names)]
-Type = Annotated[str | None, typer.Option("--type", help="Only of event types that fit, such as order.*")]
+Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", autocompletion=tenant_names)]
+Type = Annotated[str | None, typer.Option("--type", help="Only of matching event types, such as order.*")]
 Reason = Annotated[ParkReason | None, typer.Option(help="Only with this reason.")]
 SubscriptionId = Annotated[
     str | None,
     typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
 ]
 Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="Only what was parked since: 2h, 7d or an RFC 3339 time.")
+    str | None, typer.Option(metavar="WHEN", help="Only entries parked since: 2h, 7d or an RFC 3339 time.")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many, the oldest first.")]
-Everything = Annotated[bool, typer.Option("--all", help="All entries that the filters leave.")]
+Everything = Annotated[bool, typer.Option("--all", help="All entries that pass the filters.")]
 
 
 def moment(text: str | None) -> float | None:
-    """Return when *text* says, in Unix seconds.
+    """Return the time that *text* means, in Unix seconds.
 
     Raises:
-        ConfigError: it is neither a time nor a duration.
+        ConfigError: *text* is neither a time nor a duration.
     """
     return None if text is None else parse_moment(text, time.time())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The filters that a look and a replay share."""
+    """The filters that listing and replay share."""
 
     tenant: Tenant = None
     kind: Type = None
@@ -62,7 +62,7 @@ class Chosen:
     since: Since = None
 
     def filter(self, ids: Collection[str] = ()) -> Filter:
-        """Return which entries are meant, of *ids* if there are any.
+        """Return the filter of the chosen entries; *ids* narrow it if there are any.
 
         Raises:
             ConfigError: ``since`` is neither a time nor a duration.
@@ -78,12 +78,12 @@ class Chosen:
 
 
 def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
-    """Hand every chosen entry to *take*, oldest first, until it says that it has enough.
+    """Pass every chosen entry to *take*, oldest first, until it returns false.
 
-    What cannot be read is told in one line on stderr.
+    One warning on stderr counts the unreadable messages.
 
     Raises:
-        BrokerUnavailable: the broker or the queue is not there.
+        BrokerUnavailable: the broker is away or the queue does not exist.
     """
     unreadable: list[Unreadable] = []
 
@@ -99,20 +99,20 @@ def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]
 
     run_to_the_end(run())
     if unreadable:
-        remedy = "a newer release can, or look with the management page"
+        remedy = "read them with a newer release or on the management page"
         warn(f"{len(unreadable)} parked messages cannot be read ({unreadable[0].why}) and stay; {remedy}")
 
 
 def drain(
     settings: Settings, step: Callable[..., AsyncGenerator[_T, None]], take: Callable[[_T], None]
 ) -> None:
-    """Run *step* over a connection of its own and hand what it yields to *take* as it goes.
+    """Run *step* over its own connection, and pass each result to *take* at once.
 
-    So what was done is known when the broker fails in the middle. What left the queue leaves the index too.
+    So the finished part is known if the broker fails midway. Entries that left the queue leave the index too.
 
     Raises:
-        BrokerUnavailable: of *step*.
-        KeyboardInterrupt: it was interrupted; what was under way is done, the rest stays parked.
+        BrokerUnavailable: from *step*.
+        KeyboardInterrupt: a signal came; the entry in progress is finished, the rest stays parked.
     """
     gone: dict[str, float] = {}
 
@@ -132,13 +132,13 @@ def drain(
 
 
 def interrupted() -> NoReturn:
-    """End after an interruption, once what was done is shown."""
-    warn("interrupted; what is not listed stays parked")
+    """Exit after an interruption, once the finished part is shown."""
+    warn("interrupted; all entries that are not listed stay parked")
     raise typer.Exit(130)
 
 
 async def _forget(settings: Settings, gone: Mapping[str, float]) -> None:
-    """Keep the index of parked entries up to date; a store that is away forgets them in time by itself."""
+    """Remove *gone* from the index of parked entries; if the store is away, this happens later."""
     async with opened_store(settings) as store:
         with suppress(LeveretError):
             await store.forget_parked(gone)

@@ -1,4 +1,4 @@
-"""What a shell completes beyond commands and options. It never prints and never fails."""
+"""Complete names on the command line: subscriptions, ids, tenants and policies. It never prints or fails."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def subscription_ids(incomplete: str) -> list[tuple[str, str]]:
 
 
 def policy_names(incomplete: str) -> list[str]:
-    """Return the retry policies that begin with *incomplete*, own ones included."""
+    """Return the retry policies that begin with *incomplete*, built in or set."""
     try:
         names = load_settings().subscription_rules().policies
-    except Exception:  # a person is typing: a broken setting is told by the command, not here
+    except Exception:  # the user is still typing; the command itself reports a broken setting
         return []
     return [name for name in names if name.startswith(incomplete)]
 
@@ -43,5 +43,5 @@ def _entries() -> Sequence[StoredEntry]:
 
     try:
         return asyncio.run(read())
-    except Exception:  # as above
+    except Exception:  # the user is still typing; the command itself reports a broken store
         return ()

@@ -1,7 +1,7 @@
-"""Ask before subscriptions go whose deliveries still wait or are parked.
+"""Ask before a command removes subscriptions that still have waiting or parked deliveries.
 
-Data flow: subscriptions that would go -> edges.owed counts over AMQP -> each named on stderr -> ``--yes``, or
-the question on a terminal; else nothing changes.
+Data flow: subscriptions to remove -> edges.operate.owed counts their deliveries over AMQP -> one warning for
+each -> ``--yes``, or a question on the terminal; otherwise nothing changes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from consumer.edges.private_broker import ports_in
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 
-AWAY = "the broker is away, so what waits and what is parked is unknown"
+AWAY = "the broker is away, so waiting and parked deliveries cannot be counted"
 
 
 def owed_by(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
-    """Return what would be lost with *removed*; a broker that is away makes that unknown."""
+    """Count the deliveries that would be lost with *removed*; the result says so if the broker is away."""
     if not removed:
         return Owed()
     try:
@@ -39,10 +39,10 @@ def owed_by(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
 
 
 def agreed(owed: Owed, merged: Merge, *, yes: bool) -> bool:
-    """Name what would be lost, and ask; where nothing would be, or with *yes*, nobody is asked.
+    """Warn of each loss and ask. It asks nothing if nothing would be lost, or with *yes*.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     if not owed:
         return True
@@ -68,7 +68,7 @@ async def _count(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
 
 
 async def _doubts(settings: Settings, removed: Sequence[StoredEntry], options: AmqpOptions) -> Sequence[str]:
-    """Say why the broker that is set here may not be the one that the store's deliveries wait on."""
+    """Return the reasons why this broker may not be the one that holds the store's deliveries."""
     recorded = await _recorded(settings, options)
     if recorded is None or not recorded.number:
         return await _elsewhere(settings, removed, "the broker that is set here has no record of this store")
@@ -82,7 +82,7 @@ async def _doubts(settings: Settings, removed: Sequence[StoredEntry], options: A
 
 
 async def _recorded(settings: Settings, options: AmqpOptions) -> Generation | None:
-    """Return the generation that the broker remembers; None: there is none, or it cannot be read."""
+    """Return the generation that the broker remembers; None without a readable record."""
     try:
         async with recording(options, settings.topology_spec().names, ()) as record:
             return await record.settle(lambda _recorded, _messages: None)
@@ -91,7 +91,7 @@ async def _recorded(settings: Settings, options: AmqpOptions) -> Generation | No
 
 
 async def _elsewhere(settings: Settings, removed: Sequence[StoredEntry], why: str) -> Sequence[str]:
-    """Nothing is owed without the right broker, unless the store is that of a daemon with another one."""
+    """Return *why* as a doubt if a daemon with another broker uses the store; otherwise nothing is owed."""
     ids = {entry.id for entry in removed}
     async with opened_store(settings) as store:
         served = {state.subscription_id for state in await store.endpoint_states()}
@@ -99,4 +99,4 @@ async def _elsewhere(settings: Settings, removed: Sequence[StoredEntry], why: st
             served.update(row.subscription_ids)
     if settings.postgres_url() is None and not ids & served:
         return ()
-    return [f"{why}; set LEVERET_AMQP_URL as the daemon has it"]
+    return [f"{why}; set LEVERET_AMQP_URL to the broker of the daemon"]

@@ -1,4 +1,4 @@
-"""Run what holds messages so that an interruption gives them back before the process ends."""
+"""Run a step that holds messages; an interruption lets it give them back before the process ends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _T = TypeVar("_T")
 
 
 def run_to_the_end(step: Coroutine[Any, Any, _T]) -> _T:
-    """Return what *step* returns. SIGINT and SIGTERM cancel it once; a second SIGINT ends it at once.
+    """Return the result of *step*. SIGINT and SIGTERM cancel it once; a second SIGINT ends it at once.
 
     Raises:
-        KeyboardInterrupt: it was cancelled, and has cleaned up.
-        Exception: of *step*.
+        KeyboardInterrupt: a signal cancelled *step*, and it has cleaned up.
+        Exception: any error of *step*.
     """
 
     async def run() -> _T:

@@ -1,7 +1,7 @@
-"""The first words of the command line: what each does, and its module, imported only when it is called.
+"""List the top-level commands with their help; each one's module is imported only when it is called.
 
-Data flow: word -> module -> ``register(app)`` or ``app`` of it -> the command. So ``leveret --help`` waits
-for none of the libraries that the commands need, and a command only for its own.
+Data flow: name -> module -> its ``register(app)`` or ``app`` -> the command. So ``leveret --help`` imports
+none of the libraries that commands need, and a command imports only its own.
 """
 
 from __future__ import annotations
@@ -18,97 +18,101 @@ from typer.main import get_group
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One first word."""
+class LazyCommand:
+    """One top-level command or group of commands."""
 
-    module: str  #: in ``consumer.cli``; with ``register(app)`` for commands, or ``app`` for a group of them
-    help: str  #: what ``leveret --help`` says of it: the first paragraph of its own help
+    #: Module in ``consumer.cli``; it has ``register(app)`` for single commands, or ``app`` for a group.
+    module: str
+    help: str  #: first paragraph of the command's own help, as ``leveret --help`` shows it
 
 
-WORDS: Mapping[str, Word] = {
-    "run": Word("run", "Deliver events until SIGTERM; then drain and exit 0."),
-    "publish": Word("tools.publish", "Publish events, each confirmed by the broker, and print their ids."),
-    "listen": Word(
+COMMANDS: Mapping[str, LazyCommand] = {
+    "run": LazyCommand("run", "Deliver events until SIGTERM; then drain and exit 0."),
+    "publish": LazyCommand(
+        "tools.publish", "Publish events, each confirmed by the broker, and print their ids."
+    ),
+    "listen": LazyCommand(
         "tools.listen", "Receive webhooks, verify them, and print one line for each; Ctrl-C ends it."
     ),
-    "status": Word(
+    "status": LazyCommand(
         "status",
-        "Show what the daemon does now: rates, what waits, breakers, parked. Exit 1 unless it is ready.",
+        "Show what the daemon does now: rates, waiting, breakers, parked. Exit 1 unless it is ready.",
     ),
-    "pause": Word(
+    "pause": LazyCommand(
         "pause",
-        "Send nothing until resume; what comes waits on the ladder. Without a scope: list what is paused.",
+        "Send nothing until resume; new deliveries wait on the ladder. Without a scope: list the pauses.",
     ),
-    "resume": Word("pause", "Lift the pause of this scope, and list what is paused still."),
-    "verify": Word(
+    "resume": LazyCommand("pause", "Lift the pause of this scope, and list the pauses that remain."),
+    "verify": LazyCommand(
         "tools.verify",
-        "Check a captured webhook: which signature fits, how old it is, or exactly what is wrong."
-        " Exit 0 or 1.",
+        "Check a captured webhook: the matching signature, its age, or the exact fault. Exit 0 or 1.",
     ),
-    "subscriptions": Word("subscriptions", "Who gets which events."),
-    "policy": Word("policy", "Retry policies: when a delivery is tried again."),
-    "breaker": Word("breaker", "Breakers of endpoints."),
-    "parked": Word("parked", "Deliveries and events that were given up."),
-    "waiting": Word("waiting", "Deliveries that wait for their next attempt."),
-    "config": Word("config", "The effective settings."),
-    "store": Word("store", "The store, and the keys that encrypt the secrets in it."),
-    "topology": Word("topology", "Exchanges, queues and bindings on the broker."),
-    "broker": Word("broker", "The private RabbitMQ node, used when no AMQP URL is set."),
+    "subscriptions": LazyCommand("subscriptions", "Who gets which events."),
+    "policy": LazyCommand("policy", "Retry policies: when a delivery is tried again."),
+    "breaker": LazyCommand("breaker", "Breakers of endpoints."),
+    "parked": LazyCommand("parked", "Deliveries and events that were given up."),
+    "waiting": LazyCommand("waiting", "Deliveries that wait for their next attempt."),
+    "config": LazyCommand("config", "The effective settings."),
+    "store": LazyCommand("store", "The store, and the keys that encrypt the secrets in it."),
+    "topology": LazyCommand("topology", "Exchanges, queues and bindings on the broker."),
+    "broker": LazyCommand("broker", "The private RabbitMQ node, used when no AMQP URL is set."),
 }
 
 
-class _Commands(MutableMapping[str, Any]):
-    """Every command by its first word, made when it is asked for."""
+class _ImportedCommands(MutableMapping[str, Any]):
+    """Commands by name; each is imported at its first look-up."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._imported: dict[str, Any] = {}
 
-    def __getitem__(self, word: str) -> Any:
-        if word not in self._made:
-            self._made[word] = _make(word)
-        return self._made[word]
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._imported:
+            self._imported[name] = _import_command(name)
+        return self._imported[name]
 
-    def __setitem__(self, word: str, command: Any) -> None:
-        self._made[word] = command
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._imported[name] = command
 
-    def __delitem__(self, word: str) -> None:
-        del self._made[word]
+    def __delitem__(self, name: str) -> None:
+        del self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*WORDS, *self._made]))
+        return iter(dict.fromkeys([*COMMANDS, *self._imported]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
 
-def _make(word: str) -> Any:
-    """Import the word's module.
+def _import_command(name: str) -> Any:
+    """Import the module of the command *name*.
 
     Raises:
-        KeyError: there is no such word.
+        KeyError: there is no such command.
     """
-    module = import_module(f"consumer.cli.{WORDS[word].module}")
+    module = import_module(f"consumer.cli.{COMMANDS[name].module}")
     app = typer.Typer(add_completion=False)
     if hasattr(module, "register"):
         module.register(app)
     else:
-        app.add_typer(module.app, name=word)
-    return get_group(app).commands[word]
+        app.add_typer(module.app, name=name)
+    return get_group(app).commands[name]
 
 
-class Words(TyperGroup):
-    """The group of all words."""
+class LazyCommands(TyperGroup):
+    """The group of all top-level commands."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Commands()
+        self.commands = _ImportedCommands()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words in their order."""
+        """Return the names of the commands in their order."""
         return list(self.commands)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show what each word does without importing any."""
+        """Show the help of each command without importing its module."""
         shown = copy(self)
-        shown.commands = {name: TyperGroup(name=name, help=word.help) for name, word in WORDS.items()}
+        shown.commands = {
+            name: TyperGroup(name=name, help=command.help) for name, command in COMMANDS.items()
+        }
         TyperGroup.format_help(shown, ctx, formatter)

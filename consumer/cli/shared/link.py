@@ -1,4 +1,4 @@
-"""Find the broker that a command is to talk to."""
+"""Find the broker that a command connects to."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from consumer.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Where the broker is; its management API where that is known."""
+    """Options for a connection to the broker, and the login of its management API if that is known."""
 
     options: AmqpOptions
     management: ManagementLogin | None
 
 
 def find_broker(settings: Settings) -> Link:
-    """Return the broker of the settings, or the private one if it runs.
+    """Return the broker of the settings, or else the private one.
 
     Raises:
-        ConfigError: none is set, and the private one does not run; or a certificate cannot be used.
+        ConfigError: no AMQP URL is set and the private broker is not running, or a certificate is unusable.
     """
     urls, management_url = settings.amqp_urls(), settings.amqp.management_url
     if not urls:

@@ -1,4 +1,4 @@
-"""Options that commands share, and commands that take many of them.
+"""Declare the options of a command as the fields of a dataclass.
 
 Data flow: dataclass of options -> (takes) a function with one parameter per field -> typer.
 """
@@ -14,9 +14,9 @@ Options = TypeVar("Options")
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Let typer see a function of one dataclass as one with a parameter for each of its fields.
+    """Wrap a function of one dataclass so that typer sees a parameter for each field.
 
-    A field is annotated as a parameter of typer's is. A function takes at most 5 parameters.
+    Annotate each field as typer expects for a parameter. Our functions stay within five parameters.
     """
 
     def wrap(function: Callable[[Options], None]) -> Callable[..., None]:
@@ -41,5 +41,5 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
 
 
 def examples(*commands: str) -> str:
-    """Return what the help of a command ends with: one example per line."""
+    """Return the last section of a command's help: one example per line."""
     return "\n\n".join(("Examples:", *commands))

@@ -1,6 +1,6 @@
-"""What every command prints: tables for people, one JSON object per line for programs, errors in one line.
+"""Print the output of every command: tables for people, one JSON object per line for programs.
 
-Data flow: rows -> table or JSON lines on stdout; an error of ours -> lines on stderr and exit code 1.
+Data flow: rows -> table or JSON lines on stdout; an error of Leveret -> lines on stderr and exit code 1.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per 
 """The option that every listing takes."""
 
 _PIPE_WIDTH = 10_000
-"""Columns when stdout is no terminal: nothing is wrapped or cut off there."""
+"""Width in columns when stdout is not a terminal: wide enough that no line is wrapped or cut."""
 
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Turn an error of ours or of the disk into one line per problem on stderr, and exit code 1."""
+    """Print each problem of a Leveret or file error as one line on stderr, and end with exit code 1."""
     try:
         yield
     except (LeveretError, TopologyError) as error:
         fail(str(error))
     except BrokenPipeError:
-        raise  # who read our output has gone: the command line ends without a word
+        raise  # the reader of our output has gone: the command line ends silently
     except OSError as error:
         fail(_os_text(error))
 
@@ -44,8 +44,8 @@ def errors_in_one_line() -> Iterator[None]:
 def _os_text(error: OSError) -> str:
     text = error.strerror or str(error) or type(error).__name__
     if error.filename:
-        return f"{error.filename}: {text}; check that it exists and its rights"
-    return f"{text}; check the network, the disk and the limits of the system"
+        return f"{error.filename}: {text}; check that the file exists and that you may read and write it"
+    return f"{text}; check the network, the disk and the limits of the operating system"
 
 
 def fail(text: str) -> NoReturn:
@@ -56,13 +56,13 @@ def fail(text: str) -> NoReturn:
 
 
 def demand_terminal(what: str = "") -> None:
-    """Go on where there is somebody to ask before something is taken away.
+    """Return if somebody at a terminal can confirm a removal.
 
     Raises:
-        BadParameter: there is nobody; *what* would be done stands in front of the remedy.
+        BadParameter: stdin is not a terminal; the message begins with *what*, the planned removal.
     """
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{what}there is no terminal to ask on; take --yes")
+        raise typer.BadParameter(f"{what}stdin is not a terminal, so nobody can be asked; give --yes")
 
 
 def warn(text: str) -> None:
@@ -72,13 +72,13 @@ def warn(text: str) -> None:
 
 
 def print_json(row: Mapping[str, object]) -> None:
-    """Print *row* as one line, whatever a stranger's message put into it; on a terminal in plain ASCII."""
+    """Print *row* as one line, safe even with hostile values; on a terminal in plain ASCII."""
     typer.echo(json_line(row))
 
 
 def json_line(row: Mapping[str, object]) -> str:
-    """Write *row* as :func:`print_json` prints it, without the line's end."""
-    if sys.stdout.isatty():  # JSON itself lets some characters through that a terminal obeys
+    """Return *row* as :func:`print_json` prints it, without the line feed."""
+    if sys.stdout.isatty():  # JSON leaves some characters unescaped that control a terminal
         return json.dumps(row, default=str)
     try:
         return orjson.dumps(row).decode()
@@ -89,7 +89,7 @@ def json_line(row: Mapping[str, object]) -> str:
 def print_rows(
     columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, as_json: bool, empty: str = "nothing"
 ) -> None:
-    """Print *rows* as a table of *columns*, or all their fields as JSON lines; *empty* for people alone."""
+    """Print *rows* as a table of *columns*, or with all fields as JSON lines; print *empty* for no rows."""
     if as_json:
         for row in rows:
             print_json(row)
@@ -109,20 +109,20 @@ def print_rows(
 
 
 def print_fields(row: Mapping[str, object]) -> None:
-    """Print one thing for people: a line for each of its fields."""
+    """Print one object for people: a line for each of its fields."""
     width = max(map(len, row), default=0)
     for name, value in row.items():
         typer.echo(f"{name.replace('_', ' ').ljust(width)}  {show(value)}")
 
 
 def print_text(text: str) -> None:
-    """Print text of a stranger line by line, with nothing in it that a terminal obeys."""
+    """Print untrusted text line by line, without characters that control a terminal."""
     for line in text.splitlines():
         typer.echo(printable(line.expandtabs()))
 
 
 def show(value: object) -> str:
-    """Write one value of a table for people."""
+    """Format one value of a table for people."""
     if value is None:
         return "-"
     if isinstance(value, bool):

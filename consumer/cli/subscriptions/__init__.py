@@ -1,6 +1,6 @@
-"""``leveret subscriptions``: who gets which events.
+"""``leveret subscriptions``: list and change who gets which events.
 
-Data flow: command -> pure step of the core -> store, in one transaction. A daemon sees it in a second.
+Data flow: command -> pure step of the core -> store, in one transaction. A daemon loads it within a second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``leveret subscriptions add | remove | enable | disable``: one subscription at a time."""
+"""``leveret subscriptions add | remove | enable | disable``: change single subscriptions."""
 
 from __future__ import annotations
 
@@ -39,25 +39,23 @@ Several = Annotated[
         metavar="SUBSCRIPTION", help="tenant/name, id, or name alone.", autocompletion=subscription_names
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Why, for who looks at it later.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, whatever waits or is parked.")]
+Reason = Annotated[str, typer.Option(help="Why, as a note for whoever looks at it later.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, even if deliveries wait or are parked.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """How ``add`` is called."""
+    """The command line of ``leveret subscriptions add``."""
 
     url: Annotated[
         str,
-        typer.Argument(metavar="URL", help="Where webhooks go; - reads it from stdin, if it holds a token."),
+        typer.Argument(metavar="URL", help="Target of the webhooks; - reads it from stdin, as for a token."),
     ]
     event: Annotated[list[str], typer.Option(help="Event pattern such as order.*; may be repeated.")]
-    tenant: Annotated[str, typer.Option(help="Customer that it belongs to.", autocompletion=tenant_names)] = (
-        "default"
-    )
-    name: Annotated[str | None, typer.Option(help="Name, unique per tenant; absent: made from the host.")] = (
-        None
-    )
+    tenant: Annotated[str, typer.Option(help="Tenant that owns it.", autocompletion=tenant_names)] = "default"
+    name: Annotated[
+        str | None, typer.Option(help="Name, unique per tenant; absent: derived from the host.")
+    ] = None
     policy: Policy = None
     timeout_s: Annotated[float | None, typer.Option(help="Total deadline of one attempt, in seconds.")] = None
     concurrency: Annotated[int | None, typer.Option(help="Requests in flight to it, per worker.")] = None
@@ -69,7 +67,7 @@ class Add:
     as_json: AsJson = False
 
     def values(self) -> dict[Hashable, object]:
-        """Return the entry as a subscriptions file would hold it.
+        """Return the entry in the form of a subscriptions file.
 
         Raises:
             ConfigError, OSError: the URL or the secret cannot be read.
@@ -83,8 +81,8 @@ class Add:
             "secrets": None if self.secret_file is None else [read_secret(self.secret_file)],
             "enabled": False if self.disabled else None,
         }
-        absent = {key: value for key, value in given.items() if value is not None}
-        return {"tenant": self.tenant, "url": url, "events": self.event, **absent}
+        present = {key: value for key, value in given.items() if value is not None}
+        return {"tenant": self.tenant, "url": url, "events": self.event, **present}
 
 
 def register(app: typer.Typer) -> None:
@@ -105,7 +103,7 @@ def register(app: typer.Typer) -> None:
 
 
 def add_(options: Add) -> None:
-    """Add one subscription. Its generated secret is shown once, here. For headers and the like: `apply`."""
+    """Add one subscription and show its generated secret, this once. For headers and the like: `apply`."""
     if STDIN == options.url == options.secret_file:
         raise typer.BadParameter("only one of URL and --secret-file can be read from stdin")
     with errors_in_one_line():
@@ -127,10 +125,10 @@ def add_(options: Add) -> None:
 def remove_(
     which: Several = None, tenant: Tenant = None, name: Name = None, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Remove subscriptions with their secrets. What still waits for them is archived, counted `cancelled`.
+    """Remove subscriptions with their secrets. Waiting deliveries are archived and counted `cancelled`.
 
-    Counts first what waits and what is parked. Where anything is, or the broker cannot say so, it asks;
-    without a terminal it then needs --yes.
+    The command counts waiting and parked deliveries first. If there are any, or the broker cannot be asked,
+    it asks before it removes anything; without a terminal it then needs --yes.
     """
     wanted = [address(text, tenant, name) for text in which or (None,)]
 
@@ -164,9 +162,9 @@ def disable_(
     reason: Reason = "by hand",
     as_json: AsJson = False,
 ) -> None:
-    """Send nothing more to a subscription until it is enabled again; what waits is parked `disabled`.
+    """Send nothing to a subscription until it is enabled again; waiting deliveries are parked as `disabled`.
 
-    It stays so, however often its file is applied.
+    Applying its file does not enable it.
     """
     wanted, note = (
         address(which, tenant, name),

@@ -1,6 +1,6 @@
 """``leveret subscriptions apply | schema``: bring subscriptions files into the store.
 
-Data flow: files, folders, stdin -> parse_files -> merge in one transaction -> what changed, field by field.
+Data flow: files, folders, stdin -> parse_files -> merge in one transaction -> the changes, field by field.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ from consumer.core.text.printable import printable
 from consumer.settings import Settings, load_settings
 
 ENDINGS = (".yaml", ".yml", ".json")
-"""What a subscriptions file in a folder is known by."""
+"""Endings of the subscriptions files in a folder."""
 
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """How ``apply`` is called."""
+    """The command line of ``leveret subscriptions apply``."""
 
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE", help="Subscriptions files, or folders of them; - is stdin."),
     ]
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, field by field, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show each change, field by field, and write nothing.")
     ] = False
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what the files do not name.")] = False
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove subscriptions that the files do not name.")
+    ] = False
     enable: Annotated[
         bool,
         typer.Option(
@@ -56,7 +58,7 @@ class Apply:
         ),
     ] = False
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before --prune removes what has deliveries, or all.")
+        bool, typer.Option("--yes", help="Let --prune remove subscriptions with deliveries, or all.")
     ] = False
     as_json: AsJson = False
 
@@ -75,11 +77,11 @@ def register(app: typer.Typer) -> None:
 
 
 def apply(options: Apply) -> None:
-    """Bring files into the store; again it changes nothing. A generated secret is shown once, here.
+    """Bring files into the store; a second time changes nothing. A generated secret is shown once, here.
 
-    Asks before --prune removes a subscription for which anything waits or is parked, or for which the broker
-    cannot say so; and before it removes every subscription, as it does where no file names one. Without a
-    terminal it then needs --yes.
+    The command asks before --prune removes a subscription with waiting or parked deliveries, or while the
+    broker cannot be asked. It also asks before it removes every subscription because no file names one.
+    Without a terminal it then needs --yes.
     """
     with errors_in_one_line():
         settings = load_settings()
@@ -95,17 +97,17 @@ def apply(options: Apply) -> None:
 
 
 def schema() -> None:
-    """Print the JSON Schema of a subscriptions file, for editors; it knows the policies of the settings."""
+    """Print the JSON Schema of a subscriptions file, for editors, with the retry policies of the settings."""
     with errors_in_one_line():
         document = subscriptions_schema(load_settings().subscription_rules().policies)
     typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
 
 
 def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge, Owed]:
-    """Count what a prune would destroy, ask, and bring the entries in; return what the broker held too.
+    """Count the deliveries that a prune would destroy, ask, and merge; return also the deliveries' counts.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
         Exit: the answer was no.
     """
 
@@ -129,10 +131,10 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
 
 
 def _all_may_go(owed: Owed, parsed: Parsed, meant: Merge, options: Apply) -> bool:
-    """Ask where no file names a subscription and each one that is kept would go, unless it was asked before.
+    """Ask before every subscription goes because no file names one, unless the user already agreed.
 
     Raises:
-        BadParameter: there is nobody to ask.
+        BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     count = len(meant.removed)
     if parsed.entries or not count or owed or options.yes:
@@ -142,9 +144,9 @@ def _all_may_go(owed: Owed, parsed: Parsed, meant: Merge, options: Apply) -> boo
 
 
 def _read(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each file, every file once."""
+    """Yield name and text of each file, and each file once."""
     if paths.count("-") > 1:
-        raise typer.BadParameter("- can stand there once")
+        raise typer.BadParameter("- is given twice; stdin can be read only once")
     for file in dict.fromkeys(file for path in paths for file in _files(path)):
         yield file, _text(file)
 
@@ -154,7 +156,7 @@ def _files(path: str) -> Iterable[str]:
         return [path]
     found: list[str] = []
     for folder, inner, names in os.walk(path):
-        # not into hidden folders, such as those behind a mounted Kubernetes volume
+        # hidden folders, such as those behind a mounted Kubernetes volume, are skipped
         inner[:] = [name for name in inner if not name.startswith(".")]
         visible = (name for name in names if not name.startswith(".") and name.endswith(ENDINGS))
         found += (os.path.join(folder, name) for name in visible)
@@ -171,7 +173,7 @@ def _text(path: str) -> str:
 
 
 def _changes(merged: Merge) -> Iterator[tuple[str, StoredEntry, Sequence[FieldChange]]]:
-    """Yield what became of each entry, and the fields that differ."""
+    """Yield the change of each entry, and the fields that differ."""
     for entry in merged.added:
         yield "added", entry, differences(None, entry)
     for old, entry in zip(merged.replaced, merged.changed, strict=True):

@@ -1,4 +1,4 @@
-"""``leveret subscriptions list | show | export``: what is kept."""
+"""``leveret subscriptions list | show | export``: print the stored subscriptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.settings import load_settings
 
 ShowSecrets = Annotated[
-    bool, typer.Option("--show-secrets", help="Put the secrets in; keep what is written private.")
+    bool, typer.Option("--show-secrets", help="Include the secrets; keep the output private.")
 ]
 AsOneObject = Annotated[bool, typer.Option("--json", help="Write JSON, on one line, instead of YAML.")]
 
@@ -64,16 +64,16 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One entry, and what is in force for it."""
+    """One entry with its effective settings."""
 
     entry: StoredEntry
-    built: Subscription  #: as if it named no retry policy where that one is at fault
+    built: Subscription  #: without the entry's retry policy if that one is unusable
     paused: bool
-    fault: str | None  #: of its retry policy; the daemon sends nothing to it while there is one
+    fault: str | None  #: of its retry policy; meanwhile the daemon sends nothing to it
 
 
 def list_(tenant: Tenant = None, as_json: AsJson = False) -> None:
-    """Print every subscription; URLs without query, secrets never. Exit 1 where one is at fault."""
+    """Print every subscription, URLs without query and no secrets. Exit 1 if a retry policy is unusable."""
     with errors_in_one_line():
         settings = load_settings()
         entries, pauses = read_with_pauses(settings)
@@ -87,7 +87,7 @@ def list_(tenant: Tenant = None, as_json: AsJson = False) -> None:
 
 
 def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
-    """Print one subscription with everything that is in force for it; secrets never."""
+    """Print one subscription with all its effective settings, but no secrets."""
     wanted = address(which, tenant, name)
     with errors_in_one_line():
         settings = load_settings()
@@ -101,10 +101,10 @@ def show(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
 
 
 def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: AsOneObject = False) -> None:
-    """Print a subscriptions file that `apply` takes back with no change.
+    """Print a subscriptions file; `apply` takes it back without a change.
 
-    Values of headers and whole URLs stand in it, as they must; secrets only with --show-secrets, otherwise
-    `***`, which keeps the one that is there. Exit 1 where secrets were to be shown and cannot be decrypted.
+    It contains header values and whole URLs. Secrets are in it only with --show-secrets; otherwise `***`
+    keeps the stored one.  Exit 1 if a secret that was asked for cannot be decrypted.
     """
     with errors_in_one_line():
         entries = [e for e in read_entries(load_settings()) if tenant in (None, e.tenant)]
@@ -125,7 +125,7 @@ def _see(entry: StoredEntry, rules: SubscriptionRules, pauses: Collection[tuple[
 
 
 def _fail_of(seen: Sequence[_Seen]) -> None:
-    """End with exit code 1 and a line for each entry that is at fault, if there is one."""
+    """Print a line for each entry with a fault, and exit with 1 if there is one."""
     faults = [f"{full_name(one.entry)}: {one.fault}" for one in seen if one.fault is not None]
     if faults:
         fail("\n".join(faults))

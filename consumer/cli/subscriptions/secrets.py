@@ -1,4 +1,4 @@
-"""``leveret subscriptions rotate-secret``: a new secret in front, the old behind it until it is dropped."""
+"""``leveret subscriptions rotate-secret``: add a secret; old ones sign beside it until dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from consumer.settings import load_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotate:
-    """How ``rotate-secret`` is called."""
+    """The command line of ``leveret subscriptions rotate-secret``."""
 
     which: Which = None
     tenant: Tenant = None
@@ -31,11 +31,11 @@ class Rotate:
         typer.Option(metavar="FILE", help="File with the new secret; - is stdin. Absent: generated."),
     ] = None
     drop: Annotated[
-        bool, typer.Option("--drop-old", help="End the overlap: the newest secret alone signs. Makes none.")
+        bool, typer.Option("--drop-old", help="End the overlap: only the newest secret signs. Adds none.")
     ] = False
     lost_key: Annotated[
         bool,
-        typer.Option("--lost-key", help="The key of the store is lost: give what it sealed up."),
+        typer.Option("--lost-key", help="The key of the store is lost: drop the secrets that it sealed."),
     ] = False
     as_json: AsJson = False
 
@@ -52,11 +52,11 @@ def register(app: typer.Typer) -> None:
 
 
 def rotate_secret(options: Rotate) -> None:
-    """Give a subscription a new secret, shown once, here. The old ones sign beside it until --drop-old.
+    """Add a new secret to a subscription and show it once, here. Old ones sign beside it until --drop-old.
 
-    At most 10 sign. One more is refused for 24 h after the oldest was replaced; then the oldest goes.
+    At most 10 sign. An eleventh is refused for 24 h after the oldest was replaced; then the oldest goes.
 
-    Where a subscriptions file lists its secrets, put the new one there, or the next apply takes it back.
+    If a subscriptions file lists the secrets, put the new one there too, or the next apply removes it.
     """
     if options.drop and options.secret_file is not None:
         raise typer.BadParameter("--drop-old takes no new secret; leave --secret-file out")
@@ -79,7 +79,7 @@ def rotate_secret(options: Rotate) -> None:
 
 
 def _report(entry: StoredEntry, options: Rotate, *, shown: bool) -> None:
-    """Print how many secrets sign now, and the new one, or for ed25519 what its receivers verify with."""
+    """Print the number of signing secrets, and the new one; for ed25519 the public key instead."""
     keys = entry.signing_keys()
     public = format_public(keys[0]) if keys and isinstance(keys[0], Ed25519Key) else None
     secret = entry.secrets[0].get_secret_value() if shown and public is None else None

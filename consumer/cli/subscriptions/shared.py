@@ -1,4 +1,4 @@
-"""What the subscription commands share: which one is meant, the store, and how one is printed."""
+"""Find a subscription by its address, reach the store and print an entry, for all subscription commands."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Which = Annotated[
     ),
 ]
 Tenant = Annotated[str | None, typer.Option(help="Tenant of the subscription.", autocompletion=tenant_names)]
-Name = Annotated[str | None, typer.Option(help="Its name, beside --tenant.")]
+Name = Annotated[str | None, typer.Option(help="Its name, together with --tenant.")]
 Policy = Annotated[
     str | None, typer.Option(help="Retry policy; see `leveret policy list`.", autocompletion=policy_names)
 ]
 
 
 def address(which: str | None, tenant: str | None, name: str | None) -> Address:
-    """Return which subscription a command line means.
+    """Return the address of a subscription as the command line gives it.
 
     Raises:
-        BadParameter: it names none, or one in two ways.
+        BadParameter: no subscription is named, or one is named in two ways.
     """
     if which is None and name is None:
         raise typer.BadParameter("name a subscription: tenant/name, its id, or --tenant with --name")
@@ -48,7 +48,7 @@ def address(which: str | None, tenant: str | None, name: str | None) -> Address:
 
 
 def read_entries(settings: Settings) -> Sequence[StoredEntry]:
-    """Return what is kept, sorted by tenant and name."""
+    """Return all stored subscriptions, sorted by tenant and name."""
 
     async def read() -> Sequence[StoredEntry]:
         async with opened_store(settings) as store:
@@ -58,7 +58,7 @@ def read_entries(settings: Settings) -> Sequence[StoredEntry]:
 
 
 def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
-    """Return what is kept, sorted by tenant and name, and the keys of what is paused."""
+    """Return all stored subscriptions, sorted by tenant and name, and the keys of all pauses."""
 
     async def read() -> tuple[Sequence[StoredEntry], Collection[tuple[str, str]]]:
         async with opened_store(settings) as store:
@@ -69,7 +69,7 @@ def read_with_pauses(settings: Settings) -> tuple[Sequence[StoredEntry], Collect
 
 
 def change(settings: Settings, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
-    """Take *step* on what is kept, in one transaction; *by* is noted with what it removes."""
+    """Apply *step* to the stored subscriptions in one transaction; *by* is noted with each removal."""
 
     async def run() -> Merge:
         async with opened_store(settings) as store:
@@ -82,7 +82,7 @@ def build(entry: StoredEntry, rules: SubscriptionRules) -> Subscription:
     """Return the subscription of *entry*.
 
     Raises:
-        ConfigError: its retry policy is gone or cannot be changed in this way; names the subscription.
+        ConfigError: its retry policy is missing or its overrides are invalid; names the subscription.
     """
     try:
         return entry.build(rules)
@@ -91,7 +91,7 @@ def build(entry: StoredEntry, rules: SubscriptionRules) -> Subscription:
 
 
 def identity(entry: StoredEntry) -> dict[str, object]:
-    """Return the fields by which a subscription is known."""
+    """Return the fields that identify a subscription."""
     return {
         "id": entry.id,
         "endpoint": endpoint_id(entry.tenant, entry.url),
@@ -102,13 +102,13 @@ def identity(entry: StoredEntry) -> dict[str, object]:
 
 
 def report(merged: Merge, what: str, *, as_json: bool, owed: Owed | None = None) -> None:
-    """Print what was done, *what* in one word: ``enabled``; what was so already is ``unchanged``.
+    """Print each change; an entry that already was as wanted is ``unchanged``.
 
     Args:
-        merged: What was done.
-        what: In one word.
-        as_json: One object per line.
-        owed: What the broker held for those that were removed.
+        merged: The changes.
+        what: The change in one word, such as ``enabled``.
+        as_json: Whether to print one JSON object per line.
+        owed: Deliveries that the broker held for the removed subscriptions.
     """
     entries = (*merged.added, *merged.changed, *merged.removed)
     for word, entry in [*((what, e) for e in entries), *(("unchanged", e) for e in merged.unchanged)]:

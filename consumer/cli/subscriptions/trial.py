@@ -1,4 +1,4 @@
-"""``leveret subscriptions test``: one signed webhook straight to the endpoint, beside the broker.
+"""``leveret subscriptions test``: send one signed webhook straight to the endpoint, without the broker.
 
 Data flow: subscription -> make_trial -> the daemon's own sender, address guard included -> outcome, printed.
 """
@@ -35,7 +35,7 @@ from consumer.daemon.life import make_sender
 from consumer.settings import Settings, load_settings
 
 SHOWN_CHARS = 300
-"""Most characters of an answer's body that are printed for people."""
+"""Characters of a response body that are printed for people, at most."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def send(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
     """Send one signed webhook `leveret.test` to the endpoint, past broker and daemon. Exit 1 unless 2xx.
 
-    Nothing is retried, counted or disabled by it.
+    It is sent once, and changes neither counters nor the subscription.
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():

@@ -1,7 +1,7 @@
-"""``leveret listen``: an endpoint to try things out with, on loopback.
+"""``leveret listen``: a test endpoint on loopback.
 
-Data flow: secrets, behaviour -> Listener -> a line per request on stdout; with --subscribe a guest
-subscription in the store while it listens.
+Data flow: secrets, behaviour -> Listener -> a line per request on stdout; with --subscribe, the store has a
+temporary subscription as long as the command listens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from consumer.edges.serve.listen import HOST, Listener, Received
 from consumer.settings import load_settings
 from consumer.settings.webhook_secret import VARIABLE, verifying_keys
 
-SHOWN_CHARS = 160  #: of a body, on a line for people
+SHOWN_CHARS = 160  #: characters of a body that a line for people shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ListenOptions:
     )
     secret_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the secrets to verify with, one a line; absent: {VARIABLE}."),
+        typer.Option(help=f"File with the verification secrets, one a line; absent: {VARIABLE}."),
     ] = None
     subscribe: Annotated[
         list[str] | None, typer.Option(help="Subscribe to these event types while it listens; repeatable.")
@@ -50,19 +50,19 @@ class ListenOptions:
         str | None, typer.Option(help="Tenant of --subscribe.", autocompletion=tenant_names)
     ] = None
     status: Annotated[int, typer.Option(help="Answer with this status.")] = 200
-    delay: Annotated[float, typer.Option(help="Wait so many seconds before each answer.")] = 0.0
+    delay: Annotated[float, typer.Option(help="Wait this many seconds before each answer.")] = 0.0
     fail_ratio: Annotated[
-        float, typer.Option(help="Fail this part of all attempts with 503, always the same ones.")
+        float, typer.Option(help="Answer this share of all attempts with 503, always the same ones.")
     ] = 0.0
-    gone_after: Annotated[int | None, typer.Option(help="Answer 410 after so many requests.")] = None
+    gone_after: Annotated[int | None, typer.Option(help="Answer 410 after this many requests.")] = None
     retry_after: Annotated[
-        int, typer.Option(help="Answer 429 with Retry-After to the first request, and for so many seconds.")
+        int, typer.Option(help="Answer 429 with Retry-After for this many seconds from the first request on.")
     ] = 0
-    every: Annotated[int, typer.Option(help="Do so again with the first of each so many requests.")] = 10
+    every: Annotated[int, typer.Option(help="Repeat --retry-after once per this many requests.")] = 10
     hold: Annotated[
-        int | None, typer.Option(help="Answer the first so many together, once all are there; 0: never.")
+        int | None, typer.Option(help="Hold this many requests, then answer all together; 0: never answer.")
     ] = None
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many requests.")] = None
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many requests.")] = None
     as_json: AsJson = False
 
 
@@ -82,13 +82,13 @@ def register(app: typer.Typer) -> None:
 def listen(options: ListenOptions) -> None:
     """Receive webhooks, verify them, and print one line for each; Ctrl-C ends it.
 
-    A path that begins with /healthy, /slow, /flaky, /dead, /gone, /busy or /hold behaves so, changed by the
-    options in its query, as /slow?delay=0.5; every other path as the options say.
+    A path that begins with /healthy, /slow, /flaky, /dead, /gone, /busy or /hold behaves as its name
+    says, changed by its query: /slow?delay=0.5.  Every other path behaves as the options of the command say.
     """
     if options.tenant is not None and not options.subscribe:
         raise typer.BadParameter("--tenant goes with --subscribe")
     if options.secret_file is not None and options.subscribe:
-        raise typer.BadParameter("--subscribe makes a secret of its own; leave --secret-file out")
+        raise typer.BadParameter("--subscribe makes its own secret; leave --secret-file out")
     with errors_in_one_line():
         asyncio.run(_listen(options))
 
@@ -98,7 +98,7 @@ async def _listen(options: ListenOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     keys = () if options.subscribe else verifying_keys(options.secret_file)
-    listener = Listener(keys, _behaviour(options), _Teller(options, stop))
+    listener = Listener(keys, _behaviour(options), _Printer(options, stop))
     async with AsyncExitStack() as stack:
         port = await _start(listener, options.port)
         stack.push_async_callback(listener.stop)
@@ -106,10 +106,11 @@ async def _listen(options: ListenOptions) -> None:
         if options.subscribe:
             from consumer.cli.tools.temporary_subscription import TemporarySubscription  # noqa: PLC0415 (it brings the store, which nothing else needs)
 
-            guest = TemporarySubscription(load_settings(), f"{url}/", options.tenant, options.subscribe)
-            listener.keys.append(await guest.register())
-            stack.push_async_callback(guest.remove)
-            typer.echo(f"subscribed {guest.name} to {' '.join(options.subscribe)} while this runs", err=True)
+            temporary = TemporarySubscription(load_settings(), f"{url}/", options.tenant, options.subscribe)
+            listener.keys.append(await temporary.register())
+            stack.push_async_callback(temporary.remove)
+            types = " ".join(options.subscribe)
+            typer.echo(f"subscribed {temporary.name} to {types} while this runs", err=True)
         elif not keys:
             warn(f"signatures are not checked; give --secret-file, {VARIABLE} or --subscribe")
         typer.echo(f"listening on {url}", err=True)
@@ -135,8 +136,8 @@ def _behaviour(options: ListenOptions) -> Behaviour:
     )
 
 
-class _Teller:
-    """Prints each request, and says when it is enough."""
+class _Printer:
+    """Prints each request, and stops the listener after the last one that was asked for."""
 
     def __init__(self, options: ListenOptions, stop: asyncio.Event) -> None:
         self._as_json = options.as_json
@@ -193,7 +194,7 @@ def _line(seen: Received) -> str:
 
 
 def _type(body: bytes) -> str | None:
-    """Return the event type that a body names; None where it names none."""
+    """Return the event type in *body*; None if there is none."""
     try:
         jsontext.validate(body)
     except BadEvent:

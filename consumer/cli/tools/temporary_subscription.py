@@ -1,6 +1,6 @@
-"""A subscription that lives as long as the process that made it.
+"""Keep a subscription in the store for as long as the process that made it runs.
 
-Data flow: URL, tenant, event types -> checked as a file would be -> store; removed at the end.
+Data flow: URL, tenant, event types -> the checks of a subscriptions file -> store; removed at the end.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ALLOW = """set LEVERET_EGRESS__ALLOW='["127.0.0.0/8"]', for the daemon and for t
 
 
 class TemporarySubscription:
-    """One subscription to our own endpoint, with a secret that nobody else knows."""
+    """One subscription to our own endpoint, with a secret that only this process knows."""
 
     def __init__(self, settings: Settings, url: str, tenant: str | None, events: Sequence[str]) -> None:
-        """Name it; nothing is stored yet. Without *tenant* it is the default one."""
+        """Choose its name; nothing is stored yet. *tenant* None is the default tenant."""
         self._settings = settings
         self._url = url
         self._events = list(events)
@@ -37,14 +37,14 @@ class TemporarySubscription:
 
     @property
     def name(self) -> str:
-        """``tenant/name``, by which people know it."""
+        """``tenant/name``, as commands show it."""
         return f"{self.tenant}/{self.label}"
 
     async def register(self) -> SigningKey:
-        """Store it and return the key that it signs with. One that a killed process left is replaced.
+        """Store it and return its signing key. It replaces one that a killed process left behind.
 
         Raises:
-            ConfigError: webhooks may not go to this machine, a pattern is wrong, or the store is damaged.
+            ConfigError: webhooks may not go to this machine, a pattern is invalid, or the store is damaged.
         """
         rules = self._settings.subscription_rules()
         if refuse_endpoint(parse_url(self._url), rules.egress) is not None:
@@ -61,7 +61,7 @@ class TemporarySubscription:
         return parse_secret(secret)
 
     async def remove(self) -> None:
-        """Remove it; deliveries that wait for it end as cancelled."""
+        """Remove it from the store; deliveries that wait for it are cancelled."""
         own = subscription_id(self.tenant, self.label)
         await self._change(lambda kept: remove(kept, {own}))
 

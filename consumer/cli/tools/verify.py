@@ -1,6 +1,6 @@
-"""``leveret verify``: a captured webhook against a secret.
+"""``leveret verify``: check a captured webhook against a secret.
 
-Data flow: headers and body from files, stdin or options + secret -> examine -> what fits, or what is wrong.
+Data flow: headers and body (files, stdin, options) + secret -> examine -> signatures that match, or faults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Out = TypeVar("_Out")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """How ``verify`` is called."""
+    """The command line of ``leveret verify``."""
 
     request: Annotated[
         str | None, typer.Option(metavar="FILE", help="Whole captured request: headers, blank line, body.")
@@ -51,21 +51,21 @@ class Verify:
         typer.Option(metavar="FILE", help="File with a secret; - is stdin; may be repeated."),
     ] = None
     secret_env: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="Variable of the environment that holds it.")
+        str | None, typer.Option(metavar="VARIABLE", help="Environment variable that holds the secret.")
     ] = None
     subscription: Annotated[
         str | None,
         typer.Option(help="Take the secrets of this subscription.", autocompletion=subscription_names),
     ] = None
     tolerance_s: Annotated[float, typer.Option(min=0, help="How far the timestamp may be off.")] = TOLERANCE_S
-    any_age: Annotated[bool, typer.Option("--any-age", help="However old it is.")] = False
+    any_age: Annotated[bool, typer.Option("--any-age", help="Accept any timestamp.")] = False
     as_json: AsJson = False
 
     def check(self) -> None:
-        """Refuse what contradicts itself.
+        """Check that the options fit together.
 
         Raises:
-            BadParameter: two things are read from stdin, or something is missing or given twice.
+            BadParameter: stdin is read twice, or the secret or the headers are missing or given twice.
         """
         secrets = [*(self.secret_file or ()), *filter(None, (self.secret_env, self.subscription))]
         if not secrets:
@@ -75,7 +75,7 @@ class Verify:
             raise typer.BadParameter("give the headers by --request, or by --headers and --header")
         files = [self.request or self.body, *filter(None, (self.headers,)), *(self.secret_file or ())]
         if files.count(STDIN) > 1:
-            raise typer.BadParameter("only one of body, headers and secret can be read from stdin")
+            raise typer.BadParameter("stdin can be only one of body, headers and secret; give files")
 
 
 def register(app: typer.Typer) -> None:
@@ -92,9 +92,9 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(options: Verify) -> None:
-    """Check a captured webhook: which signature fits, how old it is, or exactly what is wrong. Exit 0 or 1.
+    """Check a captured webhook: the matching signature, its age, or the exact fault. Exit 0 or 1.
 
-    A secret is never taken from the command line, where other users of the machine could read it.
+    The command line never takes a secret itself, as other users of the machine could read it there.
     """
     options.check()
     with errors_in_one_line():
@@ -130,17 +130,17 @@ def _keys(options: Verify) -> Sequence[VerifyingKey]:
 
 def _captured(options: Verify) -> tuple[Mapping[str, str], bytes]:
     if options.request is not None:
-        return _told(options.request, parse_request, _bytes(options.request))
+        return _parse_naming(options.request, parse_request, _bytes(options.request))
     lines = "\n".join(options.header or ())
     if options.headers is not None:
         text = _bytes(options.headers).decode("latin-1")
-        headers = dict(_told(options.headers, parse_headers, text))
+        headers = dict(_parse_naming(options.headers, parse_headers, text))
         return headers | dict(parse_headers(lines) if lines else {}), _bytes(options.body)
-    return _told("--header", parse_headers, lines), _bytes(options.body)
+    return _parse_naming("--header", parse_headers, lines), _bytes(options.body)
 
 
-def _told(source: str, parse: Callable[[_In], _Out], given: _In) -> _Out:
-    """Parse, and name the source in what is wrong with it."""
+def _parse_naming(source: str, parse: Callable[[_In], _Out], given: _In) -> _Out:
+    """Parse *given*; an error names its source."""
     try:
         return parse(given)
     except ConfigError as error:
@@ -167,7 +167,7 @@ def _print(finding: Finding, keys: int) -> None:
     when = f"{age} old" if finding.age_s >= 0 else f"{age} in the future"
     typer.echo(f"webhook {printable(finding.event_id)}, {when}")
     for match in finding.matches:
-        whose = "the secret" if keys == 1 else f"secret {match.key} of {keys}"
-        typer.echo(f"signature {match.signature} ({match.version}) fits {whose}")
+        secret = "the secret" if keys == 1 else f"secret {match.key} of {keys}"
+        typer.echo(f"signature {match.signature} ({match.version}) matches {secret}")
     if finding.fault is None:
         typer.echo("verified")

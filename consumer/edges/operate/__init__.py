@@ -1,5 +1,5 @@
-"""Do what operators ask of the broker: look, replay, purge, release, reload.
+"""Carry out commands of operators on the broker: list, replay, purge, release, reload.
 
 Commands come in; publications, counts and entries go out.
-The daemon's own way of an event does not belong here.
+The daemon's own handling of events does not belong here.
 """

@@ -1,4 +1,4 @@
-"""Tell every worker something by hand: ``leveret.control`` is a fanout exchange.
+"""Send a message to every worker over the fanout exchange ``leveret.control``.
 
 Data flow: command line -> JSON -> leveret.control -> each worker's own queue.
 """
@@ -21,17 +21,17 @@ from consumer.edges.broker.connection.connect import (
 from topology.names import Names
 
 
-async def tell_workers(options: AmqpOptions, names: Names, message: Mapping[str, str | None]) -> bool:
-    """Publish *message* to all workers that live now, confirmed; return whether there is any that listens.
+async def send_to_workers(options: AmqpOptions, names: Names, message: Mapping[str, str | None]) -> bool:
+    """Publish *message* to all running workers, confirmed; return whether at least one listens.
 
     Raises:
-        BrokerUnavailable: no broker took it, or it has no such exchange.
+        BrokerUnavailable: the broker is away or did not confirm, or the exchange does not exist.
     """
     connection = await connect(options, "control")
     try:
         channel = await open_channel(connection, confirms=True)
         await channel.basic_publish(orjson.dumps(message), exchange=names.control, mandatory=True)
-    except PublishError:  # it came back: no queue is bound
+    except PublishError:  # the broker returned it, as no queue is bound
         return False
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"{names.control}: {error}; see `leveret topology check`") from None

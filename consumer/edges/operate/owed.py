@@ -1,7 +1,7 @@
-"""Count the deliveries of some subscriptions: those on the ladder, and those in the parked queue.
+"""Count the deliveries of some subscriptions on the ladder and in the parked queue.
 
 Data flow: sizes of our queues -> a pass over the rungs and over the parked queue, unless empty -> Owed.
-Looking changes nothing but delivery counts.
+A pass changes nothing but delivery counts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from topology.plan import TopologySpec, sized_queues
 
 WAITING, PARKED = "wait", "parked"
 DUE = ("due", "replay", "spill", "suspect", "stray")
-"""Kinds of queues that are counted but not read: a look at them would count as the death of a worker."""
+"""Kinds of queues that are counted by size only: reading them would look like a worker's death."""
 
 
 async def count_owed(connection: AbstractConnection, spec: TopologySpec, ids: Collection[str]) -> Owed:
-    """Return what the broker holds for the subscriptions *ids*; deliveries in a worker's hand are not seen.
+    """Count the broker's deliveries for the subscriptions *ids*, without those in a worker's hands.
 
     Args:
-        connection: To the broker.
-        spec: Names and number of our queues. A queue that does not exist holds nothing.
-        ids: Of the subscriptions.
+        connection: Connection to the broker.
+        spec: Names and number of our queues. A missing queue counts as empty.
+        ids: Ids of the subscriptions.
 
     Raises:
-        BrokerUnavailable: the broker is not there, or a queue cannot be read.
+        BrokerUnavailable: the broker is away, or a queue cannot be read.
     """
     sizes = await _sizes(connection, spec)
     on_rungs: Counter[str] = Counter()
@@ -46,7 +46,7 @@ async def count_owed(connection: AbstractConnection, spec: TopologySpec, ids: Co
     due = sum(sizes[kind] for kind in DUE)
     if due:
         uncounted.append(
-            f"{due} messages are due now, of whichever subscription; try again once they are sent"
+            f"{due} messages are due now, for unknown subscriptions; try again once they are sent"
         )
     return Owed(
         waiting={each: on_rungs[each] for each in ids},
@@ -58,9 +58,9 @@ async def count_owed(connection: AbstractConnection, spec: TopologySpec, ids: Co
 async def _count_waiting(
     connection: AbstractConnection, spec: TopologySpec, found: Counter[str], uncounted: list[str]
 ) -> None:
-    ways = waiting.Ways(spec.names, spec.ladder)
-    seen: set[tuple[str, str]] = set()  # what moves on meanwhile is met again further down
-    async for one in waiting.browse(connection, ways, Wanted()):
+    queues = waiting.WaitQueues(spec.names, spec.ladder)
+    seen: set[tuple[str, str]] = set()  # a message that moves down a rung meanwhile is met again
+    async for one in waiting.browse(connection, queues, Wanted()):
         if isinstance(one, waiting.Passed):
             uncounted.append(f"{one.count} messages of {one.queue}: {one.why}")
             continue
@@ -80,7 +80,7 @@ async def _count_parked(
 
 
 async def _sizes(connection: AbstractConnection, spec: TopologySpec) -> Counter[str]:
-    """Return how many messages are ready, by the kind of queue."""
+    """Return the number of ready messages by kind of queue."""
     sizes: Counter[str] = Counter()
     try:
         channel = await open_channel(connection, confirms=False)

@@ -1,6 +1,6 @@
-"""Publish many events, each on time, and tell of each once it is confirmed.
+"""Publish many events on schedule, and report each after its confirm.
 
-Data flow: make(number) at its time -> the broker, mandatory -> confirmed -> the caller is told.
+Data flow: make(number) at its time -> the broker, mandatory -> confirm -> confirmed(publication).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _APPLY = "start `leveret run`, or run `leveret topology apply`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How many events, and how fast."""
+    """The number of events, and their rate."""
 
     count: int | None = 1  #: None goes on until it is cancelled
     rate_per_s: float | None = None  #: events a second; None is as fast as the broker confirms
-    unconfirmed: int = 256  #: so many wait for their confirm at most
+    unconfirmed: int = 256  #: publications that wait for their confirm at the same time, at most
     confirm_s: float = 60.0  #: longest wait for one confirm
 
 
@@ -44,25 +44,25 @@ async def publish_paced(
 ) -> None:
     """Publish in order and return once all are confirmed.
 
-    The n-th leaves (n - 1) / rate seconds after the first: what was late is caught up on, so the rate holds.
+    The n-th leaves (n - 1) / rate seconds after the first; late ones catch up, so that the rate holds.
 
     Args:
-        connection: To the broker.
-        exchange: That all of them go to.
-        make: Makes the event with this number, from 1, when its time has come; with its ``message_id``.
-        pace: How many and how fast.
-        confirmed: Told of each as soon as it is with the broker.
+        connection: Connection to the broker.
+        exchange: Exchange of all publications.
+        make: Makes the publication with this number, from 1, at its time; it sets ``message_id``.
+        pace: Number and rate.
+        confirmed: Called with each publication once the broker has confirmed it.
 
     Raises:
         Unroutable: no queue is bound for one of them.
-        Refused: the broker said nack.
-        BrokerUnavailable: no confirm came, or the exchange does not exist.
+        Refused: the broker answered with a nack.
+        BrokerUnavailable: a confirm did not come, or the exchange does not exist.
     """
     channel = await _opened(connection, exchange)
-    way = _Way(Confirms(channel), pace, confirmed, asyncio.Semaphore(pace.unconfirmed))
+    run = _Run(Confirms(channel), pace, confirmed, asyncio.Semaphore(pace.unconfirmed))
     try:
         async with asyncio.TaskGroup() as group:
-            await _start_all(group, way, make)
+            await _start_all(group, run, make)
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
@@ -71,15 +71,15 @@ async def publish_paced(
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Run:
     confirms: Confirms
     pace: Pace
     confirmed: Callable[[Publication], None]
-    free: asyncio.Semaphore  #: room for one more that is not confirmed
+    free: asyncio.Semaphore  #: permits for further unconfirmed publications
 
 
 async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
-    """Open a channel and see that the exchange is there: a publish to none only closes the channel."""
+    """Open a channel and check the exchange, as a publish to a missing one only closes the channel."""
     try:
         channel = await open_channel(connection, confirms=True)
         await channel.exchange_declare(exchange, passive=True)
@@ -90,33 +90,33 @@ async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
     return channel
 
 
-async def _start_all(group: asyncio.TaskGroup, way: _Way, make: Callable[[int], Publication]) -> None:
-    pace, loop = way.pace, asyncio.get_running_loop()
+async def _start_all(group: asyncio.TaskGroup, run: _Run, make: Callable[[int], Publication]) -> None:
+    pace, loop = run.pace, asyncio.get_running_loop()
     began = loop.time()
     for number in count() if pace.count is None else range(pace.count):
         if pace.rate_per_s is not None:
             await asyncio.sleep(began + number / pace.rate_per_s - loop.time())
-        await way.free.acquire()
-        group.create_task(_publish(way, make(number + 1)))
+        await run.free.acquire()
+        group.create_task(_publish(run, make(number + 1)))
 
 
-async def _publish(way: _Way, publication: Publication) -> None:
-    """Publish one event and tell of it.
+async def _publish(run: _Run, publication: Publication) -> None:
+    """Publish one event and report its confirm.
 
     Raises:
         Unroutable, Refused, BrokerUnavailable: as :func:`publish_paced`.
     """
-    exchange, limit_s = publication.exchange, way.pace.confirm_s
+    exchange, limit_s = publication.exchange, run.pace.confirm_s
     try:
         async with asyncio.timeout(limit_s):
-            await way.confirms.publish(publication, publication.message_id or "")
+            await run.confirms.publish(publication, publication.message_id or "")
     except aiormq.exceptions.PublishError:
         raise Unroutable(
             f"exchange {exchange} has no queue for {publication.routing_key}; {_APPLY}"
         ) from None
     except aiormq.exceptions.DeliveryError:
         raise Refused(
-            f"the broker refused {publication.routing_key}: a lane is full; wait, or see its queues"
+            f"the broker refused {publication.routing_key}: a lane is full; wait, or check its queues"
         ) from None
     except TimeoutError:
         raise BrokerUnavailable(
@@ -125,5 +125,5 @@ async def _publish(way: _Way, publication: Publication) -> None:
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"not confirmed: {error or type(error).__name__}") from None
     finally:
-        way.free.release()
-    way.confirmed(publication)
+        run.free.release()
+    run.confirmed(publication)

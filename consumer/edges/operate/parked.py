@@ -1,8 +1,8 @@
-"""Look through the parked queue, replay entries and purge old ones, over AMQP alone.
+"""List the parked queue, replay entries and purge old ones, over AMQP alone.
 
-A look (:mod:`consumer.edges.broker.look`) holds what it sees and gives it back, so looking changes nothing
-but delivery counts. An entry leaves the queue only after the broker has confirmed its replay, or after the
-archive has it on disk. An entry that is under way when we are interrupted is brought to its end.
+A look (:mod:`consumer.edges.broker.look`) holds the messages that it reads and gives them back, so it changes
+nothing but delivery counts. An entry leaves the queue only after the broker has confirmed its replay, or
+after the archive has it on disk. An interruption lets the entry in hand finish first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Archive, Publication
 from topology.names import Names
 
-_OWN = "it stood in {}, a queue of Leveret's own, and cannot be read; publish its event again"
+_OWN = "it was in {}, a queue of Leveret's own, and cannot be read; publish its event again"
 
 _GONE = (
     "the store has no subscription {}; check LEVERET_HOME and [store] url, "
@@ -39,7 +39,7 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One entry in hand."""
+    """One readable entry in hand."""
 
     entry: ParkedEntry
     held: Held
@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A message of the parked queue that is no entry this release can read; it stays where it is."""
+    """A message of the parked queue that this release cannot read; it stays there."""
 
     message: RawMessage
     why: str
@@ -58,7 +58,7 @@ class Skipped:
     """An entry that stays parked because it cannot be sent from here."""
 
     id: str
-    reason: str  #: what to do instead
+    reason: str  #: why, and the remedy
 
 
 async def browse(
@@ -67,12 +67,12 @@ async def browse(
     """Yield every readable entry of the parked queue, oldest first; all go back at the end.
 
     Args:
-        connection: To the broker; open until the generator is closed.
-        names: Of our queues.
-        unreadable: Takes what cannot be read; None: it is passed over.
+        connection: Connection to the broker, open until the generator is closed.
+        names: Names of our queues.
+        unreadable: Collects the unreadable messages; None ignores them.
 
     Raises:
-        BrokerUnavailable: the broker or the queue is not there, or another look goes on.
+        BrokerUnavailable: the broker is away, the queue does not exist, or another look is in progress.
     """
     async with look_into(connection, names.parked) as look:
         async for found in _entries(look):
@@ -88,11 +88,11 @@ async def purge(
     wanted: Callable[[ParkedEntry], bool],
     archive: Archive,
 ) -> AsyncGenerator[ParkedEntry, None]:
-    """Move every wanted entry into *archive*, and yield it once it is there and was acked.
+    """Move every wanted entry into *archive*, and yield it once it is archived and acked.
 
     Raises:
-        BrokerUnavailable: the broker is not there; the entry may be parked still, and is archived too.
-        OSError: the disk did not take an entry, which stays parked.
+        BrokerUnavailable: the broker is away; the archived entry may still be parked.
+        OSError: the disk refused an entry, which stays parked.
     """
     async with look_into(connection, names.parked) as look:
         async for found in _entries(look):
@@ -110,18 +110,18 @@ async def replay(
     wanted: Callable[[ParkedEntry], bool],
     subscriptions: Collection[str],
 ) -> AsyncGenerator[ParkedEntry | Skipped, None]:
-    """Send every wanted entry on its way again and yield it once that is confirmed and it was acked.
+    """Publish every wanted entry again, and yield it once that is confirmed and the entry is acked.
 
-    What cannot be sent from here is yielded as skipped; the others go on.
+    An entry that cannot be published is yielded as skipped, and the pass goes on.
 
     Args:
-        connection: To the broker; open until the generator is closed.
-        names: Of our queues.
-        wanted: Says which entries are meant.
-        subscriptions: The ids of all that exist. A worker would cancel what is for another one.
+        connection: Connection to the broker, open until the generator is closed.
+        names: Names of our queues.
+        wanted: Returns whether an entry is to be replayed.
+        subscriptions: Ids of all subscriptions, as a worker cancels deliveries of any other.
 
     Raises:
-        BrokerUnavailable: the broker is not there, or did not take an entry, which then stays parked.
+        BrokerUnavailable: the broker is away, or refused an entry, which then stays parked.
     """
     writing = Confirms(await _opened(connection))
     try:
@@ -143,7 +143,7 @@ async def replay(
 
 
 async def _archived(found: Found, archive: Archive) -> None:
-    """Write an entry to the archive and, once it is there, take it out of the queue."""
+    """Archive an entry, and only then take it out of the queue."""
     await archive.append(entry_as_record(found.entry))
     try:
         await found.held.ack()
@@ -154,7 +154,7 @@ async def _archived(found: Found, archive: Archive) -> None:
 
 
 async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
-    """Publish an entry once more and, once that is confirmed, take it out of the queue."""
+    """Publish an entry again, and only after the confirm take it out of the queue."""
     try:
         await writing.publish(again, again.message_id or uuid.uuid4().hex)
     except CONNECTION_ERRORS as error:
@@ -177,7 +177,7 @@ async def _opened(connection: AbstractConnection) -> Channel:
 
 
 async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
-    """Read what was there at the start; what is parked meanwhile waits for the next look."""
+    """Yield the entries that were there at the start; later ones are left for the next look."""
     async for held in look.messages():
         raw = raw_message(held.message, look.queue)
         try:
@@ -187,14 +187,16 @@ async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
             continue
         yield Found(entry, held)
     if look.left:
-        raise BrokerUnavailable(f"{look.left} more entries are parked than a look can hold; purge some first")
+        raise BrokerUnavailable(
+            f"{look.left} more entries are parked than one look can hold; purge some first"
+        )
 
 
 def _publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
         gone = [target for target in delivery.targets if target not in subscriptions]
-        if gone:  # of several targets one may exist: sent to that one alone the entry could not stay
+        if gone:  # sent to the other targets alone, the entry could not stay for this one
             return Skipped(entry.id, _GONE.format(" ".join(gone)))
         return Publication(
             exchange=names.due,
@@ -207,19 +209,19 @@ def _publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str
     if raw is None:
         return Skipped(entry.id, "it holds neither an event nor a raw message")
     if raw.queue.startswith(names.inbox("")):
-        # The events exchange does not know the rules of a source; the source's exchange has other readers.
+        # The events exchange lacks the rules of a source; the source's exchange has other consumers too.
         where = f"the exchange {raw.exchange} of a [[sources]] entry"
         return Skipped(entry.id, f"it came from {where}; publish it there again")
     if raw.exchange in (names.due, names.wait, names.dlx) or names.is_internal(raw.queue):
-        # Its exchange and key tell nothing of its event: published as one, it could reach another tenant.
+        # Its exchange and key do not identify its event: published as one, it could reach another tenant.
         return Skipped(entry.id, _OWN.format(raw.queue or raw.exchange))
     if raw.fault is not None:
-        return Skipped(entry.id, "its headers could not be read; publish it again with headers that can be")
+        return Skipped(entry.id, "its headers could not be read; publish it again with readable headers")
     return _as_published(raw, names)
 
 
 def _as_published(raw: RawMessage, names: Names) -> Publication:
-    """Publish a raw message once more as its producer did, to the events exchange."""
+    """Return a publication of the raw message to the events exchange, as its producer made it."""
     return Publication(
         exchange=names.events,
         routing_key=raw.routing_key,

@@ -1,10 +1,10 @@
-"""Look through the rungs, send what waits at once, or call it off, over AMQP alone.
+"""List waiting deliveries on the rungs, send them at once, or cancel them, over AMQP alone.
 
-One look per rung (:mod:`consumer.edges.broker.look`): everything in it is taken without an ack. What is meant
-is published, or archived, and acked only after that was confirmed. The rest goes back, with its TTL running
-from the first publish. Meanwhile nothing of it surfaces.
+One pass per rung (:mod:`consumer.edges.broker.look`) takes every message of it without an ack. Wanted
+deliveries are published, or archived, and acked only after that is confirmed. All others go back, with their
+TTL still counted from the first publish. No message of the rung expires meanwhile.
 
-Longest rungs first: what moves on meanwhile is met again further down.
+The longest rungs come first, as a message that moves down meanwhile is then met again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from topology.names import Names
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """Where messages of ours wait, and how they get there."""
+class WaitQueues:
+    """Names and delays of the queues in which our delivery messages wait."""
 
     names: Names
     ladder: Ladder
@@ -42,14 +42,14 @@ class Ways:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Some targets of one delivery message that are meant."""
+    """The wanted targets of one delivery message."""
 
     message: DeliveryMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a pass could not look at."""
+    """Messages of a queue that a pass could not read."""
 
     queue: str
     count: int
@@ -57,72 +57,72 @@ class Passed:
 
 
 async def browse(
-    connection: AbstractConnection, ways: Ways, wanted: Wanted
+    connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
 ) -> AsyncGenerator[Waiting | Passed, None]:
-    """Yield what waits and is meant; nothing changes but delivery counts.
+    """Yield the wanted deliveries on the ladder; nothing changes but delivery counts.
 
     Raises:
-        BrokerUnavailable: the broker or a rung is not there.
+        BrokerUnavailable: the broker is away or a rung does not exist.
     """
-    async with aclosing(_passes(connection, ways, wanted)) as passes:
+    async with aclosing(_passes(connection, queues, wanted)) as passes:
         async for taken in passes:
             yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
 
 
 async def kick(
-    connection: AbstractConnection, ways: Ways, wanted: Wanted
+    connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
 ) -> AsyncGenerator[Waiting | Passed, None]:
-    """Send what is meant to its due queue now, and yield it once that is confirmed.
+    """Send the wanted deliveries to their due queues, and yield each once that is confirmed.
 
     Raises:
-        BrokerUnavailable: the broker is not there, or did not take one, which then waits on.
+        BrokerUnavailable: the broker is away, or refused a delivery, which then stays waiting.
     """
 
     async def send(taken: _Taken, writing: Confirms) -> None:
-        key = ways.names.direct_key(taken.due_queue)
-        await _publish(writing, _ours(kicked(taken.meant, time.time()), ways.names.due, key))
+        key = queues.names.direct_key(taken.due_queue)
+        await _publish(writing, _ours(kicked(taken.meant, time.time()), queues.names.due, key))
 
-    async with aclosing(_taken_out(connection, ways, wanted, send)) as taken_out:
+    async with aclosing(_taken_out(connection, queues, wanted, send)) as taken_out:
         async for each in taken_out:
             yield each
 
 
 async def cancel(
-    connection: AbstractConnection, ways: Ways, wanted: Wanted, archive: Archive
+    connection: AbstractConnection, queues: WaitQueues, wanted: Wanted, archive: Archive
 ) -> AsyncGenerator[Waiting | Passed, None]:
-    """Archive what is meant, take it out, and yield it.
+    """Archive the wanted deliveries, take them off their rungs, and yield each.
 
     Raises:
-        BrokerUnavailable: the broker is not there; one may be archived and wait on.
-        OSError: the disk did not take one, which waits on.
+        BrokerUnavailable: the broker is away; a delivery may be archived and still wait.
+        OSError: the disk refused a delivery, which then stays waiting.
     """
 
     async def keep(taken: _Taken, _writing: Confirms) -> None:
         for target in taken.meant.targets:
             await archive.append(as_record(taken.meant, target))
 
-    async with aclosing(_taken_out(connection, ways, wanted, keep)) as taken_out:
+    async with aclosing(_taken_out(connection, queues, wanted, keep)) as taken_out:
         async for each in taken_out:
             yield each
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """One message in hand of which something is meant."""
+    """A message in hand with at least one wanted target."""
 
     meant: DeliveryMessage
     others: DeliveryMessage | None
-    rung_s: float  #: of the rung that it was taken out of
+    rung_s: float  #: delay of the rung from which it was taken
     due_queue: str
     held: Held
 
-    async def settle(self, writing: Confirms, ways: Ways) -> None:
-        """Store what is not meant, confirmed, and only then ack."""
+    async def settle(self, writing: Confirms, queues: WaitQueues) -> None:
+        """Publish the unwanted targets again, confirmed, and only then ack."""
         if self.others is not None:
             others = off_rung(self.others, self.rung_s)
-            rung_s = first_hop_s(rest_s(others, time.time()), ways.ladder)
-            key = ways.names.wait_key(rung_s, self.due_queue)
-            await _publish(writing, _ours(served(others, rung_s), ways.names.wait, key))
+            rung_s = first_hop_s(rest_s(others, time.time()), queues.ladder)
+            key = queues.names.wait_key(rung_s, self.due_queue)
+            await _publish(writing, _ours(served(others, rung_s), queues.names.wait, key))
         try:
             await self.held.ack()
         except CONNECTION_ERRORS as error:
@@ -133,19 +133,19 @@ class _Taken:
 
 async def _taken_out(
     connection: AbstractConnection,
-    ways: Ways,
+    queues: WaitQueues,
     wanted: Wanted,
     first: Callable[[_Taken, Confirms], Awaitable[None]],
 ) -> AsyncGenerator[Waiting | Passed, None]:
-    """Do *first* with each that is meant, then take it off its rung, and yield it."""
+    """Run *first* for each message with wanted targets, then take it off its rung and yield it."""
     writing = Confirms(await _opened(connection))
 
     async def handle(taken: _Taken) -> None:
         await first(taken, writing)
-        await taken.settle(writing, ways)
+        await taken.settle(writing, queues)
 
     try:
-        async with aclosing(_passes(connection, ways, wanted)) as passes:
+        async with aclosing(_passes(connection, queues, wanted)) as passes:
             async for taken in passes:
                 if isinstance(taken, Passed):
                     yield taken
@@ -160,10 +160,10 @@ async def _taken_out(
 
 
 async def _passes(
-    connection: AbstractConnection, ways: Ways, wanted: Wanted
+    connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
 ) -> AsyncGenerator[_Taken | Passed, None]:
-    for rung_s in sorted(ways.ladder.rungs_s, reverse=True):
-        queue = ways.names.rung(rung_s)
+    for rung_s in sorted(queues.ladder.rungs_s, reverse=True):
+        queue = queues.names.rung(rung_s)
         unreadable: list[str] = []
         async with look_into(connection, queue, WHOLE) as look:  # only the head of a rung expires
             async for held in look.messages():
@@ -177,7 +177,7 @@ async def _passes(
                     due_queue = raw.routing_key.partition(".")[2]
                     yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
         if look.left:
-            yield Passed(queue, look.left, "more wait in one rung than a look can hold")
+            yield Passed(queue, look.left, "the rung holds more messages than one pass can take")
         if unreadable:
             yield Passed(queue, len(unreadable), unreadable[0])
 
