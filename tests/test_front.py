@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from consumer.edges.serve.front import Front
+from consumer.edges.serve.bounded_connections import BoundedConnections
 from tests.support.system.daemon import until
 
 MOST = 8
@@ -53,7 +53,7 @@ async def call(port: int) -> Caller:
 @pytest_asyncio.fixture
 async def port() -> AsyncIterator[int]:
     """A server with few places."""
-    server = await asyncio.get_running_loop().create_server(Front(Echo, MOST), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(BoundedConnections(Echo, MOST), "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]
     server.close()
 
@@ -75,7 +75,9 @@ async def test_who_comes_is_served_however_many_are_idle(port: int) -> None:
 
 async def test_who_is_idle_for_long_is_cut() -> None:
     """After the bound, counted from the last byte that came."""
-    server = await asyncio.get_running_loop().create_server(Front(Echo, MOST, 0.05), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(
+        BoundedConnections(Echo, MOST, 0.05), "127.0.0.1", 0
+    )
     caller = await call(server.sockets[0].getsockname()[1])
 
     await until(caller.is_cut)

@@ -1,4 +1,4 @@
-"""Where the broker is, and how its management API is asked; nothing here needs the library for that.
+"""Find the broker and the login of its management API, without importing an HTTP library.
 
 Data flow: settings, or the private node -> Reach -> the daemon's connections and checks.
 """
@@ -18,7 +18,7 @@ from consumer.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagementLogin:
-    """Where the management API is, and who asks."""
+    """URL of the management API, and the user for it."""
 
     url: str  #: without credentials and without a slash at the end
     user: str
@@ -28,26 +28,26 @@ class ManagementLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The broker of a daemon."""
+    """The addresses of the daemon's broker."""
 
-    urls: tuple[str, ...]  #: may hold passwords, so never logged
+    urls: tuple[str, ...]  #: may contain passwords, so they are never logged
     management_url: str | None = None
 
     @property
     def management(self) -> ManagementLogin | None:
-        """How to ask the management API; None where it is not known."""
+        """Login of the management API; None if its URL is unknown."""
         return management_login(self.urls[0], self.management_url)
 
     def places(self) -> Sequence[str]:
-        """Return every URL that no webhook may go to."""
+        """Return every URL that webhooks must not reach."""
         return [*self.urls, *filter(None, [self.management_url])]
 
 
 def reach_broker(settings: Settings) -> Reach:
-    """Return the broker of the settings; without one start the private one, or find it running. Blocks.
+    """Return the broker of the settings; without one, start the private node unless it runs. This blocks.
 
     Raises:
-        ConfigError, BrokerUnavailable: there is no server on this machine, or it does not start.
+        ConfigError, BrokerUnavailable: this machine has no RabbitMQ server, or the node does not start.
     """
     urls, management_url = settings.amqp_urls(), settings.amqp.management_url
     if urls:
@@ -58,7 +58,7 @@ def reach_broker(settings: Settings) -> Reach:
 
 
 def management_login(amqp_url: str, management_url: str | None) -> ManagementLogin | None:
-    """Return how to ask the management API as the user of the AMQP URL; None where it is not known."""
+    """Return a login as the user of the AMQP URL; None if the management URL is unknown."""
     if management_url is None:
         return None
     url = URL(amqp_url)
@@ -71,7 +71,7 @@ def management_login(amqp_url: str, management_url: str | None) -> ManagementLog
 
 
 def diagnosis(login: ManagementLogin | None) -> Diagnose | None:
-    """Return what says why the broker is silent; None without its management API."""
+    """Return a function that explains a silent broker; None without the management API."""
     if login is None:
         return None
 

@@ -1,6 +1,6 @@
-"""Read a broker's management API: URL + login -> Snapshot, which topology.check compares with the plan.
+"""Read a broker's management API into a Snapshot, which topology.check compares with the plan.
 
-Data flow: GET /api/... -> plain records -> Snapshot. Reads only.
+Data flow: GET /api/... -> plain records -> Snapshot. It only reads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TIMEOUT_S = 10.0
 
 
 async def file_limit(login: ManagementLogin) -> str | None:
-    """Say which node has too few file handles for its quorum queues; None: none has, or nobody says so.
+    """Name the node that has too few file handles for its quorum queues; None if none is known to.
 
-    For a broker that takes no connection any more. Its management API still answers then.
+    It explains why a broker accepts no connection: the management API still answers then.
     """
     try:
         return await _asked(login, _short_of_handles)
@@ -36,13 +36,13 @@ async def file_limit(login: ManagementLogin) -> str | None:
 
 
 async def fetch_snapshot(login: ManagementLogin) -> Snapshot:
-    """Read everything that the check looks at.
+    """Read everything that the check compares.
 
-    What the user may not read (nodes and feature flags need the tag ``monitoring``) is named in the
+    Parts that the user may not read (nodes and feature flags need the tag ``monitoring``) are named in the
     snapshot's gaps.
 
     Raises:
-        BrokerUnavailable: the API cannot be reached, or refuses the user altogether.
+        BrokerUnavailable: the API cannot be reached, or refuses the user.
     """
     return await _asked(login, lambda reader: _read(reader, quote(login.vhost, safe="")))
 
@@ -61,7 +61,7 @@ async def _asked(login: ManagementLogin, ask: Callable[[_Reader], Awaitable[_T]]
 
 
 async def _short_of_handles(reader: _Reader) -> str | None:
-    """Look at what the check of the file limit needs, and at nothing else."""
+    """Read only the data for the check of the file limit."""
     overview = await reader.get("/api/overview")
     quorum = await _quorum_queues(reader)
     snapshot = Snapshot(
@@ -103,7 +103,7 @@ async def _read(reader: _Reader, vhost: str) -> Snapshot:
 
 
 class _Reader:
-    """GETs JSON, and remembers what it was not allowed to see."""
+    """Reads JSON with GET, and records the parts that the user may not read."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client

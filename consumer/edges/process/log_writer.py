@@ -1,6 +1,6 @@
-"""Write log lines in a thread of their own, so that an unread pipe or a full disk never stops a delivery.
+"""Write log lines in their own thread, so that an unread pipe or a full disk never stops a delivery.
 
-Data flow: lines -> the batch in hand -> the bounded buffer -> thread -> one system call for many lines.
+Data flow: lines -> the current batch -> the bounded buffer -> thread -> one system call for many lines.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from collections.abc import Callable
 from io import FileIO
 from typing import Any, BinaryIO, Final
 
-FLUSH_S: Final = 0.1  #: the longest that a line waits for company while more are logged
-BUFFER_BYTES: Final = 8 * 1024 * 1024  #: of lines that wait for whoever reads the log; more are dropped
-RETRY_S: Final = 0.5  #: pause after a write that failed
-EXIT_S: Final = 1.0  #: the longest that the end of the process waits for the last lines
+FLUSH_S: Final = 0.1  #: longest time that a line waits in a batch while more lines come
+BUFFER_BYTES: Final = 8 * 1024 * 1024  #: size of the lines that wait to be written; further ones are dropped
+RETRY_S: Final = 0.5  #: pause after a failed write
+EXIT_S: Final = 1.0  #: longest wait for the last lines when the process ends
 
 
 class LogWriter:
-    """Takes whole lines and writes them together: a system call for each would be felt at thousands a second.
+    """Writes whole lines in batches, as one system call per line would slow down thousands of lines a second.
 
-    A line waits for company for :data:`FLUSH_S` at most, and not at all from level warning on. Once
-    :data:`BUFFER_BYTES` wait, further lines are dropped and counted; a line that gives their number takes
-    their place as soon as there is room.
+    A line waits in a batch for at most :data:`FLUSH_S`, and not at all from level warning on. When
+    :data:`BUFFER_BYTES` wait, further lines are dropped and counted. As soon as there is room, one line
+    reports their number.
     """
 
     def __init__(self, target: BinaryIO, lost: Callable[[int], bytes]) -> None:
         """Start the thread.
 
         Args:
-            target: Written by that thread alone.
-            lost: Renders the line that takes the place of so many dropped ones.
+            target: Stream that only this thread writes.
+            lost: Renders the line that reports a number of dropped lines.
         """
-        self.dropped = 0  #: lines, since the start
+        self.dropped = 0  #: lines since the start
         self._sink = _Sink(target)
         self._lost = lost
         self._batch: list[bytes] = []
         self._batch_bytes = 0
         self._handed_over_at = 0.0
         self._buffer: list[bytes] = []
-        self._waiting_bytes = 0  #: in the buffer, or being written
-        self._gap = 0  #: lines that were dropped since the last one that was kept
+        self._waiting_bytes = 0  #: in the buffer or in the current write
+        self._gap = 0  #: dropped lines since the last kept one
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -50,7 +50,7 @@ class LogWriter:
         atexit.register(self.close, EXIT_S)
 
     def debug(self, line: bytes) -> None:
-        """Take a line that may wait."""
+        """Add a line that may wait in the batch."""
         self._batch.append(line)
         self._batch_bytes += len(line) + 1
         if time.monotonic() - self._handed_over_at > FLUSH_S:
@@ -59,7 +59,7 @@ class LogWriter:
     info = debug
 
     def warning(self, line: bytes) -> None:
-        """Take a line that is handed over at once, behind those that wait."""
+        """Add a line, and hand the batch over at once."""
         self._batch.append(line)
         self._batch_bytes += len(line) + 1
         self.hand_over()
@@ -67,7 +67,7 @@ class LogWriter:
     error = critical = warning
 
     def hand_over(self) -> None:
-        """Give the batch to the thread, or drop it where too much waits already; never waits."""
+        """Give the batch to the thread, or drop it if the buffer is full; this never blocks."""
         self._handed_over_at = time.monotonic()
         if not self._batch:
             return
@@ -82,13 +82,13 @@ class LogWriter:
             self._changed.notify_all()
 
     def flush(self, limit_s: float) -> bool:
-        """Return whether every line left within *limit_s*."""
+        """Write all waiting lines; return whether that took at most *limit_s*."""
         self.hand_over()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting_bytes, limit_s)
 
     def close(self, limit_s: float) -> None:
-        """Write what waits, within *limit_s*, and end the thread once it can end."""
+        """Write all waiting lines, for at most *limit_s*, and let the thread end."""
         self.flush(limit_s)
         atexit.unregister(self.close)
         with self._changed:
@@ -122,21 +122,21 @@ class LogWriter:
 
 
 class _Sink:
-    """Writes whole pieces, without a buffer whose lock a blocked thread would hold when the process ends."""
+    """Writes unbuffered: at exit, a blocked thread would hold the lock of a buffer."""
 
     def __init__(self, target: BinaryIO) -> None:
         try:
             self._raw: Any = FileIO(target.fileno(), "wb", closefd=False)
-        except (OSError, ValueError):  # in memory
+        except (OSError, ValueError):  # an in-memory stream
             self._raw = target
 
     def write(self, data: bytes) -> bool:
-        """Write *data*; a full disk, a closed pipe or a terminal that went away lose it, and nothing else."""
+        """Write *data*; return False if a full disk, a closed pipe or a vanished terminal lost it."""
         left = memoryview(data)
         try:
             while left:
                 count = self._raw.write(left)
-                if count is None:  # somebody made it non-blocking, and it is full
+                if count is None:  # the stream was made non-blocking, and it is full
                     select.select([], [self._raw], [])
                 else:
                     left = left[count:]

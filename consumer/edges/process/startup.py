@@ -1,4 +1,4 @@
-"""What a process of ours sets up first: its standard streams, and no core dump that would hold secrets."""
+"""Prepare a process of ours: standard streams, file limit, and no core dumps, which would contain secrets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-HANDLES_MAX: Final = 1_048_576  #: more than any worker uses; some systems allow a thousand times as many
+HANDLES_MAX: Final = 1_048_576  #: more than any worker uses; some systems allow a thousand times more
 _PR_SET_DUMPABLE: Final = 4
 """Source: Linux, prctl(2)."""
 
 
 def open_standard_streams() -> None:
-    """Make sure that stdin, stdout and stderr are open, and that any text can be written to them.
+    """Make sure that stdin, stdout and stderr are open, and accept any text.
 
-    A closed one becomes ``/dev/null``: otherwise a socket or a database would get its number, and what is
-    printed would go there. A character that the terminal's encoding lacks is written as an escape.
+    A closed one is opened as ``/dev/null``: otherwise a socket or a database would get its number, and
+    receive our output. A character that the terminal's encoding lacks is written as an escape.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -34,7 +34,7 @@ def open_standard_streams() -> None:
 
 
 def raise_handle_limit() -> None:
-    """Allow this process as many open files as the system lets it have: a connection is one each."""
+    """Raise the limit of open files to the hard limit, as each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = HANDLES_MAX if hard == resource.RLIM_INFINITY else min(hard, HANDLES_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -51,13 +51,13 @@ def _open_null(number: int, flags: int) -> None:
 
 
 def forbid_core_dumps() -> None:
-    """Let no crash write this process's memory, with the secrets in it, to a disk.
+    """Prevent core dumps, which would write this process's memory and secrets to a disk.
 
-    A limit of 0 holds for files alone: a core that is piped to a program (systemd-coredump) needs the other.
+    RLIMIT_CORE covers only files; a core piped to a program (systemd-coredump) needs PR_SET_DUMPABLE.
 
     Source: Linux, core(5), "Piping core dumps to a program".
     """
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, AttributeError):  # another system than Linux
+    with suppress(OSError, AttributeError):  # another operating system than Linux
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

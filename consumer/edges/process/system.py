@@ -1,4 +1,4 @@
-"""The clock, the archive file and the failpoints: the small edges."""
+"""Provide the clock, the archive files and the failpoints of a process."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ FAILPOINTS = (
     "during-request",
     "after-2xx-before-ack",
 )
-"""Windows in which the crash tests kill the daemon."""
+"""Windows in which crash tests kill the daemon."""
 
-WRITTEN_S = 0.02  #: what a failpoint waits for, so that what was just started is on the wire
+WRITTEN_S = 0.02  #: delay before the kill, so that a started write has left the process
 
 
 class SystemClock:
-    """The real time."""
+    """The clock of the operating system."""
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that never step back."""
+        """Return seconds that never step back."""
         return time.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Run *callback* on the running loop after *delay_s*."""
+        """Run *callback* on the running loop after *delay_s*; return a function that cancels it."""
         return asyncio.get_running_loop().call_later(delay_s, callback).cancel
 
 
 class FileArchive:
-    """Appends what leaves the broker undelivered to one JSON-lines file per month.
+    """Appends deliveries that leave the broker undelivered to one JSON-lines file per month.
 
-    What comes while the disk is at work is written and synced together.
+    Entries that come during a write are written and synced together.
     """
 
     def __init__(self, folder: Path, clock: Clock, stem: str = "expired") -> None:
-        """Bind to a folder; *stem* is what the names of the files begin with."""
+        """Bind to a folder; the names of its files begin with *stem*."""
         self._folder = folder
         self._clock = clock
         self._stem = stem
@@ -64,7 +64,7 @@ class FileArchive:
         """Write and sync one line, off the event loop.
 
         Raises:
-            OSError: the disk did not take all of it; then nothing of it is left in the file.
+            OSError: the disk refused the line; none of it is left in the file.
         """
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((_one_line(entry), written))
@@ -81,7 +81,7 @@ class FileArchive:
             except OSError as error:
                 fault = error
             for _, written in lines:
-                if written.done():  # who asked was cancelled
+                if written.done():  # its caller was cancelled
                     continue
                 if fault is None:
                     written.set_result(None)
@@ -89,13 +89,13 @@ class FileArchive:
                     written.set_exception(fault)
 
     def _write(self, lines: bytes) -> None:
-        self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents get no mode
+        self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # *mode* ignores the parents
         self._folder.mkdir(mode=0o700, exist_ok=True)
         month = time.strftime("%Y-%m", time.gmtime(self._clock.now()))
         path = self._folder / f"{self._stem}-{month}.jsonl"
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # another worker may share the folder; closing unlocks
+            fcntl.flock(handle, fcntl.LOCK_EX)  # another worker may share the folder; close() unlocks
             _append_whole(handle, lines)
         finally:
             os.close(handle)
@@ -113,7 +113,7 @@ def _append_whole(handle: int, lines: bytes) -> None:
 
 
 def _write_whole(handle: int, line: bytes) -> None:
-    """Write *line*; a disk that fills up takes the part that fits and calls it no error. Source: write(2)."""
+    """Write *line*. A disk that becomes full takes a part of it without an error. Source: write(2)."""
     if os.write(handle, line) != len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -121,28 +121,28 @@ def _write_whole(handle: int, line: bytes) -> None:
 def _one_line(entry: Mapping[str, object]) -> bytes:
     try:
         return orjson.dumps(entry, default=str) + b"\n"
-    except TypeError:  # numbers over 64 bits, lone surrogates: a foreign entry may hold them
+    except TypeError:  # numbers over 64 bits or lone surrogates, which a foreign entry may contain
         return json.dumps(entry, default=str).encode() + b"\n"
 
 
 class Failpoint:
-    """Kills the process at the n-th passing of one named window; for crash tests only."""
+    """Kills the process at the n-th pass of a named window, for crash tests only."""
 
     def __init__(self, text: str) -> None:
-        """Read ``<window>`` or ``<window>:<n>``.
+        """Parse ``<window>`` or ``<window>:<n>``.
 
         Raises:
-            ConfigError: there is no such window, or n is no positive number.
+            ConfigError: the window does not exist, or n is not a positive number.
         """
         self.window, _, times = text.partition(":")
         if self.window not in FAILPOINTS:
             raise ConfigError(f"failpoint: {self.window!r} is not one of {', '.join(FAILPOINTS)}")
         if times and (not times.isdecimal() or int(times) < 1):
-            raise ConfigError(f"failpoint: {times!r} is not a number from 1 on")
+            raise ConfigError(f"failpoint: {times!r} is not a number of at least 1")
         self._left = int(times or 1)
 
     async def reach(self, window: str) -> None:
-        """Pass *window*; the last time ends the process as ``kill -9`` would."""
+        """Pass *window*; the n-th pass ends the process as ``kill -9`` would."""
         if window != self.window:
             return
         self._left -= 1

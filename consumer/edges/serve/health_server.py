@@ -1,6 +1,6 @@
-"""The daemon over HTTP: /healthz, /readyz, /metrics, and what the sender's numbers are.
+"""Serve /healthz, /readyz, /metrics and the sender's numbers over HTTP.
 
-Data flow: request -> what the daemon says of itself -> text or JSON. Nothing can be changed here.
+Data flow: request -> state of the daemon -> text or JSON. Requests change nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
 from consumer.edges.http.handles import handle_limit, reserved_of
-from consumer.edges.serve.front import Front
+from consumer.edges.serve.bounded_connections import BoundedConnections
 from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
@@ -30,7 +30,7 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
 
 
 class HealthServer:
-    """Answers on the address that LEVERET_LISTEN names."""
+    """Answers on the address in LEVERET_LISTEN."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class HealthServer:
         notes: Callable[[], Sequence[str]] = tuple,
         sender_stats: Mapping[str, object] | None = None,
     ) -> None:
-        """Bind to what is shown.
+        """Bind to the state that it shows.
 
         Args:
             registry: The metrics.
-            unready: Says why the daemon is not ready, or None.
-            notes: Says what is wrong and stops nothing, one line each.
-            sender_stats: Answer of :data:`SENDER_STATS`; None: there is no such place.
+            unready: Returns why the daemon is not ready, or None.
+            notes: Returns problems that do not make the daemon unready, one line each.
+            sender_stats: Answer of :data:`SENDER_STATS`; None leaves that path out.
         """
         self._registry = registry
         self._unready = unready
@@ -55,12 +55,12 @@ class HealthServer:
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port, which *port* 0 leaves to the system.
+        """Listen; return the port. *port* 0 lets the system choose one.
 
-        On an address that others can reach there are only health and metrics: nobody has to say who they are.
+        An address that other machines can reach serves only health and metrics, as there is no login.
 
         Raises:
-            ConfigError: the address is taken, not ours, or none.
+            ConfigError: the address is taken, not of this machine, or not valid.
         """
         app = web.Application(client_max_size=1024)
         app.router.add_get("/healthz", self._healthz)
@@ -70,11 +70,12 @@ class HealthServer:
             app.router.add_get(SENDER_STATS, _for_this_machine(self._stats))
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        server = cast(web.Server, self._runner.server)  # set up just now
+        server = cast(web.Server, self._runner.server)  # setup() has made it
         most = reserved_of(handle_limit()) // 2
         loop = asyncio.get_running_loop()
         try:
-            self._listener = await loop.create_server(Front(server, most), host, port, reuse_address=True)
+            bounded = BoundedConnections(server, most)
+            self._listener = await loop.create_server(bounded, host, port, reuse_address=True)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(
@@ -107,10 +108,10 @@ class HealthServer:
 
 
 def _for_this_machine(handler: Handler) -> Handler:
-    """Answer only who asked for this machine by name.
+    """Answer only requests that name this machine as their host.
 
-    A page of another site in a person's browser can make its own name lead here (DNS rebinding), and then
-    read the answer. The ``Host`` of such a request is that name.
+    A page of another site in a browser can point its own name here (DNS rebinding) and read the answer. The
+    ``Host`` of such a request is that name.
     """
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -123,7 +124,7 @@ def _for_this_machine(handler: Handler) -> Handler:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach an address; a name other than ``localhost`` may be anything."""
+    """Return whether only this machine can reach an address; of all names only ``localhost`` counts."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

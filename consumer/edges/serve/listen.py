@@ -1,6 +1,6 @@
-"""A receiver of webhooks for trying out: verifies, tells of each request, answers as its path behaves.
+"""Receive webhooks for trials: verify each, report it, and answer as its path is meant to behave.
 
-Data flow: request -> signature -> core.behaviour -> (wait) -> Received, told before the answer -> answer.
+Data flow: request -> signature -> core.behaviour -> (wait) -> Received, reported before the answer -> answer.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from consumer.core.webhook.signing import ID_HEADER, VerifyingKey, verify
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 16 * 1024 * 1024
-PATHS_MAX = 10_000  #: paths with counts of their own; a stranger must not fill the memory
+PATHS_MAX = 10_000  #: paths with their own counts; strangers must not fill the memory
 _SHUTDOWN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One request and what it was answered."""
+    """One request and its answer."""
 
-    began: float  #: Unix seconds when it had been read
-    took_s: float  #: until the answer
+    began: float  #: Unix seconds when the body was read
+    took_s: float  #: time until the answer
     method: str
-    path: str  #: without its query, where tokens are
+    path: str  #: without its query, which may contain tokens
     event_id: str | None  #: the ``webhook-id``
-    attempt: int  #: how often the id came to this path, 1-based; 0 where it was not counted
+    attempt: int  #: how often this id came to this path, 1-based; 0 if it was not counted
     signature: str  #: good | bad | unchecked
-    problem: str | None  #: what is wrong with the request or its path
-    status: int | None  #: None: the caller went away before the answer
+    problem: str | None  #: fault of the request or of its path
+    status: int | None  #: None if the client left before the answer
     retry_after_s: int | None
     body: bytes
 
 
 @dataclass(slots=True)
 class _Path:
-    """One endpoint, and what those that it holds wait for."""
+    """One endpoint, and the gate that its held requests wait for."""
 
     endpoint: Endpoint = field(default_factory=Endpoint)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    """What came of looking at one request."""
+class _Checked:
+    """The result of checking one request."""
 
     signature: str = "unchecked"
     attempt: int = 0
@@ -61,22 +61,22 @@ class Listener:
     """Listens on 127.0.0.1 until it is stopped.
 
     Args:
-        keys: Any of them may have signed; none leaves signatures unchecked.
-        behaviour: Of paths that no preset has.
-        told: Called with each request, before its answer leaves.
+        keys: Keys of which any may have signed; without keys, signatures stay unchecked.
+        behaviour: Behaviour of paths without a preset.
+        on_request: Called with each request, before its answer leaves.
     """
 
     def __init__(
-        self, keys: Sequence[VerifyingKey], behaviour: Behaviour, told: Callable[[Received], None]
+        self, keys: Sequence[VerifyingKey], behaviour: Behaviour, on_request: Callable[[Received], None]
     ) -> None:
         self.keys = list(keys)
         self._behaviour = behaviour
-        self._told = told
+        self._on_request = on_request
         self._paths: dict[str, _Path] = {}
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int) -> int:
-        """Listen; return the port, which *port* 0 leaves to the system.
+        """Listen; return the port. *port* 0 lets the system choose one.
 
         Raises:
             OSError: the port is taken.
@@ -91,58 +91,58 @@ class Listener:
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Stop listening; whoever is held goes without an answer."""
+        """Stop listening; held requests end without an answer."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _take(self, request: web.Request) -> web.Response:
         began, clock = time.time(), time.monotonic()
-        body, judged, finished = b"", _Judged(), False
+        body, checked, finished = b"", _Checked(), False
         try:
             body = await request.read()
-            judged = self._judge(request, body)
-            await self._wait(request.path, judged.answer)
+            checked = self._check(request, body)
+            await self._wait(request.path, checked.answer)
             finished = True
         except web.HTTPRequestEntityTooLarge:
-            judged = _Judged(problem=f"the body is over {MAX_BODY_BYTES} bytes", answer=Answer(status=413))
+            checked = _Checked(problem=f"the body is over {MAX_BODY_BYTES} bytes", answer=Answer(status=413))
             finished = True
         finally:
-            self._told(
+            self._on_request(
                 Received(
                     began=began,
                     took_s=time.monotonic() - clock,
                     method=request.method,
                     path=request.path,
                     event_id=request.headers.get(ID_HEADER),
-                    attempt=judged.attempt,
-                    signature=judged.signature,
-                    problem=judged.problem,
-                    status=judged.answer.status if finished else None,
-                    retry_after_s=judged.answer.retry_after_s,
+                    attempt=checked.attempt,
+                    signature=checked.signature,
+                    problem=checked.problem,
+                    status=checked.answer.status if finished else None,
+                    retry_after_s=checked.answer.retry_after_s,
                     body=body,
                 )
             )
-        return _response(judged)
+        return _response(checked)
 
-    def _judge(self, request: web.Request, body: bytes) -> _Judged:
-        """Verify a request and say what it is answered."""
+    def _check(self, request: web.Request, body: bytes) -> _Checked:
+        """Verify a request and choose its answer."""
         if request.method != "POST":
-            return _Judged(problem="a webhook is a POST", answer=Answer(status=405))
+            return _Checked(problem="a webhook is a POST", answer=Answer(status=405))
         signature = "unchecked"
         if self.keys:
             try:
                 verify(self.keys, request.headers, body, time.time())
             except BadSignature as error:
-                return _Judged(signature="bad", problem=str(error), answer=Answer(status=401))
+                return _Checked(signature="bad", problem=str(error), answer=Answer(status=401))
             signature = "good"
         try:
             behaviour = behaviour_of(request.path, request.query, self._behaviour)
         except ConfigError as error:
-            return _Judged(signature=signature, problem=str(error), answer=Answer(status=400))
+            return _Checked(signature=signature, problem=str(error), answer=Answer(status=400))
         endpoint, event_id = self._path(request.path).endpoint, request.headers.get(ID_HEADER, "")
         attempt = endpoint.count(event_id)
         answer = endpoint.answer(behaviour, event_id, attempt, time.time())
-        return _Judged(signature=signature, attempt=attempt, answer=answer)
+        return _Checked(signature=signature, attempt=attempt, answer=answer)
 
     async def _wait(self, path: str, answer: Answer) -> None:
         """Return when the answer may leave."""
@@ -163,8 +163,8 @@ class Listener:
         return found
 
 
-def _response(judged: _Judged) -> web.Response:
-    answer = judged.answer
+def _response(checked: _Checked) -> web.Response:
+    answer = checked.answer
     headers = {} if answer.retry_after_s is None else {"Retry-After": str(answer.retry_after_s)}
-    text = None if judged.problem is None else judged.problem + "\n"
+    text = None if checked.problem is None else checked.problem + "\n"
     return web.Response(status=answer.status, text=text, headers=headers)
