@@ -110,7 +110,7 @@ async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place)
     ("damage", "told"),
     [
         (lambda good: b"", r"holds no store; restore it from a backup"),
-        (lambda good: b"no database", r"is no SQLite file; restore it from a backup"),
+        (lambda good: b"no database", r"is not a valid SQLite file; restore it from a backup"),
         (lambda good: good[:100] + b"\xff" * (len(good) - 100), r"is damaged; restore it from a backup"),
         (lambda good: good[:8192], r"is damaged; restore it from a backup"),
     ],
@@ -357,7 +357,7 @@ async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_post
 
     own_postgres.suspend()
     for read in (store.changed(), store.load()):
-        with pytest.raises(StoreUnavailable, match="does not answer; look after PostgreSQL and the network"):
+        with pytest.raises(StoreUnavailable, match="does not answer; check PostgreSQL and the network"):
             await read
     own_postgres.resume()
 
@@ -372,7 +372,7 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
     await apply(sql_place.open(), shop())
     wrongs = {
         good.replace("only-on-loopback", "hush"): r"refuses the user or the password; correct LEVERET_",
-        good + "x": r"there is no such database; make it with createdb",
+        good + "x": r"the database does not exist; make it with createdb",
         "postgresql://u:hush@127.0.0.1:1/d": r"^postgresql://127\.0\.0\.1:1/d: cannot be reached; start",
         "postgresql://u:hush@nowhere.invalid/d": r"cannot be reached; start PostgreSQL",
     }
@@ -406,7 +406,7 @@ async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Pos
     store = sql_place.open()
 
     assert len(await store.load()) == 1
-    await refused(store, r"takes no writes; it is a standby or read-only: name the primary")
+    await refused(store, r"is a standby or read-only; name the primary")
 
 
 async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres: Postgres) -> None:

@@ -1,4 +1,4 @@
-"""A RabbitMQ node of our own, on loopback only: for tests, for trying out, for small installations.
+"""Run a private RabbitMQ node, on loopback only: for tests, for trials, for small installations.
 
 Data flow: server.find_server -> node.PrivateBroker.start -> BrokerEndpoint (the AMQP and management URLs).
 """

@@ -1,4 +1,4 @@
-"""What the node keeps on disk: who it is, what it may be asked with, how it is configured.
+"""Write the node's files: its identity, its credentials and its configuration.
 
 Folder ``<LEVERET_HOME>/broker``: ``identity.json`` (0600: name, cookie, password, ports), ``run.json`` (its
 processes), ``lock``; and the node's own files, in the same folder or, for a server in a chroot, inside that.
@@ -20,23 +20,24 @@ from consumer.edges.private_broker.server import Server
 
 PLUGINS = ("rabbitmq_management", "rabbitmq_prometheus", "rabbitmq_consistent_hash_exchange")
 
-#: The write-ahead log of all quorum queues. The server's default is 512 MiB.
+#: Size of the write-ahead log of all quorum queues. The server's default is 512 MiB.
 WAL_MAX_SIZE_BYTES = 64 * 1024 * 1024
-#: Entries in one file of a quorum queue's log; a file goes when all in it are settled. The default is 4,096.
+#: Entries in one file of a quorum queue's log; a file is deleted when all are settled. The default is 4,096.
 SEGMENT_MAX_ENTRIES = 512
-#: RabbitMQ 4 forgets the settled start of a quorum queue's log only after this many entries, even when the
-#: queue is empty: its own 4,096 to 8,192 keep 160 MB of 20 kB bodies per queue. rabbitmq.conf has no word for
-#: either of the two limits; older versions ignore both. Source: rabbitmq-server 4.0, rabbit_fifo.erl
-#: do_checkpoints ({least ms, least entries, most entries}) and rabbit_quorum_queue.erl make_ra_conf.
+#: RabbitMQ 4 truncates the settled start of a quorum queue's log only after this many entries, even if the
+#: queue is empty: with its default of 4,096 to 8,192, bodies of 20 kB take 160 MB per queue. rabbitmq.conf
+#: cannot set either of the two limits; older versions ignore both. Source: rabbitmq-server 4.0,
+#: rabbit_fifo.erl do_checkpoints ({least ms, least entries, most entries}) and rabbit_quorum_queue.erl
+#: make_ra_conf.
 CHECKPOINT_MIN_ENTRIES = 512
 ADVANCED_CONFIG = f"[{{rabbit, [{{quorum_min_checkpoint_interval, {CHECKPOINT_MIN_ENTRIES}}}]}}].\n"
 #: The default of RabbitMQ 4; on 3.10 it is 128 MiB.
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-#: Below this much free disk the node blocks publishers. The default is 50 MB.
+#: Free disk space below which the node blocks publishers. The default is 50 MB.
 DISK_FREE_LIMIT_BYTES = 200_000_000
 
-#: First port that we draw. All are below the kernel's range for outgoing connections: a client that
-#: reconnects in that range can be connected to itself, and takes the port of a node that is down.
+#: Lowest port for the node. All are below the kernel's range for outgoing connections: a client that
+#: reconnects in that range can be connected to itself, and takes the port of a stopped node.
 _FIRST_PORT = 10_240
 _LAST_PORT = 32_767
 
@@ -58,7 +59,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """What stays the same over every restart of one node."""
+    """The properties that one node keeps over restarts."""
 
     node: str
     user: str
@@ -70,8 +71,8 @@ class NodeIdentity:
     def amqp_url(self) -> str:
         """AMQP URL of the vhost ``/``, with the password.
 
-        It ends without a slash: with one, RabbitMQ's URI rules name the vhost "", and clients that keep to
-        them are refused.
+        It has no slash at the end: with one, RabbitMQ's URI rules name the vhost "", and the broker refuses
+        clients that follow them.
 
         Source: RabbitMQ "URI Specification".
         """
@@ -79,16 +80,16 @@ class NodeIdentity:
 
     @property
     def management_url(self) -> str:
-        """Where the management API is, without credentials."""
+        """URL of the management API, without credentials."""
         return f"http://127.0.0.1:{self.ports.management}"
 
     @property
     def prometheus_url(self) -> str:
-        """Where the node's own metrics are, without the path."""
+        """URL of the node's own metrics, without the path."""
         return f"http://127.0.0.1:{self.ports.prometheus}"
 
     def __repr__(self) -> str:
-        """Show no secret."""
+        """Return a text without secrets."""
         return f"NodeIdentity(node={self.node!r}, user={self.user!r}, ports={self.ports!r})"
 
 
@@ -98,7 +99,7 @@ class Layout:
 
     home: Path  #: ``<LEVERET_HOME>/broker``
     inside: Path  #: the node's own files, as the server sees them
-    outside: Path  #: the same as we see them
+    outside: Path  #: the same files as we see them
 
     @property
     def identity(self) -> Path:
@@ -112,17 +113,17 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """File that start and stop hold locked."""
+        """File that is locked during start and stop."""
         return self.home / "lock"
 
     @property
     def marker(self) -> str:
-        """Environment entry by which every process of this node is known."""
+        """Environment entry that identifies every process of this node."""
         return f"LEVERET_BROKER_FOLDER={self.home}"
 
 
 def lay_out(home: Path, server: Server) -> Layout:
-    """Return the folders for LEVERET_HOME *home*; creates nothing."""
+    """Return the folders for LEVERET_HOME *home*, without creating them."""
     broker = home.resolve() / "broker"
     if server.chroot is None:
         return Layout(broker, broker, broker)
@@ -131,19 +132,19 @@ def lay_out(home: Path, server: Server) -> Layout:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace *path* at once by a file that only its owner can read."""
+    """Replace *path* atomically by a file that only its owner can read."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())  # a power cut must not leave an empty file in the place of the old one
+        os.fsync(file.fileno())  # otherwise a power cut could leave an empty file in its place
     fresh.replace(path)
 
 
 def port_is_free(port: int) -> bool:
-    """Say whether a listener on 127.0.0.1 could be opened now."""
+    """Return whether a listener on 127.0.0.1 could be opened now."""
     with socket.socket() as probe:
-        # A connection of a node that just ended may linger; only a listener makes a port taken.
+        # A connection of a node that has just ended may linger; only a listener occupies a port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -153,7 +154,7 @@ def port_is_free(port: int) -> bool:
 
 
 def draw_port() -> int:
-    """Draw a free port at random, so that two who draw at once rarely meet."""
+    """Draw a free port at random, so that two callers at the same time rarely draw the same."""
     while True:
         port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
         if port_is_free(port):
@@ -169,10 +170,10 @@ def draw_ports() -> Ports:
 
 
 def load_identity(layout: Layout) -> NodeIdentity | None:
-    """Return who the node of this folder is, or None when there has been none.
+    """Return the identity of this folder's node; None if there has been no node.
 
     Raises:
-        ConfigError: the file that says so is damaged.
+        ConfigError: the identity file is damaged.
     """
     try:
         stored = json.loads(layout.identity.read_text(encoding="utf-8"))
@@ -187,7 +188,7 @@ def load_identity(layout: Layout) -> NodeIdentity | None:
 
 
 def ports_in(home: Path) -> tuple[int, ...]:
-    """Return the ports of the node that LEVERET_HOME *home* has or had, running or not; none without one."""
+    """Return the ports of the node in LEVERET_HOME *home*, running or stopped; none without a node."""
     try:
         stored = json.loads((home / "broker" / "identity.json").read_text())
         return Ports(**stored["ports"]).all()
@@ -196,12 +197,12 @@ def ports_in(home: Path) -> tuple[int, ...]:
 
 
 def save_identity(layout: Layout, identity: NodeIdentity) -> None:
-    """Keep *identity*, readable for its owner only."""
+    """Store *identity*, readable only for its owner."""
     write_private(layout.identity, json.dumps(asdict(identity), indent=2) + "\n")
 
 
 def new_identity() -> NodeIdentity:
-    """Make up a node: random name, password and cookie."""
+    """Return a new node with random name, password and cookie."""
     return NodeIdentity(
         node=f"leveret-{secrets.token_hex(4)}@localhost",
         user="leveret",
@@ -217,7 +218,7 @@ def with_new_ports(identity: NodeIdentity) -> NodeIdentity:
 
 
 def write_node_files(layout: Layout, identity: NodeIdentity) -> None:
-    """Write configuration, plugin list and cookie; replaces what an older version wrote."""
+    """Write configuration, plugin list and cookie, and replace those of an older version."""
     for name in ("conf.d", "data", "log"):
         (layout.outside / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     layout.outside.chmod(0o700)
@@ -229,7 +230,7 @@ def write_node_files(layout: Layout, identity: NodeIdentity) -> None:
 
 
 def config_text(identity: NodeIdentity) -> str:
-    """Return rabbitmq.conf. The user named here is made at first start, and then no guest is made."""
+    """Return rabbitmq.conf. The first start creates the user named here, and no guest."""
     ports = identity.ports
     return f"""\
 listeners.tcp.private = 127.0.0.1:{ports.amqp}
@@ -253,13 +254,13 @@ log.file.rotation.count = 3
 
 
 def node_environment(layout: Layout, identity: NodeIdentity, server: Server) -> dict[str, str]:
-    """Return the whole environment of the node, epmd and rabbitmqctl; nothing of the caller's leaks in.
+    """Return the whole environment of the node, epmd and rabbitmqctl, without the caller's variables.
 
     Source: RabbitMQ "Configuration", environment variables; epmd(1) for the address.
     """
     inside = layout.inside
     loopback = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
-    checkpoints = f"{{1000,{CHECKPOINT_MIN_ENTRIES},666667}}"  # the outer two are the server's own
+    checkpoints = f"{{1000,{CHECKPOINT_MIN_ENTRIES},666667}}"  # the outer two are the server's defaults
     lean = f"-eval persistent_term:put(quorum_queue_checkpoint_config,{checkpoints})."
     name, _, marked = layout.marker.partition("=")
     return {
@@ -270,7 +271,7 @@ def node_environment(layout: Layout, identity: NodeIdentity, server: Server) -> 
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(identity.ports.epmd),
-        "ERL_CRASH_DUMP_BYTES": "0",  # a dump holds message bodies
+        "ERL_CRASH_DUMP_BYTES": "0",  # a dump would contain message bodies
         "RABBITMQ_NODENAME": identity.node,
         "RABBITMQ_DIST_PORT": str(identity.ports.distribution),
         "RABBITMQ_MNESIA_BASE": str(inside / "data"),
@@ -282,12 +283,12 @@ def node_environment(layout: Layout, identity: NodeIdentity, server: Server) -> 
         "RABBITMQ_CONF_ENV_FILE": str(inside / "environment"),
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{loopback} {lean}",
         "RABBITMQ_CTL_ERL_ARGS": loopback,
-        "detached": "true",  # the start script then becomes the server instead of waiting beside it
+        "detached": "true",  # makes the start script become the server instead of waiting beside it
     }
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return how much disk a folder takes; what vanishes while we look counts nothing, folders too."""
+    """Return the disk space of a folder in bytes; files that vanish meanwhile count as empty."""
     return sum(
         _allocated(os.path.join(parent, name))
         for parent, folders, names in os.walk(folder)

@@ -1,7 +1,7 @@
-"""Stops a node when the process that wanted it ends, however that ends.
+"""Stop a node when the process that needs it ends, even by SIGKILL.
 
-Runs beside the owner with a pipe as its standard input. The kernel closes the pipe's other end when the owner
-is gone, also after kill -9; then the node is stopped, if it is still the one this guard was made for.
+It runs beside the owner, with a pipe as its standard input. The kernel closes the pipe's other end when the
+owner ends. Then the guard stops the node, if that is still the node for which it was started.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: LEVERET_HOME, the node's pid and start time, the server's scripts, epmd and chroot
-            (``""`` is none).
+            (``""`` for none).
     """
     home, pid, started, scripts, epmd, chroot = arguments
     sys.stdin.buffer.read()

@@ -1,7 +1,7 @@
-"""The private broker itself: start, status, stop, kill.
+"""Start, stop, kill and inspect the private broker.
 
 Every start and stop holds one file lock, so two callers never race. ``run.json`` names our processes as soon
-as they exist; what a killed starter left unnamed is found by the marker in its environment.
+as they exist. If a starter is killed before it writes one down, the marker in the environment identifies it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from consumer.edges.private_broker.server import Server, find_server
 
 START_TIMEOUT_S = 120.0
 STOP_GRACE_S = 60.0  #: the node closes its queues cleanly; it takes 2 to 5 s
-BOOT_GRACE_S = 3.0  #: a node that is asked to stop while it boots may never answer
-_STARTS = 3  #: another program may take a drawn port before the node listens
+BOOT_GRACE_S = 3.0  #: a node that is stopped during its boot may never answer
+_STARTS = 3  #: attempts, as another program may take a drawn port before the node listens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEndpoint:
-    """How to talk to a node that is ready."""
+    """Addresses and credentials of a node that is ready."""
 
     amqp_url: str = field(repr=False)  #: with the password, vhost ``/``
-    management_url: str  #: without credentials, no slash at the end
+    management_url: str  #: without credentials and without a slash at the end
     prometheus_url: str
     user: str
     password: str = field(repr=False)
-    version: str  #: of the server, such as ``3.10.8``
+    version: str  #: version of the server, such as ``3.10.8``
     node: str
     pid: int
-    data_folder: Path  #: the node's files; its size is the broker's disk
+    data_folder: Path  #: the node's files; their size is the broker's disk use
     fresh: bool  #: True when this call started the node, False when it ran already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """What is known about the node without waiting for it."""
+    """The state of the node, known without waiting for it."""
 
     state: Literal["running", "starting", "stopped"]
     node: str | None = None
@@ -65,7 +65,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The processes of a node, as far as they were started."""
+    """The processes of a node that have been started so far."""
 
     epmd: Identity | None = None
     node: Identity | None = None
@@ -76,29 +76,29 @@ class PrivateBroker:
     """The RabbitMQ node of one LEVERET_HOME.
 
     Args:
-        home: LEVERET_HOME; the node lives in its folder ``broker``.
-        server: The installed RabbitMQ; None looks for one.
+        home: LEVERET_HOME; the node's files are in its folder ``broker``.
+        server: The installed RabbitMQ; None searches for one.
 
     Raises:
-        ConfigError: there is no RabbitMQ server on this machine; the text names the ways on.
+        ConfigError: this machine has no RabbitMQ server; the text names the remedies.
     """
 
     def __init__(self, home: Path, *, server: Server | None = None) -> None:
         self.server = server if server is not None else find_server()
         self.layout: Layout = files.lay_out(home, self.server)
         self._home = home.resolve()
-        self._leash: int | None = None  #: our end of the guard's pipe
+        self._guard_pipe: int | None = None  #: our end of the guard's pipe
 
     def start(self, *, bound: bool = False, timeout_s: float = START_TIMEOUT_S) -> BrokerEndpoint:
-        """Start the node, or use the one that runs. Blocks until it is ready.
+        """Start the node, or use the running one. Blocks until it is ready.
 
         Args:
-            bound: True stops the node when this process ends, even by kill -9. A node that ran
-                before stays as it was.
-            timeout_s: How long the node may take.
+            bound: True stops the node when this process ends, even by SIGKILL. A node that was running before
+                is not bound.
+            timeout_s: Longest time for the start.
 
         Raises:
-            BrokerUnavailable: it did not come up; the text holds the end of its log.
+            BrokerUnavailable: the node did not become ready; the text contains the end of its log.
         """
         with self._locked():
             identity, run = files.load_identity(self.layout), self._load_run()
@@ -109,16 +109,16 @@ class PrivateBroker:
             return self._start_anew(identity, timeout_s, bound=bound)
 
     def stop(self, *, only: Identity | None = None) -> bool:
-        """Stop the node cleanly, and its epmd and helpers with it; nothing of it runs afterwards.
+        """Stop the node cleanly, with its epmd and helpers; none of its processes runs afterwards.
 
         Args:
-            only: Stop nothing unless this very process is the node.
+            only: Stop the node only if it is exactly this process.
 
         Returns:
             Whether a node was running.
         """
         if not self.layout.home.exists():
-            # Somebody removed the folder under it: only the marker still tells what was ours.
+            # Somebody removed the node's folder: only the marker still identifies its processes.
             processes.end_all(processes.find_marked(self.layout.marker) if only is None else [])
             return False
         with self._locked():
@@ -130,13 +130,13 @@ class PrivateBroker:
             return was_running
 
     def kill(self) -> None:
-        """SIGKILL the node and wait until it is gone, as a crash would end it; ``start`` brings it back."""
+        """Send SIGKILL to the node and wait until it has ended, as in a crash; ``start`` brings it back."""
         run = self._load_run()
         if run.node is not None:
             processes.end(run.node, grace_s=0.0)
 
     def status(self) -> BrokerStatus:
-        """Return what is known now; waits for nothing."""
+        """Return the current state, without waiting."""
         identity, run = files.load_identity(self.layout), self._load_run()
         size = files.folder_bytes(self.layout.outside)
         if identity is None or run.node is None or not processes.alive(run.node):
@@ -156,7 +156,7 @@ class PrivateBroker:
         )
 
     def ctl(self, *arguments: str, timeout_s: float = 60.0) -> str:
-        """Run the server's own ``rabbitmqctl`` against the node and return what it prints.
+        """Run the server's own ``rabbitmqctl`` against the node and return its output.
 
         Raises:
             BrokerUnavailable: there is no node, or the command failed; the text is its answer.
@@ -180,15 +180,15 @@ class PrivateBroker:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the folder's lock; the kernel frees it when its holder dies."""
-        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)  # parents get no mode
+        """Hold the folder's lock; the kernel releases it when its holder ends."""
+        self._home.mkdir(parents=True, exist_ok=True, mode=0o700)  # *mode* ignores the parents
         self.layout.home.mkdir(exist_ok=True, mode=0o700)
         with self.layout.lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def _start_anew(self, identity: NodeIdentity | None, timeout_s: float, *, bound: bool) -> BrokerEndpoint:
-        """Start every process, on other ports when somebody took one."""
+        """Start every process, on new ports if another program has taken one."""
         for left in reversed(range(_STARTS)):
             identity = self._prepare(identity)
             run = self._spawn(identity)
@@ -202,10 +202,10 @@ class PrivateBroker:
             if bound:
                 self._bind(run)
             return endpoint
-        raise AssertionError("the last turn returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _prepare(self, identity: NodeIdentity | None) -> NodeIdentity:
-        """Write the node's files, with other ports than before if one is taken."""
+        """Write the node's files, with new ports if one is taken."""
         if identity is None:
             identity = files.new_identity()
         elif not all(files.port_is_free(port) for port in identity.ports.all()):
@@ -215,7 +215,7 @@ class PrivateBroker:
         return identity
 
     def _spawn(self, identity: NodeIdentity) -> _Run:
-        """Start epmd and the node, each written down at once."""
+        """Start epmd and the node, and record each at once."""
         env = files.node_environment(self.layout, identity, self.server)
         folder, log = self.layout.outside, self.layout.outside / "log" / "console.log"
         log.unlink(missing_ok=True)
@@ -259,11 +259,11 @@ class PrivateBroker:
         )
 
     def _bind(self, run: _Run) -> None:
-        """Start the guard that stops the node when this process is gone."""
+        """Start the guard, which stops the node when this process ends."""
         if run.node is None:
             return
-        self._unleash()
-        theirs, self._leash = os.pipe()
+        self._close_guard_pipe()
+        theirs, self._guard_pipe = os.pipe()
         chroot = str(self.server.chroot) if self.server.chroot else ""
         argv = [
             sys.executable,
@@ -281,16 +281,16 @@ class PrivateBroker:
             guard = processes.spawn_detached(argv, env, self.layout.home, log, stdin)
         self._save_run(_Run(run.epmd, run.node, guard))
 
-    def _unleash(self) -> None:
-        if self._leash is not None:
-            os.close(self._leash)
-            self._leash = None
+    def _close_guard_pipe(self) -> None:
+        if self._guard_pipe is not None:
+            os.close(self._guard_pipe)
+            self._guard_pipe = None
 
     def _sweep(self, run: _Run, *, grace_s: float = STOP_GRACE_S) -> None:
-        """End what is left of the node: its guard first, then the node in its own time, then the rest."""
+        """End all processes of the node: first its guard, then the node with *grace_s*, then the others."""
         if run.guard is not None and run.guard.pid != os.getpid():
             processes.end(run.guard, grace_s=0.0)
-        self._unleash()
+        self._close_guard_pipe()
         if run.node is not None:
             processes.end(run.node, grace_s=grace_s)
         named = [run.epmd] if run.epmd is not None else []
@@ -298,7 +298,7 @@ class PrivateBroker:
         self.layout.run.unlink(missing_ok=True)
 
     def _load_run(self) -> _Run:
-        """Read which processes were started; a file that cannot be read names none."""
+        """Read which processes were started; an unreadable file counts as empty."""
         try:
             stored = json.loads(self.layout.run.read_text())
             return _Run(**{name: Identity(**who) if who else None for name, who in stored.items()})
@@ -310,10 +310,10 @@ class PrivateBroker:
 
 
 def _ready_version(identity: NodeIdentity) -> str | None:
-    """Return the server's version once it takes AMQP connections and our password, else None.
+    """Return the server's version once it accepts AMQP connections and our password, else None.
 
-    The AMQP listener is the last that the server opens. The standard library's client is used because the
-    guard, which lives as long as its owner, imports this too.
+    The AMQP listener is the last one that the server opens. This uses the standard library's client because
+    the guard, which lives as long as its owner, imports this module too.
     """
     token = base64.b64encode(f"{identity.user}:{identity.password}".encode()).decode()
     connection = http.client.HTTPConnection("127.0.0.1", identity.ports.management, timeout=5.0)

@@ -1,7 +1,7 @@
 """Start processes that outlive us, and end exactly those again.
 
-A process id alone proves nothing: the kernel gives it to somebody else. So a process is known by its id and
-its start time together, and (where /proc exists) by a marker in its environment, which its children inherit.
+A process id alone proves nothing, as the kernel reuses it. So a process is identified by its id together with
+its start time, and (where /proc exists) by a marker in its environment, which its children inherit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import IO
 
 PROC = Path("/proc")
 
-#: More open files than this buy nothing and cost start-up time: the Erlang port program and epmd close every
-#: possible descriptor one by one, and some container hosts allow 10**9 of them.
+#: Limit of open files. A higher one has no use and costs start-up time: the Erlang port program and epmd
+#: close every possible descriptor one by one, and some container hosts allow 10**9 of them.
 MAX_OPEN_FILES = 1_048_576
 
 _POLL_S = 0.05
 
-# The limit is raised by a shell and not between fork and exec in Python, which is unsafe with threads.
+# A shell raises the limit; doing so between fork and exec in Python is unsafe with threads.
 _LAUNCH = f"""\
 hard=$(ulimit -Hn)
 if [ "$hard" = unlimited ] || [ "$hard" -gt {MAX_OPEN_FILES} ]; then hard={MAX_OPEN_FILES}; fi
@@ -40,14 +40,14 @@ echo $!
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process for as long as it lives, and never the next owner of its id."""
+    """One process as long as it lives, distinct from later ones with its id."""
 
     pid: int
     started: str  #: kernel ticks since boot with the boot's id, or the start date where there is no /proc
 
 
 def identify(pid: int) -> Identity | None:
-    """Return who *pid* is now, or None when it is gone or only a zombie."""
+    """Return the process that now has the id *pid*; None if there is none, or only a zombie."""
     if PROC.joinpath("self/stat").exists():
         return _identify_by_proc(pid)
     return _identify_by_ps(pid)
@@ -56,8 +56,8 @@ def identify(pid: int) -> Identity | None:
 def _identify_by_proc(pid: int) -> Identity | None:
     """Read the start time.
 
-    A process whose first thread ended is called a zombie while its other threads still end, and until then
-    its sockets are open. Source: proc(5), /proc/[pid]/stat fields 3 (state), 20 (threads), 22 (starttime).
+    A process whose first thread has ended is a zombie while its other threads still run, and until then its
+    sockets are open. Source: proc(5), /proc/[pid]/stat fields 3 (state), 20 (threads), 22 (starttime).
     """
     try:
         fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -69,23 +69,23 @@ def _identify_by_proc(pid: int) -> Identity | None:
 
 
 def _identify_by_ps(pid: int) -> Identity | None:
-    """Ask ps: macOS and the BSDs have no /proc."""
+    """Read the start time with ps, as macOS and the BSDs have no /proc."""
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     out = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()  # noqa: S603 (own argv)
     return None if not out or out[0].startswith("Z") else Identity(pid, " ".join(out[1:]))
 
 
 def alive(who: Identity | None) -> bool:
-    """Say whether exactly this process still runs."""
+    """Return whether exactly this process still runs."""
     return who is not None and identify(who.pid) == who
 
 
 def find_marked(marker: str) -> list[Identity]:
-    """Return every other process whose environment holds *marker* (``NAME=value``); empty without /proc."""
+    """Return every other process with *marker* (``NAME=value``) in its environment; none without /proc."""
     wanted, found = marker.encode(), []
     for entry in PROC.glob("[0-9]*/environ"):
         pid = int(entry.parent.name)
-        with suppress(OSError):  # it ended meanwhile, or is another user's
+        with suppress(OSError):  # it has ended, or belongs to another user
             if pid != os.getpid() and wanted in entry.read_bytes().split(b"\0"):
                 found.append(identify(pid))
     return [who for who in found if who is not None]
@@ -94,17 +94,17 @@ def find_marked(marker: str) -> list[Identity]:
 def spawn_detached(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path, stdin: IO[bytes] | None = None
 ) -> Identity:
-    """Start *argv* in a session of its own, adopted by init, with the open-file limit at the hard one.
+    """Start *argv* in a new session, adopted by init, with its limit of open files at the hard one.
 
     Args:
-        argv: Program and arguments; no secrets, every user can read them.
+        argv: Program and arguments, without secrets, as every user can read them.
         env: The whole environment of the process.
         cwd: Its working directory.
-        log: File that its stdout and stderr are appended to.
-        stdin: What it reads; None is ``/dev/null``.
+        log: File to which its stdout and stderr are appended.
+        stdin: Its standard input; None is ``/dev/null``.
 
     Returns:
-        The running process. One that ended at once has an identity that is never alive.
+        The running process. If it ended at once, its identity is never alive.
     """
     answer = subprocess.run(  # noqa: S603 (argv is built here, nothing is parsed)
         ["/bin/sh", "-c", _LAUNCH, "sh", str(log), *argv],
@@ -120,7 +120,7 @@ def spawn_detached(
 
 
 def end(who: Identity, grace_s: float) -> None:
-    """Ask one process to end, and make it end when *grace_s* have passed. Nothing if it is gone."""
+    """Send SIGTERM, and SIGKILL after *grace_s*; nothing if the process has ended."""
     if grace_s > 0:
         send(who, signal.SIGTERM)
         if wait_until(lambda: not alive(who), grace_s):
@@ -130,7 +130,7 @@ def end(who: Identity, grace_s: float) -> None:
 
 
 def end_all(them: Iterable[Identity]) -> None:
-    """Kill these processes at once and wait until they are gone."""
+    """Kill these processes at once and wait until they have ended."""
     victims = list(them)
     for who in victims:
         send(who, signal.SIGKILL)
@@ -138,14 +138,14 @@ def end_all(them: Iterable[Identity]) -> None:
 
 
 def send(who: Identity, number: signal.Signals) -> None:
-    """Send a signal to this very process; nothing if it is gone or its id is somebody else's now."""
+    """Send a signal to exactly this process; nothing if it has ended, even if its id is in use again."""
     if alive(who):
         with suppress(ProcessLookupError):
             os.kill(who.pid, number)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Look at *condition* every 50 ms; return whether it came true within *timeout_s*."""
+    """Check *condition* every 50 ms; return whether it became true within *timeout_s*."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:

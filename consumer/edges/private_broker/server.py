@@ -1,4 +1,4 @@
-"""Find an installed RabbitMQ server, its start script, and the epmd that belongs to its Erlang."""
+"""Find an installed RabbitMQ server, its start script, and the epmd of its Erlang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from consumer.core.errors import ConfigError
 
-#: Folders that hold the inner start script: Debian and RPM, Homebrew on both Macs, the official image.
+#: Folders of the inner start script: Debian and RPM, Homebrew on both Macs, the official image.
 USUAL_PLACES = (
     "/usr/lib/rabbitmq/bin",
     "/opt/homebrew/opt/rabbitmq/sbin",
@@ -28,10 +28,10 @@ _ERLANG_PLACES = (
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
 
 REMEDY = """\
-no RabbitMQ server was found{where}. Ways on:
+no RabbitMQ server was found{where}. Choose one of these remedies:
   - install one: `make broker-install`, `apt-get install rabbitmq-server`, `dnf install rabbitmq-server` \
 or `brew install rabbitmq` (its own service need not run)
-  - name one that is installed elsewhere: LEVERET_RABBITMQ_HOME=<its folder, with sbin or bin in it>
+  - name another installation: LEVERET_RABBITMQ_HOME=<its folder, with sbin or bin in it>
   - run one in a container: `docker run -d --name leveret-rabbitmq -p 127.0.0.1:5672:5672 rabbitmq:4` \
 and set LEVERET_AMQP_URL=amqp://guest:guest@127.0.0.1:5672
   - use your own broker: LEVERET_AMQP_URL=amqp://<user>:<password>@<host>:5672/<vhost>"""
@@ -39,11 +39,11 @@ and set LEVERET_AMQP_URL=amqp://guest:guest@127.0.0.1:5672
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An installed RabbitMQ: where its programs are, and the root folder that it sees."""
+    """An installed RabbitMQ: the folders of its programs, and its root folder."""
 
     scripts: Path  #: folder with rabbitmq-server and rabbitmqctl, as the server sees it
     epmd: Path  #: as the server sees it
-    chroot: Path | None = None  #: root folder of another Linux system that it lives in; needs root
+    chroot: Path | None = None  #: root folder of another Linux system that contains the server; needs root
 
     def command(self, program: Path, *arguments: str) -> list[str]:
         """Return the argv that runs one of the server's programs."""
@@ -51,7 +51,7 @@ class Server:
         return [*prefix, str(program), *arguments]
 
     def search_path(self) -> str:
-        """Return the PATH of the server's processes; Erlang's own folder is on it."""
+        """Return the PATH of the server's processes; it includes Erlang's own folder."""
         ours = _SYSTEM_PATH if self.chroot else f"{os.environ.get('PATH', '')}:{_SYSTEM_PATH}"
         return f"{self.epmd.parent}:{ours}"
 
@@ -59,15 +59,15 @@ class Server:
 def find_server(
     home: Path | None = None, chroot: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> Server:
-    """Return the installed server to use: the one that is named, else the first in the usual places.
+    """Return the RabbitMQ server to use: the named one, else the first in the usual places.
 
     Args:
-        home: An installation: a folder with ``sbin`` or ``bin``. None asks ``LEVERET_RABBITMQ_HOME``.
-        chroot: The root folder of another Linux system to look in. None asks ``LEVERET_RABBITMQ_CHROOT``.
-        environ: The variables; they are asked here because tests and benches run without settings.
+        home: Folder of an installation, with ``sbin`` or ``bin``. None reads ``LEVERET_RABBITMQ_HOME``.
+        chroot: Root folder of another Linux system to search. None reads ``LEVERET_RABBITMQ_CHROOT``.
+        environ: Environment variables; they are read here because tests and benches run without settings.
 
     Raises:
-        ConfigError: there is none; the text names every way on.
+        ConfigError: no server was found; the text names every remedy.
     """
     named = home or _path(environ.get("LEVERET_RABBITMQ_HOME"))
     root = chroot or _path(environ.get("LEVERET_RABBITMQ_CHROOT"))
@@ -94,17 +94,17 @@ def _path(text: str | None) -> Path | None:
 
 
 def _seen(root: Path | None, path: Path) -> Path:
-    """Return *path* as we see it when the server sees *root* as ``/``."""
+    """Return *path* as we see it if the server sees *root* as ``/``."""
     return root / path.relative_to("/") if root and path.is_absolute() else path
 
 
 def _is_inner_script(folder: Path) -> bool:
-    """Tell the server's own start script from a package's wrapper, which demands root."""
+    """Return whether *folder* has the server's own start script, not a package's wrapper for root."""
     return (folder / "rabbitmq-server").exists() and (folder / "rabbitmq-env").exists()
 
 
 def _on_path(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the folder of each rabbitmq-server on PATH, links followed."""
+    """Yield the folder of each rabbitmq-server on PATH, with links resolved."""
     for folder in environ.get("PATH", "").split(os.pathsep):
         script = Path(folder) / "rabbitmq-server"
         if folder and script.exists():
@@ -112,7 +112,7 @@ def _on_path(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _epmds(root: Path | None, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield each epmd that belongs to an ``erl``; some packages keep it in Erlang's runtime folder only."""
+    """Yield each epmd beside an ``erl``; some packages keep it only in Erlang's runtime folder."""
     erl = None if root else shutil.which("erl", path=environ.get("PATH"))
     folders = [Path(erl).parent, Path(erl).resolve().parent] if erl else []
     for folder in [*folders, *(Path(place) for place in _ERLANG_PLACES)]:

@@ -1,4 +1,4 @@
-"""Statements over many ids, in pieces that a database takes."""
+"""Run statements over many ids, in batches that a database accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Table, delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-IDS_AT_ONCE = 500  #: in one statement
+IDS_AT_ONCE = 500  #: ids in one statement
 
 
 async def delete_ids(connection: AsyncConnection, table: Table, column: str, ids: Sequence[str]) -> None:
@@ -17,5 +17,5 @@ async def delete_ids(connection: AsyncConnection, table: Table, column: str, ids
 
 
 def chunks(ids: Sequence[str]) -> Sequence[Sequence[str]]:
-    """Cut *ids* into pieces that fit into one statement."""
+    """Cut *ids* into batches that fit into one statement."""
     return [ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE)]

@@ -1,7 +1,7 @@
-"""One SQL database: transactions, the way to its newest schema, and faults in plain words.
+"""Wrap one SQL database: its transactions, its migrations, and its errors in plain words.
 
 Data flow: SqlStore -> :meth:`Database.reading` or :meth:`Database.writing` -> SQLAlchemy -> SQLite or
-PostgreSQL. What goes wrong there leaves as StoreUnavailable: one line that names place, fault and remedy.
+PostgreSQL. An error there leaves as StoreUnavailable: one line with place, fault and remedy.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ _VERSION = text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 (a con
 
 
 class NewerSchema(StoreUnavailable):
-    """A newer release has changed the tables: this one may read, if it can, and never writes."""
+    """A newer release has changed the tables: this one only reads them, as far as it can."""
 
 
 class Database(ABC):
-    """What SQLite and PostgreSQL have in common.
+    """The common part of SQLite and PostgreSQL.
 
     Attributes:
         where: Place of the database for messages, without a password.
     """
 
-    faults: tuple[type[BaseException], ...] = (SQLAlchemyError, OSError)  #: what the driver raises
+    #: Errors that the driver raises.
+    faults: tuple[type[BaseException], ...] = (SQLAlchemyError, OSError)
 
     def __init__(self, engine: AsyncEngine, where: str) -> None:
         self.where = where
         self._engine = engine
-        self._is_current = False  #: its schema was found, or made, the newest
+        self._is_current = False  #: whether the schema is known to be the newest
         self._preparing = asyncio.Lock()
 
-    def look(self) -> Hashable:
-        """Return something that is another one after each change, or None when only a query tells."""
+    def fingerprint(self) -> Hashable:
+        """Return a value that differs after each change; None if only a query can detect changes."""
         return None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection | None]:
-        """Give a connection to read with; None while there is no store yet.
+        """Give a connection to read with; None before a store exists.
 
         Raises:
-            StoreUnavailable: it cannot be read.
+            StoreUnavailable: the database cannot be read.
         """
         with self._explained():
             if self._is_new():
@@ -61,10 +62,10 @@ class Database(ABC):
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """Give the one transaction that may write now, on the newest schema; others wait.
+        """Give the only write transaction, on the newest schema; other writers wait.
 
         Raises:
-            StoreUnavailable: it cannot be written, or is of a newer release; nothing was written.
+            StoreUnavailable: the database cannot be written, or has a newer schema; nothing was written.
         """
         await self.prepare()
         with self._explained():
@@ -73,11 +74,11 @@ class Database(ABC):
                 yield connection
 
     async def prepare(self) -> None:
-        """Bring the schema up to date, once; two that do so at the same time stand in line.
+        """Migrate the schema once; two callers at the same time take turns.
 
         Raises:
-            NewerSchema: it is of a newer release.
-            StoreUnavailable: it cannot be read, or must be written and cannot be.
+            NewerSchema: the schema is of a newer release.
+            StoreUnavailable: the database cannot be read, or needs a migration and cannot be written.
         """
         async with self._preparing:
             if not self._is_current:
@@ -95,7 +96,7 @@ class Database(ABC):
         if found is None or found < SCHEMA:
             await asyncio.to_thread(self._create)
             async with self._migrating() as migrating:
-                found = await migrating.run_sync(_schema)  # another one may have been faster
+                found = await migrating.run_sync(_schema)  # another process may have been faster
                 if found is None:
                     self._demand_fresh()
                 if found is None or found < SCHEMA:
@@ -113,7 +114,7 @@ class Database(ABC):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what the driver raises into StoreUnavailable."""
+        """Turn errors of the driver into StoreUnavailable."""
         try:
             yield
         except self.faults as error:
@@ -122,27 +123,27 @@ class Database(ABC):
 
     @abstractmethod
     def _explain(self, error: BaseException) -> str:
-        """Say in one line what is wrong and what to do; no password, nothing of the data."""
+        """Return fault and remedy in one line, without a password or stored data."""
 
     @abstractmethod
     def _is_gone(self, error: BaseException) -> bool:
-        """Say whether *error* means that tables which were there are there no more."""
+        """Return whether *error* means that tables which existed have disappeared."""
 
     def _is_new(self) -> bool:
-        """Whether nobody has made this database yet; raises when it has gone."""
+        """Return whether nobody has created this database yet; raise if it existed and has disappeared."""
         return False
 
     @abstractmethod
     def _create(self) -> None:
-        """Make the empty database where that is ours to do."""
+        """Create the empty database if that is our task."""
 
     @abstractmethod
     def _demand_fresh(self) -> None:
-        """Raise when an empty database is not what must be expected."""
+        """Raise if an empty database means that a store was lost."""
 
     @abstractmethod
     def _made(self) -> None:
-        """Note that the schema stands."""
+        """Record that the schema exists."""
 
     @abstractmethod
     def _reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
@@ -150,15 +151,15 @@ class Database(ABC):
 
     @abstractmethod
     def _writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Begin a transaction that keeps other writers out."""
+        """Begin a transaction that excludes other writers."""
 
     @abstractmethod
     def _migrating(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Begin a transaction that keeps out all who migrate."""
+        """Begin a transaction that excludes other migrations."""
 
 
 def _schema(connection: Connection) -> str | None:
-    """Return the number of the schema, or None for a database without our tables."""
+    """Return the number of the schema; None for a database without our tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = connection.scalar(_VERSION)
@@ -166,7 +167,7 @@ def _schema(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the steps that are missing, in the transaction of *connection*."""
+    """Run the missing migrations, in the transaction of *connection*."""
     from consumer.edges.store.migrate import upgrade  # noqa: PLC0415 (Alembic costs 50 ms and 5 MB, once in a schema's life)
 
     upgrade(connection)

@@ -1,8 +1,8 @@
-"""Where the keys come from that encrypt the secrets in the store.
+"""Provide the keys that encrypt the secrets in the store.
 
-Data flow: ``[store] key``, or a file -> KeyRing. The file is read at each use, so one that was put back
-counts at once. The default file is made at the first write, and never where sealed secrets stand already:
-a new key would open none of them.
+Data flow: ``[store] key``, or a file -> KeyRing. The file is read at each use, so a restored one counts at
+once. The default file is created at the first write, unless sealed secrets exist already: a new key would
+open none of them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Keys:
         Args:
             home: State folder, for the default file.
             key: Keys as text, or None.
-            key_file: File of the user's, or None.
+            key_file: File chosen by the user, or None.
         """
         self._given = None if key is None else KeyRing(parse_keys(key))
         self._is_default = key is None and key_file is None
         self.path = home / FILE_NAME if key_file is None else key_file
 
-    def look(self) -> Hashable:
-        """Return something that is another one after each change of the file."""
+    def fingerprint(self) -> Hashable:
+        """Return a value that differs after each change of the file."""
         if self._given is not None:
             return None
         try:
@@ -44,7 +44,7 @@ class Keys:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def ring(self) -> KeyRing:
-        """Return the keys at hand; a ring without keys says why there is none."""
+        """Return the keys at hand; a ring without keys contains the reason."""
         if self._given is not None:
             return self._given
         try:
@@ -59,12 +59,12 @@ class Keys:
             return KeyRing(fault=f"{self.path}: {error}")
 
     def make(self) -> KeyRing:
-        """Make the default key file where there is none, and return the keys.
+        """Create the default key file if it does not exist, and return the keys.
 
-        The file appears whole or not at all; the caller keeps others out.
+        The file appears whole or not at all. The caller excludes others meanwhile.
 
         Raises:
-            StoreUnavailable: the disk does not take it.
+            StoreUnavailable: the disk refuses the file.
         """
         if self._is_default and not self.path.exists():
             try:
@@ -78,7 +78,7 @@ class Keys:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, for its owner alone."""
+    """Write a file that appears whole or not at all, and only its owner can read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     fresh.unlink(missing_ok=True)

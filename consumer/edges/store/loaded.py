@@ -1,7 +1,7 @@
-"""What was loaded of the subscriptions last, so that a load builds only what is other than before.
+"""Remember the loaded subscriptions, so that the next load builds only changed ones.
 
 Data flow: database, some rows at a time -> :func:`read_other` -> :meth:`Loaded.build` (in a thread) ->
-subscriptions, the unchanged ones the same objects as before.
+subscriptions; unchanged ones stay the same objects.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from consumer.edges.store.rows.entries import Kept
 from consumer.edges.store.tables import SUBSCRIPTIONS
 
 PART: Final = 500
-"""Rows between which the event loop runs: 500 take about 1 ms."""
+"""Rows that are read before the event loop runs again: 500 take about 1 ms."""
 
 Build = Callable[[Kept], Subscription]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What the table holds now."""
+    """The contents of the table now."""
 
-    ids: Sequence[str]  #: of every row
-    other: Sequence[Row[Any]]  #: the rows that are new, other than before, or locked
+    ids: Sequence[str]  #: ids of all rows
+    other: Sequence[Row[Any]]  #: rows that are new, changed or locked
 
 
 @dataclass(slots=True)
@@ -38,23 +38,23 @@ class Loaded:
     """The subscriptions by id, in the order of tenant and name."""
 
     built: dict[str, tuple[tuple[Any, ...], Subscription]] = field(default_factory=dict)
-    held: dict[str, tuple[Subscription, Subscription]] = field(default_factory=dict)  #: and its paused copy
+    held: dict[str, tuple[Subscription, Subscription]] = field(default_factory=dict)  #: with its paused copy
 
     def is_same(self, row: tuple[Any, ...]) -> bool:
-        """Whether *row* is as it was; a locked one never is: its key may be at hand now."""
+        """Return whether *row* is unchanged; a locked one counts as changed, as its key may be back."""
         before = self.built.get(row[0])
         return before is not None and before[0] == row and before[1].locked is None
 
     def build(self, read: Read, build: Build, held: Collection[tuple[str, str]]) -> Sequence[Subscription]:
-        """Take over what was read, and return every subscription. What did not change is the same object.
+        """Take over the rows and return every subscription; an unchanged one is the same object as before.
 
         Args:
-            read: From the table.
+            read: Rows of the table.
             build: Makes a subscription from a row, or raises ConfigError.
             held: Keys of the pauses.
 
         Raises:
-            ConfigError: some rows are damaged, one line per fault; then nothing was taken over.
+            ConfigError: some rows are damaged, one line per fault; then nothing is taken over.
         """
         fresh, faults = {}, []
         for row in sorted(read.other, key=lambda row: (row.tenant, row.name)):
@@ -89,7 +89,7 @@ class Loaded:
 
 
 async def read_other(connection: AsyncConnection | None, loaded: Loaded) -> Read:
-    """Read the table and compare it with what was *loaded*, some rows at a time."""
+    """Read the table and compare it with *loaded*, some rows at a time."""
     if connection is None:
         return Read((), ())
     ids: list[str] = []

@@ -12,14 +12,14 @@ FOLDER = Path(__file__).with_name("migrations")
 
 
 def config() -> Config:
-    """Return what Alembic needs to know; there is no ini file."""
+    """Return the configuration of Alembic; there is no ini file."""
     settings = Config()
     settings.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     return settings
 
 
 def upgrade(connection: Connection) -> None:
-    """Run the steps that are missing, in the transaction that *connection* is in."""
+    """Run the missing migrations, in the transaction of *connection*."""
     settings = config()
     settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

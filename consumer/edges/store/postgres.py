@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database, which several workers may share."""
+"""Keep the store in a PostgreSQL database, which several workers may share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from consumer.edges.store.database import Database
 from consumer.edges.store.tables import REVISION
 
 STATEMENT_S = 10.0
-"""Longest time for one statement; a server that is silent for longer counts as away."""
+"""Longest time for one statement, in seconds; a server that is silent for longer counts as away."""
 POOL = 2
-"""Connections that are kept; one more of each is made when all are busy, and closed after use."""
+"""Connections that stay open; when all are busy, as many again are opened and closed after use."""
 
 _MIGRATION_LOCK = 0x6C65766572657401
 """Number of the advisory lock under which the tables are made: ``leveret`` and 1, as bytes."""
@@ -25,17 +25,17 @@ _MIGRATION_LOCK = 0x6C65766572657401
 _MEANINGS = {
     "08": "cannot be reached; start PostgreSQL, or correct LEVERET_DATABASE_URL",
     "28": "refuses the user or the password; correct LEVERET_DATABASE_URL",
-    "3D": "there is no such database; make it with createdb, or correct LEVERET_DATABASE_URL",
+    "3D": "the database does not exist; make it with createdb, or correct LEVERET_DATABASE_URL",
     "42501": "the user has too few rights; make it the owner: ALTER DATABASE ... OWNER TO ...",
     "42P01": "holds no store; restore it from a backup",
-    "25006": "takes no writes; it is a standby or read-only: name the primary in LEVERET_DATABASE_URL",
+    "25006": "is a standby or read-only; name the primary in LEVERET_DATABASE_URL",
     "53100": "its disk is full; free some space",
     "53": "is short of connections or memory; raise max_connections, or run fewer workers",
     "55P03": "another writer holds the store for too long; look at pg_stat_activity, and try again",
     "57014": "took too long; look at pg_stat_activity, and try again",
     "57": "is shutting down or starting; wait, or start PostgreSQL",
 }
-"""What a SQLSTATE, or its class, means here. Source: PostgreSQL, Appendix A."""
+"""Text for a SQLSTATE or its class. Source: PostgreSQL, Appendix A."""
 
 
 class PostgresDatabase(Database):
@@ -52,21 +52,21 @@ class PostgresDatabase(Database):
         """Bind to *url*; nothing is opened yet.
 
         Args:
-            url: ``postgresql://...``, as libpq and asyncpg read it, ``sslmode`` and the like included.
-            busy_timeout_s: Longest wait for a connection, and for another one's write.
+            url: ``postgresql://...`` as libpq and asyncpg read it, with options such as ``sslmode``.
+            busy_timeout_s: Longest wait for a connection, and for another writer.
             statement_s: Longest time for one statement.
         """
         super().__init__(_engine(url, busy_timeout_s, statement_s), _shown(url))
         self._lock_ms = int(busy_timeout_s * 1000)
 
     def _create(self) -> None:
-        """The database is the operator's to make."""
+        """Do nothing: the operator creates the database."""
 
     def _demand_fresh(self) -> None:
-        """Nothing beside the database says that there were tables."""
+        """Do nothing: without its tables, a database has no sign of an earlier store."""
 
     def _made(self) -> None:
-        """The tables say it."""
+        """Do nothing: the tables themselves record it."""
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
@@ -96,10 +96,10 @@ class PostgresDatabase(Database):
         if meaning is not None:
             return meaning
         if isinstance(cause, TimeoutError):
-            return "does not answer; look after PostgreSQL and the network"
+            return "does not answer; check PostgreSQL and the network"
         if isinstance(cause, OSError) or not state:
             return f"{_MEANINGS['08']} ({_one_line(cause)})"
-        return f"PostgreSQL says {_one_line(cause)} (SQLSTATE {state})"
+        return f"PostgreSQL answers {_one_line(cause)} (SQLSTATE {state})"
 
 
 def _engine(url: str, busy_timeout_s: float, statement_s: float) -> AsyncEngine:
@@ -123,7 +123,7 @@ def _engine(url: str, busy_timeout_s: float, statement_s: float) -> AsyncEngine:
 
 
 def _state(error: BaseException) -> str:
-    """Return the SQLSTATE of an error; an empty text where it has none."""
+    """Return the SQLSTATE of an error; an empty text if it has none."""
     cause = getattr(error, "orig", error)
     return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
 
@@ -136,6 +136,6 @@ def _shown(url: str) -> str:
 
 
 def _one_line(error: object) -> str:
-    """Return what the server says of *error*, without the values that it tells beside it."""
+    """Return the server's message without its DETAIL, which contains values."""
     text = str(error).partition("\nDETAIL:")[0]
     return re.sub(r"\s+", " ", text or type(error).__name__)[:200]

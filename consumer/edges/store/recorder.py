@@ -1,8 +1,8 @@
-"""Write down states of endpoints and what was parked, beside the delivery and never in its way.
+"""Record endpoint states and parked entries, beside the deliveries and without delaying them.
 
 Data flow: flow -> :class:`StoreRecorder` (in memory, bounded) -> a batch each half second -> store.
-While the store is away, states are kept, the newest of each endpoint; lines of the index are kept up to a
-bound, then the oldest are dropped and counted.
+While the store is away, the newest state of each endpoint is kept. Index rows are kept up to a bound; then
+the oldest are dropped and counted.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.rows.records import Batch
 from consumer.flow.observe.observer import Observer
 
-GATHER_S = 0.5  #: what comes within this time is written together
-BATCH_MAX = 1_000  #: lines of the index in one transaction
-PENDING_MAX = 10_000  #: lines that wait for a store that is away
+GATHER_S = 0.5  #: time for which records are gathered into one batch
+BATCH_MAX = 1_000  #: index rows in one transaction
+PENDING_MAX = 10_000  #: index rows that wait while the store is away
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 10.0
 
 
 class Writes(Protocol):
-    """Takes a batch of rows."""
+    """Writes a batch of rows."""
 
     async def write(self, batch: Batch) -> None:
         """Write *batch*, all or nothing; see :meth:`consumer.edges.store.rows.records.Records.write`."""
@@ -47,10 +47,10 @@ class StoreRecorder:
         """Bind to the rows of a store.
 
         Args:
-            records: Where to write.
-            observe: Is told of faults and of what was dropped.
-            now: Unix seconds.
-            pending_max: Lines of the index that wait for a store that is away.
+            records: Target of the batches.
+            observe: Reports faults and dropped rows.
+            now: Returns Unix seconds.
+            pending_max: Index rows that wait while the store is away, at most.
         """
         self._pending_max = pending_max
         self._records = records
@@ -59,9 +59,9 @@ class StoreRecorder:
         self._states: dict[str, EndpointState] = {}
         self._healths: dict[str, Health] = {}
         self._holds: dict[str, float] = {}
-        self._healths_anew: set[str] = set()  #: endpoints whose rows were written by another clock
+        self._healths_anew: set[str] = set()  #: endpoints whose stored rows come from a clock set since
         self._holds_anew: set[str] = set()
-        self._parked: dict[str, ParkedRow | None] = {}  #: None: it is parked no more
+        self._parked: dict[str, ParkedRow | None] = {}  #: by entry id; None if it is no longer parked
         self._work = asyncio.Event()
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
@@ -79,13 +79,13 @@ class StoreRecorder:
         self._work.set()
 
     def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
-        """Note for how long an endpoint has failed, or that it has taken something since; returns at once."""
+        """Note since when an endpoint has failed, or its latest success; returns at once."""
         endpoint = endpoint_id(subscription.tenant, subscription.url)
         self._healths[endpoint] = health
         self._mark(endpoint, self._healths_anew, anew=anew)
 
     def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
-        """Note until when (Unix seconds) an endpoint wants nothing, 0 ends it; returns at once."""
+        """Note until when (Unix seconds) an endpoint asked for no requests; 0 ends it. Returns at once."""
         endpoint = endpoint_id(subscription.tenant, subscription.url)
         self._holds[endpoint] = until
         self._mark(endpoint, self._holds_anew, anew=anew)
@@ -96,22 +96,22 @@ class StoreRecorder:
         self._work.set()
 
     def parked(self, entry: ParkedEntry) -> None:
-        """Note what was parked; returns at once."""
+        """Note a parked entry; returns at once."""
         self._keep(entry.id, parked_row(entry))
 
     def unparked(self, entry_id: str) -> None:
-        """Note that an entry is parked no more; returns at once."""
+        """Note that an entry is no longer parked; returns at once."""
         self._keep(entry_id, None)
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write batches until cancelled."""
         pause_s = FIRST_PAUSE_S
         while True:
             await self._work.wait()
             await asyncio.sleep(GATHER_S)
             try:
                 worked = await self.flush()
-            except Exception as error:  # a bug: it stops no delivery
+            except Exception as error:  # a bug must not stop deliveries
                 self._observe.task_failed("record", error)
                 worked = False
             if worked:
@@ -121,12 +121,12 @@ class StoreRecorder:
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def finish(self) -> None:
-        """Write what is left, if the store takes it."""
+        """Write all remaining records, as long as the store accepts them."""
         while self._work.is_set() and await self.flush():
             pass
 
     async def flush(self) -> bool:
-        """Write one batch; return False when the store did not take it, and keep what was in it."""
+        """Write one batch; return False if the store refused it, and keep its records."""
         states, self._states = self._states, {}
         healths, self._healths = self._healths, {}
         holds, self._holds = self._holds, {}

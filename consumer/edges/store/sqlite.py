@@ -1,8 +1,8 @@
-"""The store in one file, SQLite in WAL mode: readers are never held up, writers stand in line.
+"""Keep the store in one SQLite file in WAL mode: readers never wait, writers take turns.
 
-A connection is opened for each step and closed after it: a file that was replaced is never read through an
-old handle, and an idle daemon holds none. The mark beside the file says that there was a store: a file that
-has gone is then a fault, not an empty store.
+A connection is opened for each step and closed after it. So a replaced file is never read through an old
+handle, and an idle daemon holds none. A mark beside the file records that a store existed: a missing file is
+then a fault, not an empty store.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ FILE_NAME = "leveret.db"
 MARK_NAME = "store.made"
 
 _UNSETTLED_S = 0.1
-"""A file that was changed so lately may be changed again without another time stamp."""
+"""Seconds during which a changed file may change again without a new time stamp."""
 _WRITING = "leveret_writing"
 
 _MEANINGS = {
     sqlite3.SQLITE_BUSY: "is locked by another process; find it with `fuser -v` on the file, and try again",
     sqlite3.SQLITE_LOCKED: "is locked by another process; find it with `fuser -v` on the file, and try again",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
-    sqlite3.SQLITE_NOTADB: "is no SQLite file; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "is not a valid SQLite file; restore it from a backup",
     sqlite3.SQLITE_READONLY: "cannot be written; check the rights of file, folder and mount",
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check the rights of file and folder, and the disk",
-    sqlite3.SQLITE_IOERR: "the disk does not read or write; look at the system's log and for free space",
+    sqlite3.SQLITE_IOERR: "the disk fails to read or write; check the system's log and the free space",
     sqlite3.SQLITE_PERM: "cannot be opened; check the rights of file and folder",
 }
 
@@ -57,8 +57,8 @@ class SqliteDatabase(Database):
         self._still = _engine(self.path, busy_timeout_s, "mode=ro&immutable=1")
         self._writer = self._engine.execution_options(**{_WRITING: True})
 
-    def look(self) -> Hashable:
-        """Return what a few ``stat`` calls show of the file and its log; None while that is no proof."""
+    def fingerprint(self) -> Hashable:
+        """Return ``stat`` values of the file and its log; None soon after a change, when it is unreliable."""
         shown: list[Hashable] = []
         for path in (self.path, self.path.with_name(FILE_NAME + "-wal")):
             try:
@@ -95,9 +95,9 @@ class SqliteDatabase(Database):
 
     def _made(self) -> None:
         if not self._mark.exists():
-            with suppress(OSError):  # a disk that takes no mark is told by what is written next
+            with suppress(OSError):  # the next write reports a disk that refuses the mark
                 os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT, 0o600))
-        # Kept in the file; a backup may be without it. Where it fails for now, the next process does it.
+        # The file keeps the mode, but a backup may lack it. If this fails now, the next process repeats it.
         name = f"file:{quote(os.fsencode(self.path.absolute()))}?mode=rw"
         with suppress(sqlite3.Error), closing(sqlite3.connect(name, uri=True)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -109,7 +109,7 @@ class SqliteDatabase(Database):
             yield connection
 
     async def _readable(self) -> AsyncEngine:
-        """Return what reads: on a disk that is full or read-only, where nobody writes, without a log file.
+        """Return an engine for reading; on a full or read-only disk without a writer, one without a log file.
 
         Source: SQLite, "Write-Ahead Logging", read-only databases (readers make an index of the log).
         """
@@ -141,19 +141,19 @@ class SqliteDatabase(Database):
     def _explain(self, error: BaseException) -> str:
         cause = getattr(error, "orig", error)
         if isinstance(cause, OSError):
-            return f"{cause.strerror or cause}; check that it exists and its rights"
+            return f"{cause.strerror or cause}; check that the file exists and that you may read and write it"
         if not self.path.exists():
             return self._gone()
         if isinstance(cause, sqlite3.Error):
             meaning = _MEANINGS.get(_code(cause))
             if meaning is None and self._is_gone(cause):
                 meaning = "holds no store; restore it from a backup"
-            return meaning or f"SQLite says {cause}"
+            return meaning or f"SQLite answers {cause}"
         return str(cause)
 
 
 def _code(error: BaseException) -> int:
-    """Return SQLite's primary result code; 0 for another kind of error."""
+    """Return SQLite's primary result code; 0 for any other error."""
     return int(getattr(getattr(error, "orig", error), "sqlite_errorcode", 0)) & 0xFF
 
 
@@ -171,7 +171,7 @@ def _engine(path: Path, busy_timeout_s: float, how: str) -> AsyncEngine:
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver begins no transaction of its own
+    connection.isolation_level = None  # the driver begins no transactions by itself
     cursor = connection.cursor()
     for pragma in ("foreign_keys = ON", "synchronous = FULL"):
         cursor.execute(f"PRAGMA {pragma}")

@@ -1,10 +1,10 @@
-"""Subscriptions in SQL: the store that daemon and command line share.
+"""Keep subscriptions in SQL: the store that daemon and command line share.
 
-Data flow: command line -> :meth:`SqlStore.change` (one transaction) -> another mark ->
+Data flow: command line -> :meth:`SqlStore.change` (one transaction) -> a new mark ->
 :meth:`SqlStore.changed` in the daemon -> :meth:`SqlStore.load`.
 
 Secrets are sealed; see :mod:`consumer.core.store.sealing`. A reader never sees half of a change. Writers take
-turns, so no change starts from a state that another writer has replaced meanwhile.
+turns, so a change never starts from a state that another writer has replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ from consumer.edges.store.rows.records import Records
 from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
 
 Step = Callable[[Sequence[StoredEntry]], Merge]
-"""A pure step from the entries that are kept to those that are to be."""
+"""A pure step from the stored entries to the new ones."""
 
 PROBE_S = 10.0
-"""How often :meth:`SqlStore.changed` asks the database itself, whatever the file's time stamps say."""
+"""Seconds between queries of :meth:`SqlStore.changed`, even if the file's time stamps show no change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rekeyed:
-    """What became of the sealed secrets, in subscriptions."""
+    """Counts of subscriptions by the state of their secrets after a rekey."""
 
-    current: int  #: sealed with the first key before
-    rekeyed: int
-    locked: int  #: no key at hand opens them
+    current: int  #: already sealed with the first key
+    rekeyed: int  #: sealed with it now
+    locked: int  #: no key at hand opens their secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyUse:
-    """A key of the store, by its id."""
+    """A key of the store and its use."""
 
     id: str
-    is_at_hand: bool  #: the settings or the key file hold it
-    is_first: bool  #: it seals what is written
-    subscriptions: int  #: whose secrets it seals
+    is_at_hand: bool  #: whether the settings or the key file contain it
+    is_first: bool  #: whether it seals new secrets
+    subscriptions: int  #: number of subscriptions whose secrets it seals
 
 
 class SqlStore:
-    """The subscriptions. Implements :class:`consumer.ports.Store`."""
+    """The stored subscriptions. Implements :class:`consumer.ports.Store`."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class SqlStore:
         self._now = now
         self._loaded = Loaded()
         self._lineage = Lineage(generation=Generation("", -1, ""))  #: of what was loaded
-        self._look: Hashable = None
-        self._key_look: Hashable = None
+        self._fingerprint: Hashable = None
+        self._key_fingerprint: Hashable = None
         self._probe_at = 0.0
 
     @property
@@ -113,28 +113,28 @@ class SqlStore:
 
     @property
     def lineage(self) -> Lineage:
-        """Identity and generations of what was loaded last."""
+        """Identity and generations of the last load."""
         return self._lineage
 
     async def load(self) -> Sequence[Subscription]:
-        """Bring the schema up to date, and return every subscription, enabled or not.
+        """Migrate the schema, and return every subscription, enabled or not.
 
-        One that did not change is the same as before, also while its key is away. One whose secrets cannot be
-        opened, or whose retry policy is gone, is locked.
+        An unchanged one is the same object as before, even while its key is missing. One is locked if its
+        secrets cannot be opened or its retry policy is missing.
 
         Raises:
             StoreUnavailable: the store cannot be read.
             ConfigError: an entry is damaged; one line per problem.
         """
-        with suppress(NewerSchema):  # what it knows of the tables may still be there
+        with suppress(NewerSchema):  # the tables that this release knows may still exist
             await self._database.prepare()
-        look, self._key_look = self._database.look(), self._keys.look()
+        fingerprint, self._key_fingerprint = self._database.fingerprint(), self._keys.fingerprint()
         ring = self._keys.ring()
         async with self._database.reading() as connection:
             lineage = await read_lineage(connection)
             read = await read_other(connection, self._loaded)
             held = {pause.key for pause in await read_pauses(connection)}
-        self._lineage, self._look = lineage, look
+        self._lineage, self._fingerprint = lineage, fingerprint
 
         def build(kept: Kept) -> Subscription:
             return to_subscription(kept, ring, self._rules, self.where)
@@ -142,7 +142,7 @@ class SqlStore:
         return await asyncio.to_thread(self._loaded.build, read, build, held)
 
     async def entries(self) -> Sequence[StoredEntry]:
-        """Return the entries as they are kept, secrets included; by tenant and name.
+        """Return the stored entries with their secrets, by tenant and name.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -153,7 +153,7 @@ class SqlStore:
         return await asyncio.to_thread(self._entries, rows, self._keys.ring())
 
     async def subscription_ids(self) -> frozenset[str]:
-        """Return the ids of all subscriptions, enabled or not; no key is needed.
+        """Return the ids of all subscriptions, enabled or not; this needs no key.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -164,17 +164,17 @@ class SqlStore:
             return frozenset((await connection.scalars(select(SUBSCRIPTIONS.c.id))).all())
 
     async def change(self, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
-        """Let *step* see the kept entries, and keep what it added, changed and removed, all or nothing.
+        """Pass the stored entries to *step*, and store its additions, changes and removals, all or nothing.
 
         No other change comes between.
 
         Args:
-            step: Pure; what it raises leaves the store as it was.
-            write: False only tells what would change; then nothing is made or locked.
-            by: What removes, such as a command, for the tombstones; they name the user of this process too.
+            step: Pure function; an exception of it leaves the store unchanged.
+            write: False only returns the changes; then nothing is created or locked.
+            by: Origin of removals, such as a command; tombstones contain it and the user of this process.
 
         Raises:
-            StoreUnavailable: the store cannot be read or written; it is as it was.
+            StoreUnavailable: the store cannot be read or written, and is unchanged.
             ConfigError: an entry is damaged, or there is no key to seal secrets with.
         """
         if not write:
@@ -191,10 +191,10 @@ class SqlStore:
         return merged
 
     async def disable(self, subscription_id: str, reason: str) -> None:
-        """Set ``enabled: false`` and remember why. Unknown ids are ignored.
+        """Set ``enabled: false`` and store the reason. Unknown ids are ignored.
 
         Raises:
-            StoreUnavailable: the store cannot be written; it is as it was.
+            StoreUnavailable: the store cannot be written, and is unchanged.
         """
         at = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         table = SUBSCRIPTIONS.c
@@ -208,16 +208,16 @@ class SqlStore:
                 await advance(connection)
 
     async def revive(self, subscription_id: str) -> None:
-        """Enable a subscription that was disabled since its endpoint took nothing; others are ignored.
+        """Enable a subscription that was disabled because its endpoint kept failing; others are ignored.
 
         Raises:
-            StoreUnavailable: the store cannot be written; it is as it was.
+            StoreUnavailable: the store cannot be written, and is unchanged.
             ConfigError: an entry is damaged.
         """
         await self.change(lambda kept: revive(kept, subscription_id))
 
     async def key_uses(self) -> Sequence[KeyUse]:
-        """Return the keys at hand in their order, then those that are missing.
+        """Return the keys at hand in their order, then the missing ones.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -232,10 +232,10 @@ class SqlStore:
         ]
 
     async def rekey(self) -> Rekeyed:
-        """Seal all secrets with the first key; what cannot be opened stays as it is.
+        """Seal all secrets with the first key, except those that no key opens.
 
         Raises:
-            StoreUnavailable: the store cannot be written; it is as it was.
+            StoreUnavailable: the store cannot be written, and is unchanged.
             ConfigError: there is no key.
         """
         ring = self._keys.ring()
@@ -255,28 +255,28 @@ class SqlStore:
         return Rekeyed(current=len(rows) - len(old), rekeyed=len(fresh), locked=len(old) - len(fresh))
 
     async def changed(self) -> bool:
-        """Say whether there is something else than at the last :meth:`load`.
+        """Return whether the store differs from the last :meth:`load`.
 
-        Mostly a few ``stat`` calls on SQLite, one short query on PostgreSQL.
+        This mostly takes a few ``stat`` calls on SQLite, and one short query on PostgreSQL.
 
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        if self._keys.look() != self._key_look:
+        if self._keys.fingerprint() != self._key_fingerprint:
             return True
-        look = self._database.look()
-        if look is not None and look == self._look and self._now() < self._probe_at:
+        fingerprint = self._database.fingerprint()
+        if fingerprint is not None and fingerprint == self._fingerprint and self._now() < self._probe_at:
             return False
         async with self._database.reading() as connection:
             generation = await read_generation(connection)
         self._probe_at = self._now() + PROBE_S
         if generation == self._lineage.generation:
-            self._look = look
+            self._fingerprint = fingerprint
             return False
         return True
 
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
-        """Return when and by whom a subscription was deleted; None: it was not, as far as is known.
+        """Return the record of a deleted subscription; None if no deletion is known.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -284,12 +284,12 @@ class SqlStore:
         loaded = self._lineage.generation
         async with self._database.reading() as connection:
             now = await read_generation(connection)
-            if now.store != loaded.store or now.number < loaded.number:  # another one is in its place
+            if now.store != loaded.store or now.number < loaded.number:  # another store has taken its place
                 return None
             return await read_tombstone(connection, subscription_id)
 
     async def read_lineage(self) -> Lineage:
-        """Return identity and generations as they are now, for a command.
+        """Return the current identity and generations, for a command.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -301,13 +301,13 @@ class SqlStore:
         """Begin a generation with a number above *above* and above its own, and return it.
 
         Raises:
-            StoreUnavailable: the store cannot be written; it is as it was.
+            StoreUnavailable: the store cannot be written, and is unchanged.
         """
         async with self._database.writing() as connection:
             return await advance(connection, above)
 
     async def pauses(self) -> Sequence[Pause]:
-        """Return what is paused, the oldest pause first.
+        """Return all pauses, the oldest first.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -316,10 +316,10 @@ class SqlStore:
             return await read_pauses(connection)
 
     async def pause(self, pause: Pause, *, lift: bool) -> bool:
-        """Keep a pause, or lift it; return whether that changed anything.
+        """Store a pause, or lift it; return whether that changed anything.
 
         Raises:
-            StoreUnavailable: the store cannot be written; it is as it was.
+            StoreUnavailable: the store cannot be written, and is unchanged.
         """
         async with self._database.writing() as connection:
             changed = await (lift_pause if lift else write_pause)(connection, pause)
@@ -328,7 +328,7 @@ class SqlStore:
         return changed
 
     async def endpoint_states(self) -> Sequence[EndpointState]:
-        """Return what was last said of each endpoint; see :meth:`Records.endpoint_states`."""
+        """Return the latest state of each endpoint; see :meth:`Records.endpoint_states`."""
         return await self.records.endpoint_states()
 
     async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
@@ -336,7 +336,7 @@ class SqlStore:
         return await self.records.parked_index(tenant, limit)
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
-        """Take entries out of the index of parked entries; see :meth:`Records.forget_parked`."""
+        """Delete entries from the index of parked entries; see :meth:`Records.forget_parked`."""
         await self.records.forget_parked(entries)
 
     async def close(self) -> None:
@@ -349,7 +349,7 @@ class SqlStore:
     async def _save(
         self, connection: AsyncConnection, before: Mapping[str, Kept], merged: Merge, ring: KeyRing
     ) -> None:
-        """Write what changed. A changed row goes and comes anew: two may have swapped their URLs."""
+        """Write the changes. Changed rows are deleted and inserted, as two may have swapped URLs."""
         if not ring.keys and not before:
             ring = await asyncio.to_thread(self._keys.make)
         fresh = [to_row(entry, before.get(entry.id), ring) for entry in (*merged.added, *merged.changed)]
@@ -361,7 +361,7 @@ class SqlStore:
             await delete_ids(connection, table, "endpoint", _outdated(before, merged))
 
     async def _bury(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
-        """Leave a tombstone of each that was removed; one that was added anew has none."""
+        """Write a tombstone for each removed subscription; delete those of added ones."""
         now = self._now()
         buried = [
             Tombstone(
@@ -377,7 +377,7 @@ class SqlStore:
         await write_tombstones(connection, buried, [entry.id for entry in merged.added], now)
 
     def _max_age_s(self, entry: StoredEntry) -> float:
-        """Return how old a delivery may become; of a policy that is gone, as old as of any."""
+        """Return the highest age of a delivery in seconds; of all policies if its own is missing."""
         try:
             return max_age_s(entry.build(self._rules).retry)
         except ConfigError:
@@ -385,7 +385,7 @@ class SqlStore:
 
 
 def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
-    """Return the endpoints of which what was said is no longer so: removed, moved, or enabled again."""
+    """Return the endpoints whose stored state is void: removed, moved, or enabled again."""
     removed = [before[entry.id] for entry in merged.removed]
     old = [(before[entry.id], entry) for entry in merged.changed]
     moved = [was for was, now in old if was.url != now.url or (now.enabled and not was.enabled)]

@@ -1,6 +1,6 @@
-"""The tables of the store, the same on SQLite and PostgreSQL.
+"""Define the tables of the store, the same on SQLite and PostgreSQL.
 
-They are made and changed by the migrations only; the suite checks that both say the same.
+Only migrations create and change them; a test compares both definitions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 SCHEMA: Final = "0005"
-"""The newest migration; four digits, so that they compare as text."""
+"""Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
 METADATA: Final = MetaData()
@@ -30,10 +30,10 @@ METADATA: Final = MetaData()
 REVISION: Final = Table(
     "leveret_revision",
     METADATA,
-    Column("id", Integer, primary_key=True),  # always 1: writers stand in line at this row
-    Column("number", BigInteger, nullable=False),  # of changes to the subscriptions so far
-    Column("mark", Text, nullable=False),  # another one after every change
-    Column("store", Text, nullable=False),  # of this store alone, as long as it and its copies live
+    Column("id", Integer, primary_key=True),  # always 1: a writer locks this row
+    Column("number", BigInteger, nullable=False),  # number of changes to the subscriptions so far
+    Column("mark", Text, nullable=False),  # random, new after every change
+    Column("store", Text, nullable=False),  # random, the same in this store and its copies
 )
 
 SUBSCRIPTIONS: Final = Table(
@@ -47,9 +47,9 @@ SUBSCRIPTIONS: Final = Table(
     Column("enabled", Boolean, nullable=False),
     Column("disabled_reason", Text),
     Column("disabled_at", Text),
-    Column("key_id", Text, nullable=False),  # of the key that sealed the secrets
+    Column("key_id", Text, nullable=False),  # id of the key that sealed the secrets
     Column("secrets", LargeBinary, nullable=False),
-    Column("version", Integer, nullable=False),  # 1-based, of this entry
+    Column("version", Integer, nullable=False),  # 1-based version of this entry
     UniqueConstraint("tenant", "name", name="leveret_subscriptions_name"),
     UniqueConstraint("tenant", "url", name="leveret_subscriptions_url"),
 )
@@ -71,16 +71,16 @@ HEALTH: Final = Table(
     "leveret_health",
     METADATA,
     Column("endpoint", Text, primary_key=True),
-    Column("failing_since", Float),  # the first failure since the last success; null: there was none
-    Column("counts", Boolean, nullable=False),  # failures within a day lay far enough apart
-    Column("taken_at", Float, nullable=False),  # the last success that was written down; 0: none
+    Column("failing_since", Float),  # first failure since the last success; null without one
+    Column("counts", Boolean, nullable=False),  # whether failures within a day were far enough apart
+    Column("taken_at", Float, nullable=False),  # last recorded success; 0 without one
 )
 
 HOLDS: Final = Table(
     "leveret_holds",
     METADATA,
     Column("endpoint", Text, primary_key=True),
-    Column("until", Float, nullable=False),  # nothing is sent before: it said Retry-After
+    Column("until", Float, nullable=False),  # end of its Retry-After; no request is sent before
 )
 
 PAUSES: Final = Table(
@@ -94,18 +94,18 @@ PAUSES: Final = Table(
 TOMBSTONES: Final = Table(
     "leveret_tombstones",
     METADATA,
-    Column("id", Text, primary_key=True),  # of a subscription that was deleted
+    Column("id", Text, primary_key=True),  # id of a deleted subscription
     Column("tenant", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("deleted_at", Float, nullable=False),
     Column("deleted_by", Text, nullable=False),
-    Column("keep_until", Float, nullable=False),  # no delivery of it can come up later
+    Column("keep_until", Float, nullable=False),  # after this time none of its deliveries can turn up
 )
 
 GENERATIONS: Final = Table(
     "leveret_generations",
     METADATA,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),  # as in leveret_revision, then
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # of leveret_revision at the time
     Column("mark", Text, nullable=False),
 )
 

@@ -1,1 +1,1 @@
-"""The steps that make the store's tables, run by Alembic. One file per step in ``versions``."""
+"""Migrations of the store's tables, run by Alembic. ``versions`` contains one file per migration."""

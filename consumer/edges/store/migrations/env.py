@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps, on the connection and in the transaction that it was handed."""
+"""Run the migrations on the given connection and in its transaction. Alembic executes this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn values of the core into rows, and rows into values.
+"""Convert values of the core into rows, and rows into values.
 
 Connections and values come in; SQL and values go out.
 Transactions and the choice of a database belong to ``edges.store``.

@@ -1,4 +1,4 @@
-"""Turn an entry into a row of the store and back.
+"""Convert an entry into a row of the store and back.
 
 Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`Kept` -> :func:`to_entry`.
 """
@@ -22,13 +22,13 @@ from consumer.core.subscription.policy import relieved_tables
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 
-_SEALED_FIELDS = "sealed_fields"  #: names the places of the sealed secrets that follow those that sign
+_SEALED_FIELDS = "sealed_fields"  #: key of the paths of sealed secrets other than signing secrets
 _COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at")
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One row of the subscriptions, as it stands."""
+    """One row of the subscriptions."""
 
     id: str
     tenant: str
@@ -43,28 +43,28 @@ class Kept:
 
     @classmethod
     def of(cls, row: Row[Any]) -> Kept:
-        """Take over a row that was read."""
+        """Convert a row of the database."""
         values = dict(row._mapping)
         sealed = Sealed(values.pop("key_id"), bytes(values.pop("secrets")))
         return cls(sealed=sealed, **values)
 
     @property
     def owner(self) -> Owner:
-        """Whose secrets they are."""
+        """Return the owner of the secrets."""
         return Owner(self.tenant, self.id)
 
 
 def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, object]:
-    """Return the row of *entry*; secrets that are locked stay sealed as they are.
+    """Return the row of *entry*; locked secrets stay sealed as they are.
 
     Args:
-        entry: What is to be kept.
-        before: What was kept under its id.
-        ring: Its first key seals.
+        entry: The entry to store.
+        before: The stored row with its id.
+        ring: Keys of which the first one seals.
 
     Raises:
-        ConfigError: there is no key.
-        ValueError: a locked entry has nothing sealed, or in other places: a step mixed what it may not.
+        ConfigError: the ring has no key.
+        ValueError: a locked entry has other secrets than its row, which only a wrong step can cause.
     """
     rest = {name: value for name, value in entry.record().items() if name not in _COLUMNS}
     if entry.locked is None:
@@ -92,19 +92,19 @@ def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, 
 
 
 def _as_before(entry: StoredEntry, before: Kept | None) -> tuple[list[str], Sealed]:
-    """Return what is sealed of a locked entry as it stands: the places, and the text.
+    """Return the paths and the sealed text of a locked entry's secrets, unchanged.
 
     Raises:
-        ValueError: nothing is, or not just the secrets that the entry has.
+        ValueError: the row does not have the same secrets as the entry.
     """
     places: list[str] = [] if before is None else orjson.loads(before.entry).get(_SEALED_FIELDS, [])
     if before is None or set(places) != set(entry.credentials()):
-        raise ValueError(f"{entry.tenant}/{entry.label}: other secrets than those that are sealed")
+        raise ValueError(f"{entry.tenant}/{entry.label}: its secrets differ from the sealed ones")
     return places, before.sealed
 
 
 def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
-    """Return the entry of a row; one whose secrets cannot be opened is locked.
+    """Return the entry of a row; it is locked if its secrets cannot be opened.
 
     Raises:
         ConfigError: the row is damaged; one line per fault.
@@ -131,7 +131,8 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
 def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
     """Return the subscription of a row.
 
-    One whose secrets cannot be opened, or whose retry policy is gone, is locked: the others go on.
+    It is locked if its secrets cannot be opened or its retry policy is missing, which leaves the others
+    working.
 
     Raises:
         ConfigError: the row is damaged; one line per fault.
@@ -146,7 +147,7 @@ def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: 
 
 
 def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:
-    """Return the parameters that seal the secrets of a row with the first key; None when it stays locked."""
+    """Return the parameters that seal a row's secrets with the first key; None if no key opens them."""
     try:
         secrets = ring.open(kept.sealed, kept.owner)
     except Locked:

@@ -1,7 +1,7 @@
-"""For how long endpoints have taken nothing, as rows.
+"""Read and write since when endpoints have failed.
 
-What is written is joined with what is there: a worker that comes late, after an outage of the store, or that
-knows less, ends neither the time of another one nor begins it anew.
+A write merges with the stored row: a worker that writes late, after an outage of the store, or knows less,
+neither ends nor restarts the time that another worker recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from consumer.edges.store.tables import HEALTH
 
 
 async def read_healths(connection: AsyncConnection | None) -> Mapping[str, Health]:
-    """Return what is known, by endpoint."""
+    """Return all rows, by endpoint."""
     if connection is None:
         return {}
     rows = (await connection.execute(select(HEALTH))).all()
@@ -32,7 +32,7 @@ async def read_healths(connection: AsyncConnection | None) -> Mapping[str, Healt
 async def write_healths(
     connection: AsyncConnection, healths: Mapping[str, Health], anew: Collection[str] = ()
 ) -> None:
-    """Join *healths*, by endpoint, with what is there; those of *anew* replace it."""
+    """Merge *healths*, by endpoint, with the stored rows; those of *anew* replace them."""
     if not healths:
         return
     there = await read_healths(connection)

@@ -1,4 +1,4 @@
-"""Until when endpoints want nothing, as rows: a ``Retry-After`` outlives the worker that met it."""
+"""Read and write until when endpoints asked for no requests: a ``Retry-After`` outlives its worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from consumer.edges.store.tables import HOLDS
 
 
 async def read_holds(connection: AsyncConnection | None) -> Mapping[str, float]:
-    """Return what is known, by endpoint, in Unix seconds; nothing where an older release keeps the store."""
+    """Return all rows, by endpoint, in Unix seconds; none if an older release made the store."""
     if connection is None or not await connection.run_sync(_is_kept):
         return {}
     return await _read(connection)
@@ -30,7 +30,7 @@ def _is_kept(connection: Connection) -> bool:
 async def write_holds(
     connection: AsyncConnection, holds: Mapping[str, float], now: float, anew: Collection[str] = ()
 ) -> None:
-    """Write *holds*, by endpoint: a later end stays unless it is of *anew*, 0 ends it; what is over goes."""
+    """Write *holds*, by endpoint. 0 ends one, a later stored end stays unless in *anew*, past ones go."""
     if not holds:
         return
     there = {endpoint: until for endpoint, until in (await _read(connection)).items() if endpoint not in anew}

@@ -1,7 +1,7 @@
-"""The generations that a store went through, and the tombstones of what was deleted, as rows.
+"""Read and write the store's generations, and the tombstones of deleted subscriptions.
 
-Each change writes the next generation into ``leveret_revision``, at which writers stand in line, and beside
-the earlier ones: so a copy that was changed apart is told from one that is merely newer.
+Each change writes the next generation into ``leveret_revision``, whose row each writer locks, and adds it to
+the earlier ones. So a copy that was changed independently differs from one that is merely newer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
 
 KEPT = 1_000
-"""Generations that are remembered. The broker's record is older only if no daemon ran during as many changes;
-the identity alone is compared then."""
+"""Generations that are kept. The broker's record can be older only if no daemon ran during as many changes;
+then only the identity is compared."""
 
 _MARK_BYTES = 8
 
 
 async def read_generation(connection: AsyncConnection | None) -> Generation:
-    """Return the store's identity and newest generation; an empty identity where there is no store."""
+    """Return the store's identity and newest generation; an empty identity without a store."""
     if connection is None:
         return Generation("", 0, "")
     row = (await connection.execute(select(REVISION.c.store, REVISION.c.number, REVISION.c.mark))).one()
@@ -35,19 +35,19 @@ async def read_generation(connection: AsyncConnection | None) -> Generation:
 
 
 async def read_lineage(connection: AsyncConnection | None) -> Lineage:
-    """Return what is compared with the broker's record."""
+    """Return the part of the store that is compared with the broker's record."""
     generation = await read_generation(connection)
     if connection is None:
         return Lineage(generation=generation)
     count = await connection.scalar(select(func.count()).select_from(SUBSCRIPTIONS)) or 0
     marks = {generation.number: generation.mark}
-    if await connection.run_sync(_is_kept):  # not by a release of before
+    if await connection.run_sync(_is_kept):  # an older release has no such table
         marks |= dict((await connection.execute(select(GENERATIONS))).tuples().all())
     return Lineage(generation=generation, marks=marks, subscriptions=count)
 
 
 async def advance(connection: AsyncConnection, above: int = 0) -> Generation:
-    """Begin the next generation, whose number is above *above* too; old ones are forgotten."""
+    """Begin the next generation, with a number above *above* too; delete old ones."""
     before = await read_generation(connection)
     after = Generation(before.store, max(before.number, above) + 1, secrets.token_hex(_MARK_BYTES))
     await connection.execute(update(REVISION).values(number=after.number, mark=after.mark))
@@ -59,7 +59,7 @@ async def advance(connection: AsyncConnection, above: int = 0) -> Generation:
 async def write_tombstones(
     connection: AsyncConnection, deleted: Sequence[Tombstone], made: Sequence[str], now: float
 ) -> None:
-    """Write what was *deleted*; take away what was *made* anew (ids), and what is over."""
+    """Write tombstones of *deleted*; delete those of *made* (ids of new subscriptions) and expired ones."""
     await connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.keep_until <= now))
     await delete_ids(connection, TOMBSTONES, "id", [*made, *(one.id for one in deleted)])
     if deleted:
@@ -67,7 +67,7 @@ async def write_tombstones(
 
 
 async def read_tombstone(connection: AsyncConnection | None, subscription_id: str) -> Tombstone | None:
-    """Return the tombstone of a subscription, if it was deleted."""
+    """Return the tombstone of a subscription; None if it was not deleted."""
     if connection is None or not await connection.run_sync(_is_kept):
         return None
     query = select(*TOMBSTONES.c).where(TOMBSTONES.c.id == subscription_id)
@@ -80,13 +80,13 @@ def _is_kept(connection: Connection) -> bool:
 
 
 def deleted_by(command: str | None) -> str:
-    """Return who deletes now: the user whom this process belongs to, and the command if there is one."""
+    """Return the user of this process, with the deleting command if there is one."""
     return _user() if command is None else f"{_user()} ({command})"
 
 
 def _user() -> str:
-    """Return the name of the user whom this process belongs to."""
+    """Return the name of the user of this process."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # it has a number only
+    except (KeyError, OSError):  # the user has only a number
         return str(os.getuid())

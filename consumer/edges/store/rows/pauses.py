@@ -1,4 +1,4 @@
-"""Pauses as rows."""
+"""Read and write pauses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def read_pauses(connection: AsyncConnection | None) -> Sequence[Pause]:
 
 
 async def write_pause(connection: AsyncConnection, pause: Pause) -> bool:
-    """Keep a pause; False when it is there already, and stays as old as it is."""
+    """Store a pause; return False if it exists already, and then keep its time."""
     if pause.key in {known.key for known in await read_pauses(connection)}:
         return False
     row = {"scope": pause.scope.value, "name": pause.name, "since": pause.since}
@@ -32,7 +32,7 @@ async def write_pause(connection: AsyncConnection, pause: Pause) -> bool:
 
 
 async def lift_pause(connection: AsyncConnection, pause: Pause) -> bool:
-    """Forget a pause; False when there is none."""
+    """Delete a pause; return False if it does not exist."""
     columns = PAUSES.c
     gone = delete(PAUSES).where(columns.scope == pause.scope.value, columns.name == pause.name)
     return bool((await connection.execute(gone)).rowcount)

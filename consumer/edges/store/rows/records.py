@@ -1,4 +1,4 @@
-"""Endpoint states and the index of parked entries, as rows.
+"""Read and write endpoint states and the index of parked entries.
 
 Data flow: Recorder -> :meth:`Records.write`, one batch per transaction -> tables -> command line.
 """
@@ -23,43 +23,43 @@ from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
-ROUNDED_S = 0.001  #: an entry in the queue tells its time in milliseconds
+ROUNDED_S = 0.001  #: resolution of the time of an entry in the queue, in seconds
 
 
 @dataclass(slots=True)
 class Batch:
-    """What is to be written together."""
+    """Records that are written in one transaction."""
 
     states: Mapping[str, EndpointState] = field(default_factory=dict)  #: by endpoint
     healths: Mapping[str, Health] = field(default_factory=dict)  #: by endpoint
-    holds: Mapping[str, float] = field(default_factory=dict)  #: by endpoint, Unix seconds; 0 ends it
-    healths_anew: Collection[str] = ()  #: endpoints whose rows do not count: the clock was set since
-    holds_anew: Collection[str] = ()
+    holds: Mapping[str, float] = field(default_factory=dict)  #: by endpoint, Unix seconds; 0 ends one
+    healths_anew: Collection[str] = ()  #: endpoints whose stored rows are void, as the clock was set since
+    holds_anew: Collection[str] = ()  #: as above
     parked: Mapping[str, ParkedRow] = field(default_factory=dict)  #: by entry id
-    gone: Sequence[str] = ()  #: ids of entries that are parked no more
+    gone: Sequence[str] = ()  #: ids of entries that are no longer parked
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Return whether there is anything to write."""
         return bool(self.states or self.healths or self.holds or self.parked or self.gone)
 
 
 class Records:
-    """The rows of one store."""
+    """The endpoint states and parked entries of one store."""
 
     def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
         """Bind to a database.
 
         Args:
-            database: Where the rows are.
-            parked_max: Rows of the index that are kept, the newest.
-            now: Unix seconds.
+            database: Database with the rows.
+            parked_max: Rows of the index that are kept, the newest ones.
+            now: Returns Unix seconds.
         """
         self._database = database
         self._parked_max = parked_max
         self._now = now
 
     async def endpoint_states(self) -> Sequence[EndpointState]:
-        """Return what was last said of each endpoint that has a subscription, by tenant and endpoint.
+        """Return the latest state of each endpoint that has a subscription, by tenant and endpoint.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -75,7 +75,7 @@ class Records:
         return sorted(states, key=lambda state: (state.tenant, state.endpoint))
 
     async def healths(self) -> Mapping[str, Health]:
-        """Return for how long endpoints have taken nothing, by endpoint.
+        """Return since when endpoints have failed, by endpoint.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -84,7 +84,7 @@ class Records:
             return await read_healths(connection)
 
     async def holds(self) -> Mapping[str, float]:
-        """Return until when endpoints want nothing, by endpoint, in Unix seconds.
+        """Return until when endpoints asked for no requests, by endpoint, in Unix seconds.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -93,10 +93,10 @@ class Records:
             return await read_holds(connection)
 
     async def decide(self, wanted: EndpointState) -> None:
-        """Write what an operator wants of a breaker, see :func:`by_hand`; closed ends its endpoint's pause.
+        """Write the state of a breaker that an operator set, see :func:`by_hand`; ``closed`` ends a hold.
 
         Args:
-            wanted: Its epoch does not matter.
+            wanted: The new state; its epoch is ignored.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -114,11 +114,11 @@ class Records:
                 await delete_ids(connection, HOLDS, "endpoint", ids)
 
     async def parked_index(self, tenant: str | None = None, limit: int | None = None) -> Sequence[ParkedRow]:
-        """Return the newest lines of the index first; those whose time is over are left out.
+        """Return the rows of the index that have not expired, newest first.
 
         Args:
-            tenant: Only this one's.
-            limit: At most so many.
+            tenant: Only rows of this tenant.
+            limit: Highest number of rows.
 
         Raises:
             StoreUnavailable: the store cannot be read.
@@ -133,10 +133,10 @@ class Records:
         return tuple(map(_parked_row, rows))
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
-        """Take entries that have left the parked queue out of the index, where there is one.
+        """Delete entries that have left the parked queue from the index, if there is one.
 
         Args:
-            entries: When each was parked, by its id; one that was parked again since stays.
+            entries: Parking time of each, by its id; an entry that was parked again since stays.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -150,7 +150,7 @@ class Records:
             await connection.execute(one, [{"of": of, "at": at + ROUNDED_S} for of, at in entries.items()])
 
     async def write(self, batch: Batch) -> None:
-        """Write *batch*, all or nothing; a state that is older than the one there is left out.
+        """Write *batch*, all or nothing, without states that are older than the stored ones.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -174,7 +174,7 @@ class Records:
             found = await connection.execute(since.where(ENDPOINT_STATES.c.endpoint.in_(ids)))
             there |= {row.endpoint: row.since for row in found}
         now = self._now()
-        latest = now + CLOCK_SLACK_S  # what is newer was written before the clock was set back
+        latest = now + CLOCK_SLACK_S  # a later row was written before the clock was set back
         fresh = [
             asdict(replace(state, updated=now))
             for endpoint, state in states.items()

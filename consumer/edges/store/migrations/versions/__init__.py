@@ -1,1 +1,1 @@
-"""The steps, in the order of their numbers. A step that was released is never changed."""
+"""Migrations in the order of their numbers. A released migration is never changed."""

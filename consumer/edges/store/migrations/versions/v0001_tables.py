@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Create the first tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make them, and the row at which writers stand in line."""
+    """Create the tables, and the row that each writer locks."""
     revisions = op.create_table(
         "leveret_revision",
         sa.Column("id", sa.Integer, primary_key=True),

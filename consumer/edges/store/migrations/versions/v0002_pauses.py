@@ -1,4 +1,4 @@
-"""What an operator has paused."""
+"""Create the table of pauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "leveret_pauses",
         sa.Column("scope", sa.Text, primary_key=True),

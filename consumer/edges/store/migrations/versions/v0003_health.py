@@ -1,4 +1,4 @@
-"""For how long an endpoint has taken nothing."""
+"""Create the table that records since when endpoints have failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "leveret_health",
         sa.Column("endpoint", sa.Text, primary_key=True),

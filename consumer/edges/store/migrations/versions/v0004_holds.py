@@ -1,4 +1,4 @@
-"""Until when an endpoint wants nothing."""
+"""Create the table that records the ``Retry-After`` of endpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Make the table."""
+    """Create the table."""
     op.create_table(
         "leveret_holds",
         sa.Column("endpoint", sa.Text, primary_key=True),

@@ -1,4 +1,4 @@
-"""Which subscriptions were deleted, and which generations a store went through."""
+"""Create the tables of deleted subscriptions and of the store's generations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Make the tables; the history begins with the generation that there is."""
+    """Create the tables; the history begins with the current generation."""
     op.create_table(
         "leveret_tombstones",
         sa.Column("id", sa.Text, primary_key=True),
