@@ -78,11 +78,11 @@ async def test_every_tag_is_settled_once_in_any_order(
     st.permutations(range(1, 13)), st.sets(st.integers(0, 11)), st.sets(st.integers(1, 12)), st.integers(0, 4)
 )
 async def test_a_gap_that_stays_costs_no_memory(
-    order: list[int], flush_after: set[int], requeued: set[int], most_told: int
+    order: list[int], flush_after: set[int], requeued: set[int], most_sent: int
 ) -> None:
     """Fault 61: past a bound the run is given up, each tag is told by itself, and still only once."""
     broker = StrictBroker(len(order))
-    acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())), most_told=most_told)
+    acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())), most_sent=most_sent)
     settled: set[int] = set()
     for step, tag in enumerate(order):
         settled.add(tag)
@@ -93,7 +93,7 @@ async def test_a_gap_that_stays_costs_no_memory(
         if step in flush_after:
             await acks.flush()
             assert broker.outstanding == set(order) - settled
-        assert acks.remembered() <= most_told
+        assert acks.remembered() <= most_sent
 
     await acks.flush()
 

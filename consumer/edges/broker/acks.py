@@ -1,7 +1,7 @@
-"""Settle messages in few frames: what is settled within a few milliseconds travels together.
+"""Settle messages in few frames: those that are settled within a few milliseconds travel together.
 
-Each ack frame is a command that the queue's Raft log has to take, so one frame for a run of tags spares the
-broker more than us.
+Each ack frame is a command in the Raft log of the queue, so one frame for a run of tags saves the broker even
+more work than us.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from pamqp.commands import Basic
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS
 from consumer.flow.observe.observer import Observer
 
-FLUSH_S = 0.005  #: the longest that the ack of an unbroken run waits for company
-STRAGGLER_S = 0.025  #: the longest that an ack above a gap waits for the gap to close
-MOST_TOLD = 50_000  #: tags remembered above a gap; beyond it runs are given up on this channel
+FLUSH_S = 0.005  #: longest time that acks of an unbroken run are gathered
+STRAGGLER_S = 0.025  #: longest time that an ack above a gap waits for the gap to close
+MOST_SENT = 50_000  #: tags remembered above a gap; beyond it this channel acks one by one
 
 
 class Acks:
-    """The acks of one channel. A delivery tag means nothing on another channel, so neither do these.
+    """The acks of one channel. Delivery tags are valid only on their channel, and so are these acks.
 
-    One message that stays in hand for long holds every run above it open, and all that was told above it has
-    to be remembered. Past *most_told* that memory is dropped, and every later tag is told by itself.
+    One message that stays in hand for long keeps every later run open, and all acked tags above it must be
+    remembered. Beyond *most_sent* they are forgotten, and every later tag is acked by itself.
     """
 
-    def __init__(self, channel: Channel, observe: Observer, *, most_told: int = MOST_TOLD) -> None:
+    def __init__(self, channel: Channel, observe: Observer, *, most_sent: int = MOST_SENT) -> None:
         self.channel = channel
         self._observe = observe
         self._loop = asyncio.get_running_loop()
-        self._due: dict[int, float] = {}  #: settled and not yet told to the broker -> loop time
-        self._told: set[int] = set()  #: told one by one, above the head
-        self._most_told = most_told
-        self._singly = False  #: no runs any more: nothing is remembered, and ``multiple`` is never set
-        self._head = 0  #: every tag up to this one is settled and told
+        self._due: dict[int, float] = {}  #: loop time of each settled tag that is not yet sent
+        self._sent: set[int] = set()  #: tags above the head that were sent one by one
+        self._most_sent = most_sent
+        self._singly = False  #: whether runs were given up: no tag is remembered, ``multiple`` is never set
+        self._head = 0  #: every tag up to this one is settled and sent
         self._flushing: asyncio.Task[None] | None = None
         self._planned = False
         self._writing = asyncio.Lock()
 
     def ack(self, tag: int) -> None:
-        """Settle *tag*; the broker hears of it within 5 ms, above a gap within 30 ms."""
+        """Settle *tag*; the ack is sent within 5 ms, or above a gap within 30 ms."""
         self._due[tag] = self._loop.time()
         self._plan()
 
@@ -58,24 +58,24 @@ class Acks:
                 self._observe.series.stale_settles.inc()
 
     def remembered(self) -> int:
-        """Count the tags that are kept because one below them is still in hand."""
-        return len(self._told)
+        """Return the number of tags that are remembered because of a lower one in hand."""
+        return len(self._sent)
 
     async def flush(self) -> None:
-        """Tell the broker all that is settled: the unbroken run in one frame, the rest one by one."""
+        """Send all acks: the unbroken run in one frame, the others one by one."""
         await self._flush(up_to=inf)
 
     async def _flush(self, up_to: float) -> None:
-        """Tell the broker the unbroken run, and what has stood above a gap since *up_to*.
+        """Send the acks of the unbroken run, and those above a gap that were settled before *up_to*.
 
-        The frame of the run names its last tag that is still to be told: to the broker a tag that was
-        told before is unknown, which closes the channel.
+        The frame of the run names its last unsent tag: an already acked one is unknown to the broker, which
+        would close the channel.
         """
-        due, last_in_run, told = self._due, 0, 0
+        due, last_in_run, sent = self._due, 0, 0
         while not self._singly and self._is_settled(tag := self._head + 1):
-            self._told.discard(tag)
+            self._sent.discard(tag)
             if due.pop(tag, None) is not None:
-                last_in_run, told = tag, told + 1
+                last_in_run, sent = tag, sent + 1
             self._head = tag
         single = sorted(tag for tag, since in due.items() if self._singly or since <= up_to)
         for tag in single:
@@ -87,12 +87,12 @@ class Acks:
                     await self.channel.basic_ack(last_in_run, multiple=True, wait=False)
                 await self._ack_each(single)
             except CONNECTION_ERRORS:
-                self._observe.series.stale_settles.inc(told + len(single))
+                self._observe.series.stale_settles.inc(sent + len(single))
 
     async def _ack_each(self, tags: Sequence[int]) -> None:
-        """Settle *tags* one by one: the first by the library, which looks whether it may; the rest in one go.
+        """Ack *tags* one by one: the first by the library, which checks the channel; the others in one write.
 
-        While one slow message stands below, every ack is a single one: 15 us each by the library, 3 us here.
+        While one slow message is in hand, every ack is a single one: 15 us each by the library, 3 us here.
         """
         if not tags:
             return
@@ -103,15 +103,15 @@ class Acks:
             await self.channel.write_queue.put(ChannelFrame(payload=b"".join(frames), should_close=False))
 
     def _is_settled(self, tag: int) -> bool:
-        return tag in self._due or tag in self._told
+        return tag in self._due or tag in self._sent
 
     def _remember(self, tags: Iterable[int]) -> None:
         if self._singly:
             return
-        self._told.update(tags)
-        if len(self._told) > self._most_told:
+        self._sent.update(tags)
+        if len(self._sent) > self._most_sent:
             self._singly = True
-            self._told.clear()
+            self._sent.clear()
 
     def _plan(self) -> None:
         if not self._planned:

@@ -1,7 +1,8 @@
-"""Make the checks of ``leveret topology check`` while the daemon runs, as far as its rights allow.
+"""Run the checks of ``leveret topology check`` inside the daemon, as far as its rights allow.
 
-Data flow: plan + connection (arguments, where nothing is declared) + management API (all the rest, with the
-file limit of each node) -> findings -> a log line each, a gauge, a note on ``/readyz``. Nothing stops for it.
+Data flow: plan + connection (arguments, unless they were declared) + management API (all the rest, with the
+file limit of each node) -> findings -> a log line each, a gauge, a note on ``/readyz``. No finding stops the
+daemon.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from topology.check import Finding, Severity, check_snapshot
 from topology.plan import Plan
 from topology.probe import probe
 
-SOON_S = 15.0  #: a node knows its file limit some seconds after its start
+SOON_S = 15.0  #: first pause: a node reports its file limit some seconds after its start
 EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What is compared with what."""
+    """The plan, and the sources that it is compared with."""
 
     plan: Plan
-    management: ManagementLogin | None  #: None: the management API is not known
-    over_amqp: bool  #: nothing was declared, so AMQP has something to say
+    management: ManagementLogin | None  #: None: the management API is unknown
+    over_amqp: bool  #: whether to compare over AMQP too, as nothing was declared
 
     async def follow(self, connection: AbstractConnection, observe: Observer) -> None:
-        """Look again and again, until cancelled."""
+        """Check again and again, until cancelled."""
         pause_s = SOON_S
         while True:
             try:
@@ -48,7 +49,7 @@ class Inspection:
         over_amqp = await probe(self.plan, connection) if self.over_amqp else ()
         if self.management is None:
             return (*over_amqp, _unchecked("[amqp] management_url is not set"))
-        # its library costs some MB, and 0.2 s to import
+        # the library of this module takes some MB, and 0.2 s to import
         edge = await asyncio.to_thread(import_module, "consumer.edges.management.snapshot")
         snapshot = await edge.fetch_snapshot(self.management)
         return tuple(dict.fromkeys((*over_amqp, *check_snapshot(self.plan, snapshot))))

@@ -1,7 +1,7 @@
-"""Webhooks over HTTP: two senders, :mod:`.sender` on aiohttp and :mod:`.httpx_sender` on httpx2.
+"""Send webhooks over HTTP, with one of two senders: aiohttp or httpx2 (see :mod:`.senders`).
 
-Both are made of the same :mod:`.parts`: look-up, address guard, dialer with proxy and TLS. :mod:`.build` adds
-OAuth2 tokens. What goes wrong is told in the core's words (:mod:`.outcomes`).
+Both use the same :mod:`.parts`: look-up, address guard, dialer with proxy and TLS. :mod:`.build` adds OAuth2
+tokens. Faults are reported in the core's terms (:mod:`.outcomes`).
 """
 
 from consumer.edges.http.build import WebhookSender, open_sender

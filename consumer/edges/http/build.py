@@ -1,4 +1,4 @@
-"""Make the sender that the settings ask for."""
+"""Build the sender that the settings select."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class WebhookSender(AuthorizingSender):
     def __init__(
         self, client: Literal["aiohttp", "httpx"], options: SenderOptions, resolve: Resolve | None = None
     ) -> None:
-        """Prepare; nothing is opened before the first request.
+        """Prepare the sender; it opens nothing before the first request.
 
         Args:
             client: ``[sending] client``.
             options: Bounds and rules.
-            resolve: Looks names up; None asks the system and its name servers.
+            resolve: Looks names up; None uses the system and its name servers.
 
         Raises:
             ConfigError: the CA file cannot be read.
@@ -41,7 +41,7 @@ class WebhookSender(AuthorizingSender):
 
     @property
     def guard(self) -> Guard:
-        """What judges addresses, to name what else must not be reached."""
+        """The judge of addresses; callers can protect further places with it."""
         return self._parts.guard
 
     async def close(self) -> None:
@@ -51,13 +51,13 @@ class WebhookSender(AuthorizingSender):
 
 
 def open_sender(settings: Settings) -> WebhookSender:
-    """Return the sender for *settings*; nothing is opened before the first request.
+    """Return the sender for *settings*; it opens nothing before the first request.
 
-    It keeps webhooks from every place that the settings name as ours: broker, its management API, database,
-    own port. What they do not tell, the private broker and a port that was drawn, is named by the caller.
+    It refuses webhooks to every place of ours in the settings: broker, management API, database, own port.
+    The caller protects the others: the private broker, and a port that the system chose.
 
     Raises:
-        ConfigError: the CA file, or a file that holds a URL, cannot be read.
+        ConfigError: the CA file, or a file that contains a URL, cannot be read.
     """
     sending, egress = settings.sending, settings.egress
     options = SenderOptions(

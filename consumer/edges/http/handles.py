@@ -1,6 +1,6 @@
-"""Keep sending from using up the process's file handles: broker, store and health port need some.
+"""Keep sending from using up the process's file handles, as broker, store and health port need some.
 
-The system gives out the lowest free number, so the number of a new socket says how many handles are in use.
+The system assigns the lowest free number, so the number of a new socket shows how many handles are in use.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-RESERVED: Final = 128  #: handles that sending leaves to the rest of the process, or a quarter of few
+RESERVED: Final = 128  #: handles that sending leaves to the rest of the process, at most a quarter of all
 
-#: This machine has run out of something; the endpoint was never asked.
+#: Errors of this machine itself: the endpoint received no request.
 EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
 
 
 def handle_limit() -> int:
-    """Return how many file handles this process may have open."""
+    """Return the number of file handles that this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**31 - 1 if soft == resource.RLIM_INFINITY else soft
 
@@ -32,17 +32,17 @@ class Handles:
     """The handles that one sender may use."""
 
     def __init__(self, limit: int | None = None) -> None:
-        """Read the process's limit, unless *limit* is given."""
+        """Use *limit*, or the limit of the process if it is None."""
         limit = handle_limit() if limit is None else limit
         self._most = limit - reserved_of(limit)
         self._scarce = self._most - reserved_of(limit)
-        self.relieve: list[Callable[[], None]] = []  #: called where few are left: close what is kept idle
+        self.relieve: list[Callable[[], None]] = []  #: called when few are left, to close idle connections
 
     def open_socket(self, family: int, kind: int, protocol: int) -> socket.socket:
         """Return a new socket.
 
         Raises:
-            OSError: ``EMFILE``: no handle is left but the reserved ones.
+            OSError: ``EMFILE``: only the reserved handles are left.
         """
         made = socket.socket(family, kind, protocol)
         if made.fileno() >= self._scarce:

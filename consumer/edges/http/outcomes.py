@@ -1,4 +1,4 @@
-"""Tell what came of a request in the core's words: status or fault -> Outcome.
+"""Convert a response or a fault into the core's Outcome.
 
 Data flow: response head -> (answered); exception -> (classify) kind and text.
 """
@@ -16,11 +16,11 @@ from consumer.core.model import Control, Outcome, OutcomeKind
 from consumer.core.text.urls import show_url
 from consumer.edges.http.handles import EXHAUSTED
 
-_TEXT_CHARS = 200  #: what we keep of any text that an endpoint chose
+_TEXT_CHARS = 200  #: characters that are kept of any text that an endpoint chose
 _BY_CLASS = {3: OutcomeKind.HTTP_3XX, 4: OutcomeKind.HTTP_4XX, 5: OutcomeKind.HTTP_5XX}
 _CONTROLS = {control.value: control for control in Control}
 
-#: The network failed under a connection that stood; other faults of the system are our own.
+#: Network failures of an established connection; other faults of the system are our own.
 _BROKE = frozenset(
     (
         *(errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT, errno.EHOSTUNREACH),
@@ -28,16 +28,16 @@ _BROKE = frozenset(
     )
 )
 
-#: Notes on a cancellation, of where it met the attempt; :func:`late_in` reads them.
+#: Notes on a cancellation: the stage that the attempt had reached; :func:`late_in` reads them.
 AT_PROXY: Final = "the proxy was not reached yet"
-IN_QUEUE: Final = "there was no connection to be had"
+IN_QUEUE: Final = "no connection was free"
 
 #: Returns the values of a response header, by its name in lower case.
 HeaderValues: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class AttemptFailed(Exception):
-    """The sender itself ended the attempt; becomes an Outcome of *kind*."""
+    """The sender itself ended the attempt; this becomes an Outcome of *kind*."""
 
     def __init__(self, kind: OutcomeKind, detail: str) -> None:
         super().__init__(detail)
@@ -45,14 +45,14 @@ class AttemptFailed(Exception):
 
 
 def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, detail: str) -> Outcome:
-    """Return the outcome that the status decides.
+    """Return the outcome that follows from the status.
 
     Args:
-        status: Of the response.
-        values: Its headers.
-        body: What was kept of the body.
-        duration_s: Connect to last body byte read.
-        detail: What was wrong with the body, if anything.
+        status: HTTP status of the response.
+        values: Headers of the response.
+        body: Kept part of the body.
+        duration_s: Seconds from connecting to the last body byte that was read.
+        detail: Fault of the body, or an empty text.
     """
     if 200 <= status < 300:
         return Outcome(kind=OutcomeKind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
@@ -69,17 +69,17 @@ def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, 
 
 
 def control_of(values: HeaderValues) -> Control | None:
-    """Return what ``webhook-delivery`` asks for; anything but its two words asks for nothing."""
+    """Return the request in the header ``webhook-delivery``; None unless it is one of its two words."""
     asked = values("webhook-delivery")
     return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
 
 
 def late_in(cut: BaseException | None, *, connected: bool) -> tuple[OutcomeKind, str]:
-    """Return kind and text of an attempt that met its deadline, by the part in which it did.
+    """Return kind and text of an attempt that met its deadline, by the stage that it had reached.
 
     Args:
-        cut: The cancellation that the deadline became, with the notes of where it came through.
-        connected: There was a connection.
+        cut: The cancellation that the deadline caused, with the notes of the stage.
+        connected: Whether there was a connection.
     """
     if connected:
         return OutcomeKind.TIMEOUT_TOTAL, "no whole response in time"
@@ -97,9 +97,7 @@ def classify(fault: Exception) -> tuple[OutcomeKind, str]:
         case AttemptFailed():
             return fault.kind, shown(str(fault))
         case _ if isinstance(fault.__cause__, ssl.SSLError) or isinstance(fault, ssl.SSLError):
-            kind = (
-                OutcomeKind.TLS
-            )  # an alert after the handshake, such as one for want of a client certificate
+            kind = OutcomeKind.TLS  # an alert after the handshake, such as one for a missing client certificate
         case ConnectionError() | httpcore2.NetworkError():
             kind = OutcomeKind.RESET
         case OSError() if fault.errno in _BROKE:
@@ -114,10 +112,10 @@ def classify(fault: Exception) -> tuple[OutcomeKind, str]:
 
 
 def shown(text: str) -> str:
-    """Return the start of a text that a stranger chose, safe for a log, a terminal and JSON.
+    """Return the start of an untrusted text, safe for a log, a terminal and JSON.
 
-    Whatever is not printable is written as an escape: control characters, line separators,
-    bidirectional overrides, and the lone surrogates that stand for bytes which were not UTF-8.
+    Unprintable characters are written as escapes: control characters, line separators, bidirectional
+    overrides, and the lone surrogates that stand for bytes outside UTF-8.
     """
     text = text[:_TEXT_CHARS]
     if not text.isprintable():

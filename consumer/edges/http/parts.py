@@ -1,4 +1,4 @@
-"""What a sender is made of beside its client: look-up, guard, dialer, TLS contexts; the same for both."""
+"""Build the parts that both senders share: look-up, guard, dialer, TLS contexts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from consumer.edges.http.options import SenderOptions
 
 
 class Parts:
-    """Made once; senders may share them."""
+    """The shared parts, made once for all senders."""
 
     def __init__(self, options: SenderOptions, resolve: Resolve | None = None) -> None:
         """Prepare; nothing is opened.
 
         Args:
             options: Bounds and rules.
-            resolve: Looks names up; None asks the system and the name servers.
+            resolve: Looks names up; None uses the system and the name servers.
 
         Raises:
             ConfigError: the CA file cannot be read.

@@ -1,4 +1,4 @@
-"""Reach one of several brokers, and stay connected.
+"""Connect to one of several brokers, and stay connected.
 
 URLs come in; a connection, or the broker's own reason for a refusal, goes out.
 Windows and publishers belong to ``edges.broker``.

@@ -1,4 +1,4 @@
-"""Connect to one of several brokers, and keep a connection to them for ever."""
+"""Connect to one of several brokers, and reconnect until cancelled."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ from consumer.settings.sections import AmqpSettings
 
 frames.install()
 
-# aiormq calls a connection stuck after (heartbeat + 1) x 3 s without a frame. A cut without FIN has to be
-# noticed within two heartbeats: (10 + 1) x 1.3 s, looked at every 5 s, is at most 19.3 s.
+# aiormq considers a connection stuck after (heartbeat + 1) x 3 s without a frame. A cut without FIN must be
+# noticed within two heartbeats: (10 + 1) x 1.3 s, checked every 5 s, is at most 19.3 s.
 Connection.HEARTBEAT_GRACE_MULTIPLIER = 1.3  # type: ignore[assignment]  # only multiplied, never an index
 
 CONNECTION_ERRORS = (OSError, aiormq.exceptions.AMQPError, asyncio.TimeoutError, RuntimeError)
-"""What connecting, declaring or settling may raise when the broker or the network fails."""
+"""Errors of connecting, declaring or settling when the broker or the network fails."""
 
 DIAL_S = 2.0
-"""A broker that is up takes a bare connection within this time."""
+"""Seconds within which a running broker accepts a bare connection."""
 
 ALL_FRAMES = 0
-"""No bound on the frames of a channel that are read and not yet looked at. Source: aiormq, ``Channel``."""
+"""Unlimited buffer for frames of a channel that wait to be handled. Source: aiormq, ``Channel``."""
 
 
 Diagnose: TypeAlias = Callable[[], Awaitable[str | None]]
-"""Says why a broker takes a connection and then says nothing; None: nobody knows."""
+"""Explains a broker that accepts a connection and then stays silent; None: unknown."""
 
 SILENT = (
-    "it took the connection and said nothing: the node may be overloaded, or at its open-file limit "
+    "it accepted the connection and sent nothing: the node may be overloaded, or at its open-file limit "
     "(see `rabbitmqctl status`; raise LimitNOFILE)"
 )
 
 NOT_THERE = "check LEVERET_AMQP_URL and its virtual host, or run `leveret topology apply`"
-"""Where a queue of ours is missing."""
+"""Remedy for a missing queue of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmqpOptions:
-    """How to reach the broker."""
+    """Addresses and time limits of connections to the broker."""
 
-    urls: tuple[str, ...]  #: tried in turn; may hold passwords, so never logged
-    read_urls: Callable[[], tuple[str, ...]] | None = None  #: asked instead at each connection
+    urls: tuple[str, ...]  #: tried in turn; they may contain passwords, so they are never logged
+    read_urls: Callable[[], tuple[str, ...]] | None = None  #: replaces *urls* at each connection
     heartbeat_s: float = 10.0
     connect_timeout_s: float = 10.0
     reconnect_first_s: float = 0.2
     reconnect_max_s: float = 30.0
-    confirm_slow_s: float = 5.0  #: a confirm older than this starts no new attempt
-    confirm_lost_s: float = 60.0  #: a confirm older than this closes the channel
+    confirm_slow_s: float = 5.0  #: age of a confirm from which no new attempts start
+    confirm_lost_s: float = 60.0  #: age of a confirm from which the channel is closed
     tls: ssl.SSLContext | None = None
     diagnose: Diagnose | None = None
 
@@ -78,10 +78,10 @@ def amqp_options(
     """Build the options from the settings.
 
     Args:
-        settings: Of the connections.
-        urls: Of the brokers.
-        read_urls: Is asked for the URLs at each connection.
-        diagnose: Says why a broker is silent, as far as it knows.
+        settings: Settings of the connections.
+        urls: URLs of the brokers.
+        read_urls: Returns the URLs anew at each connection.
+        diagnose: Explains a silent broker, if it can.
 
     Raises:
         ConfigError: a certificate file cannot be used.
@@ -123,7 +123,7 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     """Open a plain connection to the first broker of the list that answers.
 
     Raises:
-        BrokerUnavailable: none answered; names each without its password.
+        BrokerUnavailable: none answered; the text names each without its password.
     """
     faults, silent = [], False
     for url in await _current_urls(options):
@@ -140,19 +140,19 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
 
 
 async def _is_silent(address: URL, error: Exception) -> bool:
-    """Say whether a broker that did not answer in time takes connections all the same."""
+    """Return whether a broker that did not answer in time still accepts connections."""
     if not isinstance(error, asyncio.TimeoutError):
         return False
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), DIAL_S)
-    except OSError:  # a time-out too: the network, or the backlog is full
+    except OSError:  # also a time-out: of the network, or with a full backlog
         return False
     writer.close()
     return True
 
 
 async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:
-    """Return where the brokers are now: a file may have got another password since (fault 94)."""
+    """Return the current URLs, as a file may contain a new password since (fault 94)."""
     if options.read_urls is None:
         return options.urls
     try:
@@ -162,32 +162,33 @@ async def _current_urls(options: AmqpOptions) -> tuple[str, ...]:
 
 
 class _DidNotLast(BrokerUnavailable):
-    """The connection ended soon, or never began."""
+    """The connection ended soon, or was refused."""
 
 
 @dataclass(slots=True)
 class KeepAlive:
-    """Runs *session* on a fresh connection again and again, with growing, jittered pauses between."""
+    """Runs *session* on a new connection again and again, with growing, jittered pauses between."""
 
     options: AmqpOptions
     name: str
     observe: Observer
     sample: Callable[[], float]
     opening: Callable[[AmqpOptions, str], Awaitable[AbstractConnection]] = connect
-    refusals: Refusals | None = None  #: shared with other connections; None: its own
+    refusals: Refusals | None = None  #: shared with other connections; None makes its own
     _was_connected: bool = field(default=False, init=False)
     _refusals: Refusals = field(init=False)
-    _refused: str | None = field(default=None, init=False)  #: why the last try never began
+    #: Reason of the last refusal; None after a success.
+    _refused: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Report refusals alone where nobody shares them."""
+        """Create refusals if none are shared."""
         self._refusals = self.refusals or Refusals(self.observe, time.monotonic)
 
     async def run(self, session: Callable[[AbstractConnection], Awaitable[None]]) -> None:
-        """Return never; the pause starts anew once a session lasted.
+        """Run until cancelled; pauses start short again after a session that lasted.
 
         Raises:
-            Exception: of *session*, where it is not the connection's.
+            Exception: any error of *session* except those of the connection.
         """
         policy = RetryPolicy(
             name="reconnect",
@@ -210,11 +211,11 @@ class KeepAlive:
                 lasting, policy, pacing, is_retryable=lambda error: isinstance(error, _DidNotLast)
             )
             if done.error is not None and not isinstance(done.error, _DidNotLast):
-                raise done.error  # the topology differs, or a bug: nothing that a new connection mends
+                raise done.error  # a different topology, or a bug: a new connection does not help
             await self._pause(delay_s(policy, 1, self.sample()))
 
     async def _pause(self, wait_s: float) -> None:
-        """Report why there is no connection, and wait for the next try."""
+        """Report a refusal, and wait for the next try."""
         if self._refused is not None:
             self._refusals.refused(self.name, self._refused, wait_s)
         await asyncio.sleep(wait_s)
@@ -243,7 +244,7 @@ class KeepAlive:
 
 
 async def close_quietly(connection: AbstractConnection) -> None:
-    """Close a connection that may be broken already; bounded to 5 s."""
+    """Close a connection, even a broken one, within 5 s."""
     try:
         await asyncio.wait_for(connection.close(), 5)
     except CONNECTION_ERRORS:
@@ -253,7 +254,7 @@ async def close_quietly(connection: AbstractConnection) -> None:
 async def open_channel(connection: AbstractConnection, *, confirms: bool) -> Channel:
     """Open a channel and return the library's inner one, which costs less per message.
 
-    What has arrived is read at once, not ten frames for each turn of the loop: the windows bound it.
+    It handles arrived frames at once instead of ten per turn of the loop; the windows bound their number.
     """
     transport = underlay(connection)
     await transport.ready()
@@ -267,7 +268,7 @@ def underlay(connection: AbstractConnection) -> Connection:
     """Return the library's inner connection.
 
     Raises:
-        BrokerUnavailable: it was never opened.
+        BrokerUnavailable: the connection was never opened.
     """
     if connection.transport is None:
         raise BrokerUnavailable("the connection was never opened")
@@ -275,7 +276,7 @@ def underlay(connection: AbstractConnection) -> Connection:
 
 
 async def closed(*resources: Connection | Channel) -> None:
-    """Return once one of the connections or channels is closed, from either side."""
+    """Return once either side has closed one of the connections or channels."""
     closings = [resource.closing for resource in resources]
     try:
         await asyncio.wait(closings, return_when=asyncio.FIRST_COMPLETED)
@@ -285,7 +286,7 @@ async def closed(*resources: Connection | Channel) -> None:
 
 
 async def close_reason(resource: Connection | Channel) -> str:
-    """Say why a connection or channel closed, in the broker's words."""
+    """Return the reason for which a connection or channel closed, in the broker's words."""
     try:
         await resource.closing
     except asyncio.CancelledError:
@@ -296,7 +297,7 @@ async def close_reason(resource: Connection | Channel) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong, in the broker's own words where it answered."""
+    """Return the text of an error, in the broker's own words if it answered."""
     text = str(error) or type(error).__name__
     if answered := _ANSWERED.search(text):
         text = answered[1]
@@ -304,4 +305,4 @@ def _reason(error: BaseException) -> str:
 
 
 _ANSWERED = re.compile(r"^Expected one of .*, got (.+)", re.DOTALL)
-"""What the library raises when the broker answers with another frame; see :func:`frames.install`."""
+"""Error of the library when the broker answers with another frame; see :func:`frames.install`."""

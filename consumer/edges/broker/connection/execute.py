@@ -1,4 +1,4 @@
-"""Run any operation under a retry policy, as webhooks are tried again.
+"""Run any operation under a retry policy, in the same way as webhooks.
 
 Data flow: operation + policy -> tries with the policy's waits between -> Executed; our reconnects use it.
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed(Generic[T]):
-    """What became of an operation."""
+    """The result of an operation."""
 
     success: bool
-    attempts: int  #: how often it was tried, at least 1
-    data: T | None  #: what it returned; None without success
-    error: Exception | None  #: what the last try raised; None with success
+    attempts: int  #: number of tries, at least 1
+    data: T | None  #: return value; None without success
+    error: Exception | None  #: error of the last try; None with success
     delays_s: tuple[float, ...]  #: the waits between the tries
     total_s: float  #: from the beginning of the first try to the end of the last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """Chance and time, injected so that tests own them."""
+    """Randomness and time, injected for tests."""
 
     sample: Callable[[], float]  #: uniform in [0, 1)
     now: Callable[[], float]  #: seconds that never step back
@@ -39,7 +39,7 @@ class Pacing:
 
 
 def always(_: Exception) -> bool:
-    """Say that every error is worth another try."""
+    """Return True: every error is worth another try."""
     return True
 
 
@@ -50,14 +50,15 @@ async def execute_with_retry(
     *,
     is_retryable: Callable[[Exception], bool] = always,
 ) -> Executed[T]:
-    """Try *operation* until it returns, an error is not worth another try, or the attempts are used up.
+    """Try *operation* until it returns, its error is final, or the attempts are used up.
 
     Args:
-        operation: What to try; cancelling it ends everything, as does cancelling this.
-        policy: How often, and with which waits. Its ``max_age_s``, if it is set, bounds the time in which
-            another try may begin.
-        pacing: Chance and time.
-        is_retryable: Says whether an error may pass.
+        operation: The operation; cancelling it ends everything, as does cancelling this.
+        policy: Number of attempts and their waits. Its ``max_age_s``, if set, bounds the time in which
+        another
+            try may begin.
+        pacing: Randomness and time.
+        is_retryable: Returns whether an error is worth another try.
     """
     began, delays = pacing.now(), list[float]()
     while True:

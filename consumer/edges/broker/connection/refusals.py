@@ -1,4 +1,4 @@
-"""Report that the broker takes no connection: each reason once a minute, with the time of the next try."""
+"""Report refused connections to the broker: each reason once a minute, with the time of the next try."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 from consumer.flow.observe.observer import Observer
 
-AGAIN_S: Final = 60.0  #: the same reason is reported again after this long
+AGAIN_S: Final = 60.0  #: time after which the same reason is reported again
 
 
 class Refusals:
-    """What all connections of a worker were refused for; they meet the same fault at the same time."""
+    """The refusals of all connections of a worker, which meet the same fault at the same time."""
 
     def __init__(self, observe: Observer, now: Callable[[], float]) -> None:
-        """Begin.
+        """Begin without refusals.
 
         Args:
-            observe: Counts every refused try, and logs those that are reported.
-            now: Monotonic seconds.
+            observe: Counts every refused try, and logs the reported ones.
+            now: Returns monotonic seconds.
         """
         self._observe = observe
         self._now = now
         self._reported: dict[str, float] = {}
 
     def refused(self, connection: str, detail: str, next_try_s: float) -> None:
-        """Count a try; report its reason unless that was done within the last :data:`AGAIN_S`."""
+        """Count a try; report its reason unless that happened within the last :data:`AGAIN_S`."""
         now = self._now()
         is_new = now - self._reported.get(detail, -AGAIN_S) >= AGAIN_S
         if is_new:
@@ -33,5 +33,5 @@ class Refusals:
         self._observe.broker_unreachable(connection, detail, next_try_s, is_new=is_new)
 
     def connected(self) -> None:
-        """Forget what was reported: the next refusal is a new one."""
+        """Forget all reports, so that the next refusal counts as new."""
         self._reported.clear()

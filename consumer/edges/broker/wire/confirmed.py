@@ -1,12 +1,13 @@
 """Publish on a channel with confirms, at less than half of the library's cost.
 
-Data flow: Publication -> frames that wait a moment for company -> the connection's write queue; the broker's
-confirm -> the library's reader -> the future that is registered here.
+Data flow: Publication -> frames, gathered for a moment -> the connection's write queue; the broker's confirm
+-> the library's reader -> the future that this module registered.
 
-The library's ``basic_publish`` holds a lock across its awaits so that the n-th message written is the one
-with the n-th delivery tag. Here a tag and its place among the frames are taken in one step without an await,
-which needs no lock. Measured side by side at 64 unconfirmed: 87 us of CPU for a publish with
-``basic_publish``, 42 us here, each written by itself; together they wake the broker less often.
+The library's ``basic_publish`` holds a lock across its awaits, so that the n-th message written is the one
+with the n-th delivery tag. Here a publish takes its tag and its place among the frames in one step without an
+await, which needs no lock. Measured side by side with 64 unconfirmed: 87 us of CPU for a publish with
+``basic_publish``, 42 us here, each written by itself. Frames that are written together also wake the broker
+less often.
 
 Source: aiormq ``Channel.basic_publish`` (what it registers, and when); RabbitMQ "Consumer Acknowledgements
 and Publisher Confirms" (tags count from 1 on each channel).
@@ -32,38 +33,38 @@ from pamqp.header import ContentHeader
 from consumer.edges.broker.wire.content_header import content_header
 from consumer.ports import Publication
 
-METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames that are kept: rungs x due queues, and some more
-PIECE_BYTES = 512 * 1024  #: written at once; the socket takes it before the next frames are encoded
-COMPANY_S = 0.005  #: the longest that a publish waits for company
+METHODS_KEPT = 1024  #: encoded ``basic.publish`` frames in the cache: rungs x due queues, and some more
+WRITE_BYTES = 512 * 1024  #: size of one write; the socket takes it before the next frames are encoded
+GATHER_S = 0.005  #: longest time that a publish waits for others to be written with it
 
 
 class Confirms:
-    """Publishes on one channel with confirms. Nothing else may publish on it."""
+    """Publishes on one channel with confirms. Nothing else may publish on that channel."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._loop = asyncio.get_running_loop()
         drop_bodies(channel)
-        #: tag of what is not confirmed -> loop time when it began, and its confirm; oldest first
+        #: Loop time of each unconfirmed publish, and its confirm, by tag; oldest first.
         self._unconfirmed: dict[int, tuple[float, asyncio.Future[ConfirmationFrameType]]] = {}
-        self._company: deque[Iterator[bytes]] = deque()  #: frames to write, in the order of their tags
+        self._unwritten: deque[Iterator[bytes]] = deque()  #: frames to write, in the order of their tags
         self._planned = False
         self._closing = channel.closing
         self._closing.add_done_callback(lambda _: self._abandon())
 
     def oldest_s(self) -> float:
-        """Return for how long the oldest publish has waited for its confirm; 0 without one."""
+        """Return the age of the oldest unconfirmed publish in seconds; 0 without one."""
         oldest = next(iter(self._unconfirmed.values()), None)
         return 0.0 if oldest is None else self._loop.time() - oldest[0]
 
     async def publish(self, publication: Publication, message_id: str) -> float:
-        """Publish persistent, mandatory unless it says otherwise; return the seconds until the confirm.
+        """Publish persistent, and mandatory if *publication* is; return the seconds until the confirm.
 
-        One with the id of another that is not confirmed yet is written after that one's confirm.
+        If another message with the same id is unconfirmed, the publish waits for that confirm first.
 
         Raises:
-            PublishError: it was returned, no queue is bound for its routing key.
-            DeliveryError: the broker said nack.
+            PublishError: the broker returned it, as no queue is bound for its routing key.
+            DeliveryError: the broker answered with a nack.
             ChannelInvalidStateError: the channel is closed, or closed before the confirm.
         """
         channel = self.channel
@@ -78,10 +79,10 @@ class Confirms:
         confirm = channel.confirmations[tag] = self._loop.create_future()
         returned_as[message_id] = tag
         self._unconfirmed[tag] = (began, confirm)
-        self._company.append(frames)
+        self._unwritten.append(frames)
         if not self._planned:
             self._planned = True
-            self._loop.call_later(COMPANY_S, self._write)
+            self._loop.call_later(GATHER_S, self._write)
         try:
             await confirm
         finally:
@@ -93,54 +94,54 @@ class Confirms:
     async def _own_turn(self, message_id: str) -> None:
         """Return once no publish with this id is unconfirmed.
 
-        A return names its message by nothing but this id, and a producer's id may be that of another event:
-        with both under way the return of one would count as that of the other.
+        A return identifies its message only by this id, and a producer may use one id for two events: with
+        both unconfirmed, the return of one would count for the other.
         """
         while (tag := self.channel.message_id_delivery_tag.get(message_id)) is not None:
             await asyncio.wait({self._unconfirmed[tag][1]})
 
     def _write(self) -> None:
-        """Hand a piece to the connection; the next one when the socket has taken it.
+        """Pass a batch of frames to the connection; the next one follows when the socket has taken it.
 
-        While the connection is blocked its queue stays full, so look again.
+        While the connection is blocked its queue stays full, so this tries again later.
         """
         if self.channel.is_closed:
             return
         queue = self.channel.write_queue
         if queue.full():
-            self._loop.call_later(COMPANY_S, self._write)
+            self._loop.call_later(GATHER_S, self._write)
             return
         taken: asyncio.Future[None] = self._loop.create_future()
         taken.add_done_callback(lambda _: self._go_on())
-        queue.put_nowait(ChannelFrame(payload=self._piece(), should_close=False, drain_future=taken))
+        queue.put_nowait(ChannelFrame(payload=self._batch(), should_close=False, drain_future=taken))
 
-    def _piece(self) -> bytes:
-        """Return the next frames, encoded only now: a body is never there twice as a whole."""
-        frames, size, company = [], 0, self._company
-        while company and size < PIECE_BYTES:
-            for frame_bytes in company[0]:
+    def _batch(self) -> bytes:
+        """Return the next frames, encoded only now: no body is ever in memory twice as a whole."""
+        frames, size, unwritten = [], 0, self._unwritten
+        while unwritten and size < WRITE_BYTES:
+            for frame_bytes in unwritten[0]:
                 frames.append(frame_bytes)
                 size += len(frame_bytes)
-                if size >= PIECE_BYTES:
+                if size >= WRITE_BYTES:
                     break
             else:
-                company.popleft()
+                unwritten.popleft()
         return b"".join(frames)
 
     def _go_on(self) -> None:
-        self._planned = bool(self._company)
+        self._planned = bool(self._unwritten)
         if self._planned:
             self._write()
 
     def _abandon(self) -> None:
-        """End every publish that the closed channel left."""
+        """End every publish that is unconfirmed when the channel closes."""
         for confirm in list(self.channel.confirmations.values()):
             if not confirm.done():
                 confirm.set_exception(ChannelInvalidStateError("the channel closed before the confirm"))
 
 
 def drop_bodies(channel: Channel) -> None:
-    """Keep no body that comes by *channel*: a returned message brings its own back, and nobody reads it."""
+    """Discard all bodies that arrive on *channel*: those of returned messages, which nobody reads."""
     frames = channel.frames
 
     async def put(item: tuple[int, Any]) -> None:
@@ -153,7 +154,7 @@ def drop_bodies(channel: Channel) -> None:
 
 
 def _frames(channel: Channel, publication: Publication, message_id: str) -> Iterator[bytes]:
-    """Return the frames of a message; its method and header are encoded at once, as they may be refused."""
+    """Return the frames of a message; method and header are encoded at once, as they may be invalid."""
     number, body, size = channel.number, publication.body, channel.max_content_size
     head = (
         _method(publication.exchange, publication.routing_key, number, mandatory=publication.mandatory),

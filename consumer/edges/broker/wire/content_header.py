@@ -1,8 +1,8 @@
 """Write the content header frame of a message: its properties and our headers.
 
-There is one for every delivery that is put off. The library writes any message and takes 11 us for one of
-ours; here the properties and values that our own messages have are written directly, in 4 us, and the rest
-goes to the library. A test holds both to the same reading.
+Every postponed delivery needs one. The library writes any message and takes 11 us for one of ours. Here the
+properties and values of our own messages are written directly, in 4 us, and all others by the library. A test
+checks that both can be read alike.
 
 Source: AMQP 0-9-1, 2.3.5 (frames), 4.2.6 (content headers), 4.2.5.5 (tables); RabbitMQ "AMQP 0-9-1 Errata"
 (field types: ``S`` long string, ``l`` signed 64 bit, ``t`` boolean); pamqp ``encode`` (its choice of them).
@@ -38,9 +38,9 @@ def content_header(publication: Publication, message_id: str, channel_number: in
     """Return the frame for *publication*, persistent, under *message_id*.
 
     Raises:
-        ValueError: a short string is over 255 bytes, or a text is none that UTF-8 can carry.
+        ValueError: a short string is over 255 bytes, or a text cannot be encoded in UTF-8.
         struct.error: an integer has more than 64 bits.
-        TypeError: a header's value is none that AMQP knows.
+        TypeError: the value of a header is not a valid AMQP value.
     """
     if publication.content_type is None or _has_more(publication):
         return _by_library(publication, message_id, channel_number)
@@ -84,7 +84,7 @@ def _table(headers: Mapping[str, object]) -> bytes:
         elif type(value) is int:
             parts.append(_INTEGER.pack(b"l", value))
         else:
-            parts.append(encode.encode_table_value(value))  # type: ignore[arg-type]  # it raises for what is none
+            parts.append(encode.encode_table_value(value))  # type: ignore[arg-type]  # it raises for invalid ones
     return b"".join(parts)
 
 

@@ -1,14 +1,14 @@
-"""Read frames that a careless or hostile producer wrote, without losing the connection over them.
+"""Read frames of careless or hostile producers, without losing the connection over them.
 
-The AMQP library refuses a whole frame when one text in it is no UTF-8, one time is out of range or a table
-is nested too deeply, and closes the connection. The broker then gives the same message out again, for ever.
-Here such a value is read leniently, and a table that cannot be read at all is told apart, so that the
+The AMQP library refuses a whole frame if one text in it is not valid UTF-8, one time is out of range or a
+table is nested too deeply, and closes the connection. The broker then delivers the same message again,
+endlessly. Here such a value is read leniently, and a table that cannot be read at all is marked, so that the
 message is parked.
 
-The library also copies what is left of a table for each value in it, so that one frame of 120 kB costs
-0.5 s. Here a table is walked by offset, each value is cut out once, and a table of more than
-:data:`MAX_VALUES` is given up there: 1 ms, whatever stands behind it. And what has arrived is read without a
-turn of the loop in between, so many such frames would add up: here the reader gives way to others.
+For each value in a table the library also copies the rest of the table, so that one frame of 120 kB takes
+0.5 s. Here a table is walked by offset, each value is cut out once, and reading ends after :data:`MAX_VALUES`
+values: 1 ms for a table of any size. Arrived frames are read without a turn of the loop in between, so many
+such frames would add up: here the reader lets other tasks run.
 
 Source: pamqp ``decode.METHODS`` and ``decode.TABLE_MAPPING``, its maps of decoders; AMQP 0-9-1, 4.2.5.5;
 RabbitMQ "AMQP 0-9-1 Errata" (field types); faults 9, 12, 85.
@@ -27,22 +27,22 @@ from pamqp import commands, decode
 from pamqp.common import FieldTable, FieldValue
 
 MAX_VALUES = 2_048
-"""Values in the header table of one message, at all levels. Our own have some 20, and 9 more for each queue
-that they died in."""
+"""Values in the header table of one message, at all levels. Our own have some 20, and 9 more for each
+queue in which they died."""
 
 MAX_DEPTH = 256
 """Levels of tables and arrays within the header table."""
 
 TURN_S = 0.005
-"""For so long frames are read and decoded without a turn of the loop: some 150 events of 1 kB."""
+"""Seconds for which frames are read and decoded without a turn of the loop: some 150 events of 1 kB."""
 
 UNREADABLE = "leveret-unreadable" + " " * 256
-"""Key that stands in for a table that cannot be read; its value says why. It is longer than any key that a
-frame can carry, so no producer can forge it."""
+"""Key that replaces an unreadable table; its value is the reason. It is longer than any key that a frame can
+carry, so no producer can forge it."""
 
 _SIZES = {b"t": 1, b"b": 1, b"B": 1, b"s": 2, b"u": 2, b"I": 4, b"i": 4, b"f": 4, b"D": 5}
 _SIZES |= {b"L": 8, b"l": 8, b"d": 8, b"T": 8, b"V": 0, b"\x00": 0}
-"""Bytes of a value, by its type; any other type begins with its own size."""
+"""Bytes of a value, by its type; values of any other type begin with their own size."""
 
 _TABLE = b"F"
 _NESTED = frozenset({_TABLE, b"A"})
@@ -50,8 +50,8 @@ _SIZE = struct.Struct(">I")
 
 
 def install() -> None:
-    """Make the library read leniently and boundedly, in this process."""
-    aiormq.connection.FrameReceiver = PacedReceiver  # type: ignore[misc]  # a class, replaced by its heir
+    """Make the library read leniently and within bounds, in this process."""
+    aiormq.connection.FrameReceiver = PacedReceiver  # type: ignore[misc]  # a class, replaced by its subclass
     decode.METHODS["shortstr"] = short_str
     decode.METHODS["table"] = table
     decode.METHODS["timestamp"] = timestamp
@@ -60,23 +60,23 @@ def install() -> None:
 
 
 def closing_reason(close: commands.Connection.Close) -> str:
-    """Return the broker's reason: of a refusal the library's errors show this repr and nothing else."""
+    """Return the broker's reason; the library's errors show only this repr of a refusal."""
     return f"{close.reply_code} {close.reply_text}"
 
 
 class PacedReceiver(FrameReceiver):
     """Reads frames as the library does, for at most :data:`TURN_S` at a time."""
 
-    _until: float | None = None  #: monotonic seconds when this turn of ours is over; None between turns
+    _until: float | None = None  #: monotonic seconds at the end of this turn; None between turns
 
     async def get_frame(self) -> ReceivedFrame:
-        """Return the next frame; who waits for the loop is let in first when our turn is over."""
+        """Return the next frame; after the end of a turn, other tasks run first."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + TURN_S
             self.loop.call_soon(self._end_turn)
         elif now >= self._until:
-            await asyncio.sleep(0)  # its end is planned before this, so a new turn begins
+            await asyncio.sleep(0)  # _end_turn was scheduled before this, so a new turn begins
         return await super().get_frame()
 
     def _end_turn(self) -> None:
@@ -84,7 +84,7 @@ class PacedReceiver(FrameReceiver):
 
 
 def short_str(value: bytes) -> tuple[int, str]:
-    r"""Read a short string; a byte that is no UTF-8 becomes ``\xff`` in text."""
+    r"""Read a short string; a byte outside UTF-8 becomes ``\xff`` in text."""
     if not value:
         raise ValueError("a short string without its length")
     end = value[0] + 1
@@ -92,7 +92,7 @@ def short_str(value: bytes) -> tuple[int, str]:
 
 
 def timestamp(value: bytes) -> tuple[int, datetime | None]:
-    """Read a time; one that no calendar holds is None."""
+    """Read a time; one outside the calendar becomes None."""
     try:
         return decode.timestamp(value)
     except (OverflowError, OSError, ValueError):
@@ -100,7 +100,7 @@ def timestamp(value: bytes) -> tuple[int, datetime | None]:
 
 
 def table(value: bytes) -> tuple[int, FieldTable | dict[str, FieldValue]]:
-    """Read a table; one that cannot be read becomes a single entry that says so."""
+    """Read a table; an unreadable one becomes a single entry with the reason."""
     try:
         end = _SIZE.unpack_from(value)[0] + 4
     except struct.error as error:
@@ -112,7 +112,7 @@ def table(value: bytes) -> tuple[int, FieldTable | dict[str, FieldValue]]:
 
 
 class _Walk:
-    """Reads one table of a frame, and counts what it has read."""
+    """Reads one table of a frame, and counts its values."""
 
     __slots__ = ("_data", "_left")
 
@@ -140,7 +140,7 @@ class _Walk:
         return values
 
     def _value(self, at: int, end: int, depth: int) -> tuple[int, FieldValue]:
-        """Return where the value that begins at *at* ends, and the value."""
+        """Return the end of the value that begins at *at*, and the value."""
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"the headers hold more than {MAX_VALUES} values")
@@ -151,7 +151,7 @@ class _Walk:
             size = 4 + _SIZE.unpack_from(data, start)[0]
         after = start + size
         if after > end:
-            raise ValueError("a value is longer than what holds it")
+            raise ValueError("a value is longer than its table")
         if kind in _NESTED:
             if depth >= MAX_DEPTH:
                 raise ValueError(f"the headers are nested deeper than {MAX_DEPTH} levels")

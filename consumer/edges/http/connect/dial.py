@@ -1,7 +1,7 @@
-"""Open connections: look-up, guard, TCP to the first address that answers, proxy, TLS; all in one bound.
+"""Open connections within one time bound: look-up, guard, TCP to the first address that answers, proxy, TLS.
 
-Data flow: Goal -> (Guard) checked addresses -> socket, judged once more -> (proxy) tunnel -> (TLS) transport.
-Everything that fails is an AttemptFailed with its kind.
+Data flow: Goal -> (Guard) checked addresses -> socket, checked once more -> (proxy) tunnel -> (TLS)
+transport. Every failure is an AttemptFailed with its kind.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from consumer.edges.http.handles import EXHAUSTED, Handles
 from consumer.edges.http.options import Proxy, SenderOptions
 from consumer.edges.http.outcomes import AT_PROXY, AttemptFailed, late_in
 
-_NEXT_ADDRESS_S = 0.25  #: an address gets this much of a start before the next one. Source: RFC 8305, 5
-_PROXIED_ADDRESSES = 3  #: of a name with several, so many are tried through a proxy
+_NEXT_ADDRESS_S = 0.25  #: head start of an address before the next one. Source: RFC 8305, 5
+_PROXIED_ADDRESSES = 3  #: addresses of one name that are tried through a proxy, at most
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -46,12 +46,12 @@ class Dialer:
         """Connect *factory*'s protocol to *goal*.
 
         Args:
-            goal: Where to.
-            context: Of TLS; None for plain HTTP.
+            goal: Target of the connection.
+            context: TLS context; None for plain HTTP.
             factory: Makes the protocol.
 
         Raises:
-            AttemptFailed: there is no connection; everything that was opened is closed.
+            AttemptFailed: no connection was made, and every socket is closed.
         """
         try:
             async with asyncio.timeout(self._connect_timeout_s):
@@ -62,7 +62,7 @@ class Dialer:
 
     async def _direct(self, goal: Goal) -> socket.socket:
         addresses = await self._addresses(goal)
-        ours: list[OSError] = []  #: faults before anybody was asked
+        ours: list[OSError] = []  #: faults of our own, before any connection attempt
 
         def make(info: AddrInfoType) -> socket.socket:
             try:
@@ -78,7 +78,7 @@ class Dialer:
             raise _unconnected(ours[0] if ours else fault) from None
 
     async def _proxied(self, goal: Goal, proxy: Proxy) -> socket.socket:
-        """Ask the proxy for one address after the other, or for the name where it judges itself."""
+        """Ask the proxy for one address after the other, or for the name if the proxy checks addresses."""
         names = proxy.names and not is_address(goal.host)
         hosts = (goal.host,) if names else (await self._addresses(goal))[:_PROXIED_ADDRESSES]
         sock = await self._reach_first(proxy)
@@ -92,9 +92,9 @@ class Dialer:
         return await _tunnelled(sock, proxy, hosts[-1], goal.port)
 
     async def _reach_first(self, proxy: Proxy) -> socket.socket:
-        """Connect to the proxy; a cancellation meanwhile is noted: then nobody asked for the endpoint.
+        """Connect to the proxy; note on a cancellation that the endpoint was not asked for yet.
 
-        Not so after the proxy has answered once: what takes its time then may be the endpoint.
+        After the proxy has answered once, no such note is made, as the endpoint may then be the slow part.
         """
         task = asyncio.current_task()
         self.at_proxy.add(task)
@@ -136,7 +136,7 @@ def _is_ours(fault: OSError) -> bool:
 
 
 async def _tunnelled(sock: socket.socket, proxy: Proxy, host: str, port: int) -> socket.socket:
-    """Return *sock* once it leads there; it is closed otherwise."""
+    """Return *sock* once its tunnel is open; otherwise close it."""
     try:
         await tunnel(sock, proxy, host, port)
     except BaseException:
@@ -165,7 +165,7 @@ async def _connect(
 async def _start(
     sock: socket.socket, goal: Goal, context: ssl.SSLContext | None, factory: Callable[[], _P]
 ) -> tuple[asyncio.Transport, _P]:
-    """Hand the socket to the loop, with a TLS handshake if *context* is given."""
+    """Pass the socket to the loop, with a TLS handshake if *context* is given."""
     name = None if context is None else goal.host.rstrip(".")
     try:
         return await asyncio.get_running_loop().create_connection(
@@ -176,16 +176,16 @@ async def _start(
 
 
 def unstarted(fault: OSError) -> AttemptFailed:
-    """Say what ended a connection that stood, before its first byte of HTTP."""
+    """Return the fault of an established connection before its first byte of HTTP."""
     text = fault.strerror or str(fault)
     match fault:
         case ssl.SSLError():
             return AttemptFailed(OutcomeKind.TLS, str(fault))
-        case ConnectionError():  # a SYN is refused, never reset: the connection stood, the handshake was cut
+        case ConnectionError():  # a refused SYN is not a reset, so the handshake was cut
             return AttemptFailed(OutcomeKind.TLS, "the server hung up in the TLS handshake")
         case _ if fault.errno in EXHAUSTED:
             return AttemptFailed(OutcomeKind.LOCAL, text)
-        case _:  # the network broke: no route any more, nobody who acknowledges
+        case _:  # the network broke: the route is gone, or acknowledgements are missing
             return AttemptFailed(OutcomeKind.RESET, text)
 
 
@@ -198,5 +198,5 @@ def _unconnected(fault: OSError) -> AttemptFailed:
             return AttemptFailed(OutcomeKind.TIMEOUT_CONNECT, text)
         case _ if fault.errno in EXHAUSTED:
             return AttemptFailed(OutcomeKind.LOCAL, text)
-        case _:  # also no route to the host, and several addresses that failed unlike
+        case _:  # also a missing route to the host, and several addresses with different faults
             return AttemptFailed(OutcomeKind.REFUSED, text)

@@ -1,8 +1,8 @@
-"""Judge where a connection may go: the egress rule, this machine's own addresses, and what is ours elsewhere.
+"""Check where connections may go: the egress rule, this machine's own addresses, and our own services.
 
-Data flow: host -> look-up -> (Guard.addresses) all of them allowed, once for each answer of a name server ->
-(Guard.judge) the very one that is about to be connected to, so that what was checked is what is dialled, on
-every new connection.
+Data flow: host -> look-up -> (Guard.addresses) all addresses, once for each answer of a name server -> dial
+-> (Guard.judge) the address that is about to be connected to. So every new connection goes to a checked
+address.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from consumer.core.endpoint.egress import Address, EgressRule, is_address, refus
 from consumer.edges.http.connect.own_addresses import is_own
 from consumer.edges.http.connect.resolver import Resolve
 
-#: Ports of what is ours where its URL names none. Source: RabbitMQ, "Networking"; PostgreSQL, "port".
+#: Ports of our services whose URL has no port. Source: RabbitMQ, "Networking"; PostgreSQL, "port".
 _DEFAULT_PORTS = {"amqp": 5672, "amqps": 5671, "http": 80, "https": 443, "postgresql": 5432, "postgres": 5432}
+#: Also those of management, metrics and Erlang.
 _BROKER_PORTS = (
     5671,
     5672,
@@ -30,28 +31,28 @@ _BROKER_PORTS = (
     15692,
     25672,
     4369,
-)  #: also management, metrics, Erlang's own
+)
 
-_JUDGED = 4_096  #: goals whose answer is kept as judged; the one that was judged longest ago goes first
+_JUDGED = 4_096  #: goals whose result is kept; the oldest result is dropped first
 
-#: One HOST or HOST:PORT of a URL's authority.
+#: One HOST or HOST:PORT in the authority of a URL.
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::([0-9]{0,5}))?")
 
 
 class BlockedAddress(OSError):
-    """The guard forbids the address. An OSError, so that whoever opens sockets closes what it opened."""
+    """The guard forbids the address. It is an OSError, so that the code that opens sockets closes them."""
 
 
 class Goal(NamedTuple):
-    """What a connection is for."""
+    """The target of a connection."""
 
-    host: str  #: a name or an address, as it stands in the URL
+    host: str  #: a name or an address, as in the URL
     port: int
     tls: bool
 
 
 class Guard:
-    """Judges names and addresses."""
+    """Checks names and addresses."""
 
     def __init__(
         self,
@@ -63,10 +64,10 @@ class Guard:
         """Prepare; nothing is looked up.
 
         Args:
-            rule: What may be called.
+            rule: The allowed targets.
             resolve: Looks up endpoints, token endpoints and the proxy.
             resolve_timeout_s: Bound on each look-up.
-            resolve_ours: Looks up what is protected, as those find it that connect to it; None: as others.
+            resolve_ours: Looks up protected names in the way of the libraries that use them; None: *resolve*.
         """
         self._rule = rule
         self._resolve = resolve
@@ -74,14 +75,15 @@ class Guard:
         self._resolve_timeout_s = resolve_timeout_s
         self._own_ports: set[int] = set()
         self._protected: dict[int, set[str]] = {}
-        self._judged: dict[Goal, tuple[Sequence[str], str | None]] = {}  #: the answer, and why it is refused
-        self._last_places: dict[str, Set[Address]] = {}  #: of protected names, as last found
+        #: Addresses of each goal, and the reason if they are refused.
+        self._judged: dict[Goal, tuple[Sequence[str], str | None]] = {}
+        self._last_places: dict[str, Set[Address]] = {}  #: last known addresses of protected names
 
     def protect(self, host: str, port: int) -> None:
-        """Refuse every connection to *port* of *host* from now on, whatever the rule allows.
+        """Refuse every connection to *port* of *host* from now on, even if the rule allows it.
 
         Args:
-            host: A name or an address; one of this machine stands for all of its addresses.
+            host: A name or an address; an address of this machine stands for all of them.
             port: 1 to 65535.
         """
         if is_address(host) and (ip_address(host).is_unspecified or is_own(ip_address(host))):
@@ -90,10 +92,10 @@ class Guard:
             self._protected.setdefault(port, set()).add(host)
 
     def protect_url(self, url: str) -> None:
-        """Refuse every connection to where *url* leads; beside AMQP also what else the broker listens on.
+        """Refuse every connection to the target of *url*; for AMQP also to the broker's other ports.
 
-        It may name several hosts, as PostgreSQL's may. What cannot be read as host and port is passed over:
-        whoever connects there tells what is wrong with it.
+        A URL may name several hosts, as for PostgreSQL. Unreadable hosts and ports are skipped, as the
+        library that connects to them reports the fault.
         """
         scheme, _, rest = url.partition("://")
         scheme = scheme.lower()
@@ -108,15 +110,15 @@ class Guard:
                 self.protect(match[1].strip("[]"), each)
 
     async def addresses(self, goal: Goal) -> Sequence[str]:
-        """Look the host up and judge every address: one that is forbidden forbids the name.
+        """Look the host up and check every address: a single forbidden one forbids the name.
 
         Raises:
-            BlockedAddress: one of them is forbidden.
-            OSError: there is none, or the look-up took too long.
+            BlockedAddress: an address is forbidden.
+            OSError: the name has no address, or the look-up took too long.
         """
         found = await self.look_up(goal.host, goal.port)
         known, reason = self._judged.get(goal, (None, None))
-        if known is not found:  # the look-up gives the same object as long as it keeps its answer
+        if known is not found:  # an unexpired answer of the look-up is always the same object
             reason = self._judge_all(found, goal)
         if reason is not None:
             raise BlockedAddress(errno.EACCES, reason)
@@ -125,17 +127,17 @@ class Guard:
         return found
 
     def judge(self, text: str, goal: Goal) -> None:
-        """Judge the address that is about to be connected to.
+        """Check the address that is about to be connected to.
 
         Raises:
-            BlockedAddress: it is forbidden; says why.
+            BlockedAddress: it is forbidden; the text gives the reason.
         """
         reason = self._refusal(text, goal)
         if reason is not None:
             raise BlockedAddress(errno.EACCES, reason)
 
     def _judge_all(self, found: Sequence[str], goal: Goal) -> str | None:
-        """Return why the answer is refused, or None; remember it."""
+        """Return the reason why the addresses are refused, or None; remember it."""
         refusals = (self._refusal(address, goal) for address in found)
         reason = next((refusal for refusal in refusals if refusal is not None), None)
         self._judged.pop(goal, None)
@@ -158,7 +160,7 @@ class Guard:
         return None
 
     async def look_up(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses of *host*, unjudged; an address is its own.
+        """Return the addresses of *host*, unchecked; an address is returned as it is.
 
         Raises:
             OSError: there is none, or the look-up took too long.
@@ -178,7 +180,7 @@ class Guard:
         return found
 
     async def _refuse_protected(self, found: Sequence[str], port: int) -> None:
-        """Compare with what is ours on this port; its names are looked up now, as they may have moved."""
+        """Refuse addresses of our services on this port; their names are looked up now, as they may move."""
         asked = {unmapped(ip_address(address)) for address in found}
         for host in self._protected[port]:
             ours = await self._places_of(host, port)
@@ -189,7 +191,7 @@ class Guard:
                 )
 
     async def _places_of(self, host: str, port: int) -> Set[Address]:
-        """Return the addresses of what is ours, or else those that it had last.
+        """Return the addresses of a protected host, or else its last known ones.
 
         Raises:
             BlockedAddress: neither is known, so that any address could be one of them.
@@ -199,7 +201,7 @@ class Guard:
         except OSError as fault:
             known = self._last_places.get(host)
             if known is None:
-                text = f"port {port} of {host} is Leveret's or what it uses, and that has no address now"
+                text = f"port {port} of {host} belongs to Leveret or to what it uses, and has no address now"
                 raise BlockedAddress(errno.EACCES, f"{text}: {fault.strerror or fault}") from None
             return known
         places = {unmapped(ip_address(address.partition("%")[0])) for address in found}

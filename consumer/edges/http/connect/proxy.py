@@ -1,7 +1,8 @@
 """Ask an egress proxy for a tunnel, on a socket that is connected to it: HTTP CONNECT or SOCKS5.
 
-What the proxy itself does wrong is ``proxy``: the endpoint was never asked. What the proxy says about the
-endpoint is told as if we had tried ourselves: refused, no answer in time, or forbidden by the proxy's rules.
+A fault of the proxy itself has the kind ``proxy``, as the endpoint received no request. The proxy's report on
+the endpoint becomes the same outcome as without a proxy: refused, no answer in time, or forbidden by its
+rules.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from consumer.core.model import OutcomeKind
 from consumer.edges.http.options import Proxy
 from consumer.edges.http.outcomes import AttemptFailed, shown
 
-_HEAD_BYTES = 16_384  #: of the proxy's answer that are read at most
+_HEAD_BYTES = 16_384  #: bytes of the proxy's answer that are read, at most
 
-#: What a proxy's answer to CONNECT says about the endpoint. Source: RFC 9110, 9.3.6 and 15.6.
+#: Meaning of a proxy's answer to CONNECT for the endpoint. Source: RFC 9110, 9.3.6 and 15.6.
 _BY_STATUS: Mapping[int, OutcomeKind] = {
     403: OutcomeKind.BLOCKED,
     502: OutcomeKind.REFUSED,
@@ -39,16 +40,16 @@ _BY_REPLY: Mapping[int, OutcomeKind] = {
 
 
 async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    """Return once what is written to *sock* goes to *port* of *host*; the caller closes it otherwise.
+    """Open a tunnel from *sock* to *port* of *host*; the caller closes *sock* after a failure.
 
     Args:
-        sock: Connected to the proxy, not blocking.
-        proxy: How to speak to it.
+        sock: Socket that is connected to the proxy, not blocking.
+        proxy: Scheme and credentials of the proxy.
         host: A name, or an address without brackets.
         port: 1 to 65535.
 
     Raises:
-        AttemptFailed: there is no tunnel.
+        AttemptFailed: the tunnel was not opened.
     """
     try:
         if proxy.scheme == "socks5":
@@ -80,15 +81,14 @@ async def _ask_http(sock: socket.socket, proxy: Proxy, host: str, port: int) -> 
         raise AttemptFailed(OutcomeKind.PROXY, f"the proxy does not speak HTTP: {line}")
     code = int(status[:3])
     if not 200 <= code < 300:
-        raise AttemptFailed(_BY_STATUS.get(code, OutcomeKind.PROXY), f"the proxy says: {line}")
-    if rest:  # nobody behind it may speak first
+        raise AttemptFailed(_BY_STATUS.get(code, OutcomeKind.PROXY), f"the proxy answers: {line}")
+    if rest:  # an HTTP server behind the tunnel never speaks first
         raise AttemptFailed(OutcomeKind.PROXY, "the proxy sent more than the head of its answer")
 
 
 async def _ask_socks(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    connected: Any = _Connected(
-        sock
-    )  # stands for a proxy before this one, which is how a socket is handed in
+    # It takes the place of an earlier proxy in a chain, the only way to pass a socket in.
+    connected: Any = _Connected(sock)
     socks = SocksProxy(
         ProxyType.SOCKS5, proxy.host, proxy.port, proxy.user, proxy.password, rdns=True, forward=connected
     )
@@ -96,15 +96,15 @@ async def _ask_socks(sock: socket.socket, proxy: Proxy, host: str, port: int) ->
         await socks.connect(host, port)
     except ProxyError as fault:
         kind = _BY_REPLY.get(fault.error_code or 0, OutcomeKind.PROXY)
-        raise AttemptFailed(kind, f"the proxy says: {shown(str(fault))}") from None
+        raise AttemptFailed(kind, f"the proxy answers: {shown(str(fault))}") from None
 
 
 class _Connected:
-    """Gives out the socket that is connected already."""
+    """Provides a socket that is already connected."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     async def connect(self, **_where: object) -> socket.socket:
-        """Return it."""
+        """Return the socket."""
         return self._sock

@@ -1,17 +1,18 @@
-"""Find the addresses of a host, off the event loop and off its threads; keep them as long as they last.
+"""Find the addresses of a host, off the event loop and its threads, and keep them for their TTL.
 
-Data flow: host -> (Lookup) kept answer, or one look-up for all who ask meanwhile -> c-ares: /etc/hosts, then
+Data flow: host -> (Lookup) kept answer, or one look-up for all who wait for it -> c-ares: /etc/hosts, then
 the name servers of /etc/resolv.conf -> addresses and TTL.
 
-c-ares works in one thread of its own, whatever number of names it looks up, so a name server that is slow or
-silent holds up nothing but the requests that need its names.
+c-ares uses one thread of its own for any number of names. So a slow or silent name server delays only the
+requests that need its names.
 
-A look-up that meets silence is the name's fault only where a name server answers something else meanwhile:
-the root's own servers, whose names every one of them knows. Otherwise no name server can be reached, which is
-this machine's fault and no endpoint's.
+A look-up without an answer is the name's fault only if a name server answers another question meanwhile: the
+root's own servers, which every name server knows. Otherwise no name server can be reached. That is a fault of
+this machine, not of the endpoint.
 
-A name is absolute: ``hook.example`` is not also looked for below the search domains of /etc/resolv.conf,
-where somebody else may hold it. Only places that other libraries connect to are found as those find them.
+A name is absolute: ``hook.example`` is not also searched below the search domains of /etc/resolv.conf, where
+somebody else may own it. Only places that other libraries connect to are looked up in the way of those
+libraries.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from aiodns.error import DNSError
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MAX_ADDRESSES = 32
-"""Addresses of one name. Each is judged; a name with more of them is not looked at, as its owner could make
-every connection cost what they please (fault 86)."""
+"""Addresses of one name, at most. Each is checked, so a name with more of them is refused: its owner could
+make every connection cost any amount (fault 86)."""
 
-_KEPT_NAMES = 4_096  #: the one that was looked up longest ago goes first
-_OWN_RATIO = 0.9  #: of the time-out: this look-up ends before who waits for it gives up
-_AWAY_S = 1.0  #: so long it is kept that no name server can be reached
-_LAST_WORDS_S = 1.0  #: c-ares answers at once when it is told to end
+_KEPT_NAMES = 4_096  #: names whose answer is kept; the oldest answer is dropped first
+_OWN_RATIO = 0.9  #: share of the time-out for one look-up, which ends before its waiters give up
+_AWAY_S = 1.0  #: time for which unreachable name servers count as away
+_CLOSE_S = 1.0  #: longest wait for the end of look-ups; c-ares ends them at once
 _TRIES = 2  #: questions to one server before the next one, or the end
 
-#: No search domains, no aliases of HOSTALIASES; with EDNS, as c-ares has it otherwise. Source: ares_init(3).
+#: No search domains, no aliases of HOSTALIASES; with EDNS, the default of c-ares. Source: ares_init(3).
 _ABSOLUTE = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
 
-#: c-ares' codes for "there is no such name" and "it has no address". Source: ares.h.
+#: Codes of c-ares for a missing name and for a name without an address. Source: ares.h.
 _NO_SUCH_NAME = (aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME)
 
 
-#: c-ares' codes for "this machine cannot ask": no server takes the question, no handle, no memory.
+#: Codes of c-ares for faults of this machine: the question cannot be sent, no handle, no memory.
 _CANNOT_ASK = (aiodns.error.ARES_ECONNREFUSED, aiodns.error.ARES_EFILE, aiodns.error.ARES_ENOMEM)
 
 
@@ -55,11 +56,11 @@ _SILENT = ((aiodns.error.ARES_ETIMEOUT,), *((code,) for code in _CANNOT_ASK))
 
 
 class NameServersAway(OSError):
-    """No name server can be reached from here; the name may be good."""
+    """No name server can be reached from here; the name may be valid."""
 
 
 class _Answer(NamedTuple):
-    """What came of a look-up."""
+    """The result of a look-up."""
 
     addresses: Sequence[str]  #: empty after a failure
     fault: OSError | None
@@ -70,7 +71,7 @@ _CLOSED = _Answer((), socket.gaierror(socket.EAI_AGAIN, "the sender is closed"),
 
 
 class Lookup:
-    """Looks names up. Lives in the loop of its first call."""
+    """Looks names up, in the event loop of its first call."""
 
     def __init__(
         self,
@@ -84,11 +85,12 @@ class Lookup:
         """Prepare; nothing is opened before the first look-up.
 
         Args:
-            timeout_s: After so long without an answer a look-up has failed.
-            ttl_min_s: An answer, and a failure, is kept at least so long.
-            ttl_max_s: An answer is kept at most so long.
-            servers: Name servers as ``ADDRESS`` or ``ADDRESS:PORT``; empty: the system's.
-            absolute: False: also below the system's search domains, as ``getaddrinfo`` does.
+            timeout_s: Longest time for a look-up.
+            ttl_min_s: Shortest time for which an answer or a failure is kept.
+            ttl_max_s: Longest time for which an answer is kept.
+            servers: Name servers as ``ADDRESS`` or ``ADDRESS:PORT``; empty: those of the system.
+            absolute: False: names are also searched below the system's search domains, as ``getaddrinfo``
+            does.
         """
         self._flags = _ABSOLUTE if absolute else None
         self._timeout_s = timeout_s
@@ -98,37 +100,37 @@ class Lookup:
         self._resolver: aiodns.DNSResolver | None = None
         self._kept: dict[str, _Answer] = {}
         self._running: dict[str, asyncio.Task[_Answer]] = {}
-        self._witness: asyncio.Task[None] | None = None
-        self._answered_at = 0.0  #: monotonic seconds when a name server last answered anything
+        self._root_query: asyncio.Task[None] | None = None
+        self._answered_at = 0.0  #: monotonic seconds of the last answer of a name server, to any question
         self._closed = False
 
     async def __call__(self, host: str, _port: int) -> Sequence[str]:
         """Return the addresses of *host* in the order in which they should be tried.
 
         Raises:
-            OSError: there is none, or no name server answered.
+            OSError: the name has no address, or no name server answered.
         """
         answer = self._kept.get(host)
         if answer is None or answer.until < time.monotonic():
             task = self._running.get(host)
             if task is None:
                 task = self._running[host] = asyncio.get_running_loop().create_task(self._ask(host))
-            answer = await asyncio.shield(task)  # who gives up leaves it to the others
+            answer = await asyncio.shield(task)  # a waiter that gives up leaves the task to the others
         if answer.fault is not None:
             raise type(answer.fault)(*answer.fault.args)
         return answer.addresses
 
     async def close(self) -> None:
-        """End every look-up, and the thread: it tells each of the end, and must find the loop running."""
+        """End every look-up, and the thread, which reports each end to the running loop."""
         self._closed = True
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None
-        if self._witness is not None:
-            self._witness.cancel()
+        if self._root_query is not None:
+            self._root_query.cancel()
         running = list(self._running.values())
         if running:
-            await asyncio.wait(running, timeout=_LAST_WORDS_S)
+            await asyncio.wait(running, timeout=_CLOSE_S)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -136,7 +138,7 @@ class Lookup:
     async def _ask(self, host: str) -> _Answer:
         try:
             answer = await self._find(host)
-        except asyncio.CancelledError:  # by close: who waits gets an answer all the same
+        except asyncio.CancelledError:  # by close(): the waiters still get an answer
             return _CLOSED
         finally:
             self._running.pop(host, None)
@@ -155,9 +157,9 @@ class Lookup:
                 servers, timeout=self._timeout_s / _TRIES, tries=_TRIES, flags=self._flags
             )
         asked = time.monotonic()
-        witness = asyncio.get_running_loop().call_later(self._timeout_s / _TRIES, self._ask_witness)
-        name = host.removesuffix(".")  # with its dot c-ares would not find it in /etc/hosts
-        # For localhost c-ares adds ::1 to what /etc/hosts says: allowing 127.0.0.0/8 would not be enough.
+        witness = asyncio.get_running_loop().call_later(self._timeout_s / _TRIES, self._start_root_query)
+        name = host.removesuffix(".")  # with the dot, c-ares would not find it in /etc/hosts
+        # For localhost c-ares adds ::1 to /etc/hosts: allowing 127.0.0.0/8 would not be enough.
         family = socket.AF_INET if name == "localhost" else socket.AF_UNSPEC
         try:
             async with asyncio.timeout(_OWN_RATIO * self._timeout_s):
@@ -179,28 +181,28 @@ class Lookup:
             return _Answer((), too_many, time.monotonic() + self._ttl_min_s)
         addresses = tuple(dict.fromkeys(_text(node.addr) for node in found.nodes))
         ttl_s = min((*(node.ttl for node in found.nodes), *(name.ttl for name in found.cnames)), default=0)
-        if ttl_s:  # what /etc/hosts says lasts for no time
+        if ttl_s:  # entries of /etc/hosts have no TTL
             self._answered_at = time.monotonic()
         kept_s = min(max(ttl_s, self._ttl_min_s), self._ttl_max_s)
         return _Answer(addresses, None, time.monotonic() + kept_s)
 
-    def _ask_witness(self) -> None:
-        """Ask what every name server knows, unless that is being asked."""
-        if self._witness is None and self._resolver is not None:
-            self._witness = asyncio.get_running_loop().create_task(self._hear_witness(self._resolver))
+    def _start_root_query(self) -> None:
+        """Ask a question that every name server can answer, unless one is in progress."""
+        if self._root_query is None and self._resolver is not None:
+            self._root_query = asyncio.get_running_loop().create_task(self._query_root(self._resolver))
 
-    async def _hear_witness(self, resolver: aiodns.DNSResolver) -> None:
+    async def _query_root(self, resolver: aiodns.DNSResolver) -> None:
         try:
             await resolver.query_dns(".", "NS")
         except DNSError as error:
             if error.args[:1] in _SILENT:
                 return
         finally:
-            self._witness = None
+            self._root_query = None
         self._answered_at = time.monotonic()
 
     def _fault(self, error: DNSError | TimeoutError, host: str, asked: float) -> OSError:
-        """Say what came of a look-up that began at *asked*."""
+        """Return the fault of a look-up that began at *asked*."""
         code, text = (*error.args, "", "")[:2]
         if isinstance(error, TimeoutError):
             code = aiodns.error.ARES_ETIMEOUT
@@ -210,7 +212,7 @@ class Lookup:
             self._answered_at = time.monotonic()
         if code in _NO_SUCH_NAME:
             hint = "" if "." in host else "; no search domain is added, so write the name in full"
-            return socket.gaierror(socket.EAI_NONAME, f"there is no such name, or it has no address{hint}")
+            return socket.gaierror(socket.EAI_NONAME, f"the name does not exist, or has no address{hint}")
         if code != aiodns.error.ARES_ETIMEOUT:
             return socket.gaierror(socket.EAI_AGAIN, f"the name server failed ({text})")
         if self._answered_at < asked:
@@ -219,6 +221,6 @@ class Lookup:
 
 
 def _text(address: tuple[bytes, int] | tuple[bytes, int, int, int]) -> str:
-    """Return an address as text, with its zone if it has one: the guard refuses that."""
+    """Return an address as text, with its zone if it has one, which the guard refuses."""
     text = address[0].decode("ascii")
     return f"{text}%{address[3]}" if len(address) == 4 and address[3] else text

@@ -1,10 +1,10 @@
-"""Read one response as its bytes come; the same for both senders.
+"""Read one response from the bytes of a connection; the same for both senders.
 
-Data flow: bytes off a connection -> (Answer.feed) head in one piece -> status, framing -> bounded body ->
-over; whether the connection may carry another request.
+Data flow: bytes -> (Answer.feed) head in one piece -> status, framing -> bounded body -> over; and whether
+the connection may carry another request.
 
-A status counts once its head is complete: what follows the head changes neither a success nor a failure,
-however it is cut into segments. It only decides whether the connection is used again. Source: RFC 9112.
+A status counts once its head is complete. The bytes behind the head change neither a success nor a failure,
+however they are cut into segments. They only decide whether the connection is used again. Source: RFC 9112.
 """
 
 from __future__ import annotations
@@ -17,30 +17,32 @@ from consumer.core.model import OutcomeKind
 from consumer.edges.http.outcomes import AttemptFailed, shown
 from consumer.edges.http.response.chunks import Chunks
 
-HEAD_BYTES = 65_536  #: a longer head is ``too_large``
-HEAD_LINES = 1_000  #: so is one with more header lines
-INTERIM_RESPONSES = 64  #: 1xx responses that are looked past
-_BODILESS = frozenset((204, 304))  #: end with their head, whatever that says. Source: RFC 9112, 6.3
+HEAD_BYTES = 65_536  #: longest head; a longer one is ``too_large``
+HEAD_LINES = 1_000  #: header lines, at most; more are ``too_large`` too
+INTERIM_RESPONSES = 64  #: 1xx responses that are skipped, at most
+_BODILESS = frozenset(
+    (204, 304)
+)  #: statuses without a body, even if their head has a length. Source: RFC 9112, 6.3
 
 _BEGINNING = b"HTTP/1."
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [^\r\n\0]*)?\r?")
-_END = re.compile(rb"\n\r?\n")  #: of a head; a line may end without its CR. Source: RFC 9112, 2.2
+_END = re.compile(rb"\n\r?\n")  #: end of a head; a line may end without its CR. Source: RFC 9112, 2.2
 _WELL_FORMED = re.compile(rb"(?:\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*\r?)*")  #: each line of a head
-_FOLD = re.compile(rb"\r?\n[ \t]+")  #: a line that goes on in the next one. Source: RFC 9112, 5.2
+_FOLD = re.compile(rb"\r?\n[ \t]+")  #: a line that continues in the next one. Source: RFC 9112, 5.2
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding|connection)[ \t]*:([^\n]*)")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _SPACE = b" \t\r"
 
 
 class Answer:
-    """One final response, past any 1xx before it.
+    """One final response, after any 1xx.
 
     Attributes:
-        status: 0 until the head is complete.
-        body: What is kept of the body so far.
-        over: Nothing more is read.
-        whole: It ended as its head said, and nothing came behind it.
-        fault: What was wrong with the body, if anything.
+        status: HTTP status; 0 until the head is complete.
+        body: Kept part of the body so far.
+        over: Whether reading has ended.
+        whole: Whether it ended as its head announced, without further bytes.
+        fault: Fault of the body, or an empty text.
     """
 
     __slots__ = (
@@ -49,10 +51,10 @@ class Answer:
     )
 
     def __init__(self, limit: int) -> None:
-        """Wait for a head.
+        """Begin without a head.
 
         Args:
-            limit: Bytes that are kept of a body; a longer one is over there.
+            limit: Bytes of a body that are kept; a longer one ends there.
         """
         self.status = 0
         self.body = bytearray()
@@ -60,10 +62,10 @@ class Answer:
         self.whole = False
         self.fault = ""
         self._limit = limit
-        self._buffer = bytearray()  #: of a head that is not complete
+        self._buffer = bytearray()  #: an incomplete head
         self._interim = 0
-        self._fields = self._lower = b""  #: the header lines, each behind a line feed
-        self._left: int | None = None  #: bytes of the body to come; None: until the close, or chunked
+        self._fields = self._lower = b""  #: the header lines, each after a line feed
+        self._left: int | None = None  #: body bytes to come; None: until the close, or chunked
         self._chunks: Chunks | None = None
         self._persistent = False
 
@@ -74,11 +76,11 @@ class Answer:
 
     @property
     def bodiless(self) -> bool:
-        """Whether the status alone says that there is no body; not every server obeys."""
+        """Whether the status alone excludes a body; not every server obeys."""
         return self.status in _BODILESS
 
     def values(self, name: str) -> Sequence[str]:
-        """Return the values of a header, by its *name* in lower case; bytes outside UTF-8 are kept apart."""
+        """Return the values of a header, by its lower-case *name*; bytes outside UTF-8 become surrogates."""
         if name.encode() not in self._lower:
             return ()
         spans = (match.span(1) for match in _header(name).finditer(self._lower))
@@ -86,10 +88,10 @@ class Answer:
         return [value.strip(_SPACE).decode("utf-8", "surrogateescape") for value in found]
 
     def feed(self, data: bytes) -> None:
-        """Take what came.
+        """Take bytes of the connection.
 
         Raises:
-            AttemptFailed: it is not a response of HTTP/1; never once there is a status.
+            AttemptFailed: they are not a valid HTTP/1 response; never raised once there is a status.
         """
         if self.over:
             self.whole = False
@@ -99,10 +101,10 @@ class Answer:
             self._take_head(data)
 
     def end(self) -> None:
-        """The server has closed.
+        """Handle the server's close.
 
         Raises:
-            AttemptFailed: before its head was complete.
+            AttemptFailed: the head was incomplete.
         """
         if not self.status:
             where = "within its head" if self._buffer else "before answering"
@@ -113,7 +115,7 @@ class Answer:
                 self.fault = "the connection ended within the body"
 
     def _take_head(self, data: bytes) -> None:
-        if not self._buffer and data.startswith(_BEGINNING):  # nearly always: the whole head, and no more
+        if not self._buffer and data.startswith(_BEGINNING):  # the usual case: the whole head in one piece
             size = data.find(b"\r\n\r\n", 0, HEAD_BYTES)
             head = data[: max(size, 0)]
             if head and b"\n\n" not in head and b"\n\r\n" not in head:
@@ -126,7 +128,7 @@ class Answer:
         buffer, seen = self._buffer, max(len(self._buffer) - 2, 0)
         buffer += data
         while not self.status:
-            if buffer.startswith((b"\r", b"\n")):  # an empty line behind the answer before
+            if buffer.startswith((b"\r", b"\n")):  # an empty line behind the previous response
                 buffer[:] = buffer.lstrip(b"\r\n")
                 seen = 0
             if not buffer.startswith(_BEGINNING[: len(buffer)]):
@@ -172,7 +174,7 @@ class Answer:
         self.status = status
 
     def _frame(self, status: int, minor: int, *, well_formed: bool) -> None:
-        """Find out how long the body is. Source: RFC 9112, 6.3 and 9.3."""
+        """Determine the length of the body. Source: RFC 9112, 6.3 and 9.3."""
         lengths: list[bytes] = []
         codings: list[bytes] = []
         options: list[bytes] = []
@@ -180,7 +182,7 @@ class Answer:
             found = lengths if name == b"content-length" else options if name == b"connection" else codings
             found.append(value.strip(_SPACE))
         self._persistent = well_formed and _persistent(options, minor)
-        if status in _BODILESS:  # what claims a body is not believed, and may be followed by one
+        if status in _BODILESS:  # a length in the head is wrong, but a body may follow
             self._end_body(whole=not codings and all(length == b"0" for length in lengths))
         elif codings and lengths:
             raise AttemptFailed(OutcomeKind.PROTOCOL, "the response has two lengths")
@@ -223,7 +225,7 @@ class Answer:
 
 
 def _persistent(options: Sequence[bytes], minor: int) -> bool:
-    """Return whether the server goes on with its connection."""
+    """Return whether the server keeps its connection open."""
     if not options or options == [b"keep-alive"]:
         return minor > 0 or bool(options)
     each = {option.strip(_SPACE) for option in b",".join(options).split(b",")}
@@ -236,7 +238,7 @@ def _header(name: str) -> re.Pattern[bytes]:
 
 
 def _length(text: bytes) -> int:
-    """Read a Content-Length; a list of one and the same number is that number. Source: RFC 9110, 8.6.
+    """Parse a Content-Length; a list of equal numbers counts as that number. Source: RFC 9110, 8.6.
 
     Raises:
         AttemptFailed: it is not one length.

@@ -1,12 +1,12 @@
-"""Read a body that comes in chunks, however it is cut into segments. Source: RFC 9112, 7.1."""
+"""Decode a chunked body, however it is cut into segments. Source: RFC 9112, 7.1."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-_MOST_CHUNKS = 4_096  #: more of them are work that nobody needs
-_LINE_BYTES = 8_192  #: of a size with its extensions, and of all trailers together
+_MOST_CHUNKS = 4_096  #: highest number of chunks; more would only cost time
+_LINE_BYTES = 8_192  #: longest size line with its extensions, and longest trailers
 
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]*)?")
 
@@ -15,9 +15,9 @@ class Chunks:
     """The decoder of one body.
 
     Attributes:
-        over: The last chunk and its trailers have been read.
-        excess: Bytes came behind it.
-        fault: What is wrong, if anything; then nothing more is read.
+        over: Whether the last chunk and its trailers have been read.
+        excess: Whether bytes came behind it.
+        fault: The fault, or an empty text; after a fault nothing more is read.
     """
 
     __slots__ = ("_count", "_due", "_last", "_left", "_line", "_trailers", "excess", "fault", "over")
@@ -27,14 +27,14 @@ class Chunks:
         self.excess = False
         self.fault = ""
         self._left = 0  #: bytes of this chunk to come
-        self._due = False  #: the line end behind a chunk is next
-        self._last = False  #: the last chunk was read; trailers are next
-        self._line = bytearray()  #: a line that is not complete
-        self._trailers = 0  #: bytes of trailers that were read
+        self._due = False  #: whether the line end behind a chunk is next
+        self._last = False  #: whether the last chunk was read, so that trailers are next
+        self._line = bytearray()  #: an incomplete line
+        self._trailers = 0  #: bytes of trailers so far
         self._count = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take what came and yield the body's parts in it."""
+        """Take bytes and yield the parts of the body in them."""
         at = 0
         while at < len(data) and not self.over and not self.fault:
             if self._left:

@@ -1,23 +1,23 @@
-"""Ask the kernel what waits on a connection: a close, or bytes, that the loop has not read yet."""
+"""Ask the kernel about a connection: has the server closed it, and are there unread bytes?"""
 
 from __future__ import annotations
 
 import asyncio
 import select
 
-#: The server closed its side; 0 where the system cannot tell. Source: Linux poll(2).
+#: Event of a close by the server; 0 where the system lacks it. Source: Linux poll(2).
 _PEER_GONE: int = getattr(select, "POLLRDHUP", 0)
 
 QUIET_S = 0.1
-"""A server that writes a body behind a 204 does so within this time.
+"""Time within which a server writes an unexpected body behind a 204.
 
-Nagle's algorithm holds such a body back until the head is acknowledged, which may take 40 ms and a way there
-and back.
+Nagle's algorithm holds such a body back until the head is acknowledged, which may take 40 ms and a round
+trip.
 """
 
 
 class Wire:
-    """The kernel's end of a connection."""
+    """The kernel's view of a connection."""
 
     __slots__ = ("_poll",)
 
@@ -31,5 +31,5 @@ class Wire:
         return bool(events) and events[0][1] & ~select.POLLIN != 0
 
     def stirs(self) -> bool:
-        """Return whether there is anything: bytes, or a close."""
+        """Return whether there are unread bytes, or a close."""
         return bool(self._poll.poll(0))
