@@ -1,10 +1,10 @@
-"""``make demo``: Leveret seen from outside, with six endpoints and five tenants, on a broker of its own.
+"""``make demo``: show Leveret from outside, with six endpoints and five tenants, on a private broker.
 
-It stands beside the product and not in it: what it shows has to come from what every user can see (commands,
-events over AMQP, the daemon's log and metrics, the endpoints' own records, the parked queue), and a daemon on
-a server has no use for it. So nothing in ``consumer`` imports it, and it is not installed.
+The demo is not part of the product. It shows only what every user can see: commands, events over AMQP, the
+daemon's log and metrics, the endpoints' own records, the parked queue. A daemon on a server does not need it.
+So no module of ``consumer`` imports it, and it is not installed.
 
-Data flow: stage starts broker, endpoints and daemon -> traffic publishes -> evidence is read ->
-account.Book -> view on a terminal, or lines; at the end the account, from the endpoints' records and the
-parked queue, decides the exit code.
+Data flow: stage starts broker, endpoints and daemon -> traffic publishes -> evidence is read -> account.Book
+-> view on a terminal, or lines. At the end the account decides the exit code, from the endpoints' records and
+the parked queue.
 """

@@ -1,6 +1,6 @@
 """``python -m demo``: argv -> stage, play -> the account -> exit code.
 
-0: everything is accounted for, or somebody ended an open play. 1: something is not, or a part failed.
+0: all deliveries are accounted for, or somebody ended an unbounded play. 1: some are not, or a part failed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from demo.play import Bounds, Outcome, Play
 from demo.screen import Lines, Picture
 from demo.stage import Stage, setting
 
-BOUNDED_S: Final = 30.0  #: of events, where there is no terminal
-PIPE_WIDTH: Final = 160  #: columns, where there is no terminal
-EXAMPLES: Final = 10  #: pairs that are named when they are not accounted for
+BOUNDED_S: Final = 30.0  #: seconds of events, without a terminal
+PIPE_WIDTH: Final = 160  #: columns of the output, without a terminal
+EXAMPLES: Final = 10  #: unaccounted pairs that are named, at most
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if seconds is None and not console.is_terminal:
         seconds = BOUNDED_S
     bounds = Bounds(seconds=seconds, rate_per_s=options.rate, patience_s=options.patience)
-    for name in ("aiormq", "aio_pika"):  # a fault is told once, by us
+    for name in ("aiormq", "aio_pika"):  # we report each fault once, by ourselves
         logging.getLogger(name).propagate = False
         logging.getLogger(name).addHandler(logging.NullHandler())
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with ExitStack() as stack:
             stage = stack.enter_context(setting(options.home.resolve(), _say))
-            stack.callback(_ignore_signals)  # what was started is ended in any case
+            stack.callback(_ignore_signals)  # all that was started must end in any case
             outcome = asyncio.run(_play(stage, bounds, console, options.home))
             _report(console, outcome, bounded=seconds is not None)
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _console() -> Console:
-    """Return where to show it; what the environment says about colours makes no terminal of a pipe."""
+    """Return the console; colour variables of the environment do not turn a pipe into a terminal."""
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=PIPE_WIDTH, force_terminal=False)
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m demo", description="See Leveret work, on a private broker."
     )
     parser.add_argument(
-        "--seconds", type=float, help="publish for so long, then check; absent: on a terminal until Ctrl-C"
+        "--seconds", type=float, help="publish for this long, then check; absent: on a terminal until Ctrl-C"
     )
     parser.add_argument("--rate", type=float, default=20.0, help="events a second (default 20)")
     parser.add_argument(
@@ -102,7 +102,7 @@ def _links(stage: Stage, home: Path) -> Sequence[tuple[str, str]]:
 
 
 def _near(path: Path) -> Path:
-    """Return *path* as it is typed here."""
+    """Return *path* relative to the current folder if it is below that."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -1,4 +1,4 @@
-"""Who plays: five tenants, six endpoints, and the policies that let all of it end within seconds.
+"""Define the five tenants, the six endpoints, and policies with which every delivery ends within seconds.
 
 Data flow: ENDPOINTS, TENANTS -> settings and subscriptions as files -> the daemon.
 """
@@ -16,9 +16,9 @@ from consumer.core.webhook.signing import format_secret
 
 TENANTS: Final = ("acme", "birch", "cedar", "dune", "ember")
 TYPES: Final = ("order.created", "order.paid", "order.shipped", "invoice.paid")
-GONE_AFTER: Final = 25  #: requests that the endpoint takes before it is gone
-BUSY_S: Final = 3  #: what the busy endpoint asks for with Retry-After
-LONGEST_S: Final = 10  #: no delivery is older than this when it is given up
+GONE_AFTER: Final = 25  #: requests that the endpoint accepts before it is gone
+BUSY_S: Final = 3  #: seconds that the busy endpoint sends as Retry-After
+LONGEST_S: Final = 10  #: age in seconds at which a delivery is given up
 RETRY: Final[Mapping[str, object]] = {
     "max_attempts": 5,
     "base_s": 0.5,
@@ -31,11 +31,11 @@ BREAKER: Final[Mapping[str, object]] = {"failures": 5, "cooldown_s": 4, "cooldow
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint and who subscribed it."""
+    """One endpoint and the tenants that subscribed it."""
 
     name: str
-    path: str  #: of ``leveret listen``, with what it is to do
-    does: str  #: what it answers, for people
+    path: str  #: path at ``leveret listen``, with its behaviour
+    does: str  #: its answers, in words for people
     tenants: Sequence[str]
 
 
@@ -50,7 +50,7 @@ ENDPOINTS: Final = (
 """Every event of a tenant goes to two of them: the healthy one, and one with a trouble of its own."""
 
 SETTINGS: Final = """\
-# Written by `make demo`. Few queues, so that it starts fast; the rest is as everywhere.
+# Written by `make demo`. Few queues make a fast start; all other settings have their defaults.
 listen = "127.0.0.1:0"
 
 [topology]
@@ -68,7 +68,7 @@ format = "json"
 
 
 def endpoints_of(tenant: str) -> Sequence[Endpoint]:
-    """Return the endpoints that get the events of *tenant*."""
+    """Return the endpoints that receive the events of *tenant*."""
     return [endpoint for endpoint in ENDPOINTS if tenant in endpoint.tenants]
 
 
@@ -85,8 +85,8 @@ def subscriptions(base_url: str, secret_of: Mapping[tuple[str, str], str]) -> st
     """Return the subscriptions file.
 
     Args:
-        base_url: Of the endpoints, without a slash at the end.
-        secret_of: As :func:`new_secrets` returns it.
+        base_url: URL of the endpoints, without a slash at the end.
+        secret_of: Secrets from :func:`new_secrets`.
     """
     entries = [
         {

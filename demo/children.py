@@ -1,7 +1,7 @@
-"""Child processes in sessions of their own: Ctrl-C reaches us alone, and none outlives us.
+"""Start child processes in their own sessions, so that Ctrl-C reaches only us and none outlives us.
 
-A child in our process group would get the terminal's Ctrl-C beside our SIGTERM, and a daemon takes a second
-signal for "end at once".
+A child in our process group would get the terminal's Ctrl-C as well as our SIGTERM, and a daemon ends at once
+after a second signal.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-# Becomes the program named after it and dies when we do. Not between fork and exec in Python, which is unsafe
-# with threads. Source: prctl(2), PR_SET_PDEATHSIG = 1, kept over execve; 15 is SIGTERM.
+# It becomes the given program, and dies when we do. Doing this between fork and exec in Python is unsafe with
+# threads. Source: prctl(2), PR_SET_PDEATHSIG = 1, kept over execve; 15 is SIGTERM.
 _LAUNCH = """
 import ctypes, os, sys
 if sys.platform == "linux":
@@ -25,13 +25,13 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run and where its words go."""
+    """A program to run, and the files for its output."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     folder: Path  #: working directory
-    out: Path  #: its stdout is appended here
-    log: Path  #: its stderr is appended here
+    out: Path  #: file to which its stdout is appended
+    log: Path  #: file to which its stderr is appended
 
 
 def start(program: Program) -> subprocess.Popen[bytes]:
@@ -49,7 +49,7 @@ def start(program: Program) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes], grace_s: float) -> int:
-    """Send SIGTERM, and SIGKILL when *grace_s* have passed; return the exit code."""
+    """Send SIGTERM, and SIGKILL after *grace_s*; return the exit code."""
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

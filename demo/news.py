@@ -1,6 +1,6 @@
-"""What happens right now, in one line that a person understands. Pure.
+"""Describe the current event of interest in one line for people. Pure.
 
-Data flow: requests, breakers, parked, disabled -> what is new, by kind -> headline(now).
+Data flow: requests, breakers, parked, disabled -> recent news by kind -> headline(now).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from demo.account import Request
 from demo.cast import BREAKER, BUSY_S, LONGEST_S, RETRY
 
-SHOWN_S: Final = 3.0  #: a line stays this long
-STALE_S: Final = 5.0  #: what is older is no news
+SHOWN_S: Final = 3.0  #: seconds for which a line stays
+STALE_S: Final = 5.0  #: age in seconds from which news are dropped
 
 NOTHING: Final = "each event goes to healthy, and to one endpoint with a trouble of its own"
 BREAKERS: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ BREAKERS: Final[Mapping[str, str]] = {
 PARKED: Final[Mapping[str, str]] = {
     "expired": f"{{}} took nothing for {LONGEST_S} s: the delivery is parked, for an operator",
     "exhausted": f"{{}} failed all {RETRY['max_attempts']} attempts: the delivery is parked, for an operator",
-    "disabled": "{} is disabled: what still waited for it is parked, not lost",
+    "disabled": "{} is disabled: its waiting deliveries are parked, not lost",
 }
 
 
@@ -36,16 +36,16 @@ class _Item(NamedTuple):
 
 @dataclass(slots=True)
 class News:
-    """Collects what happened, and says of what is new that which was said least."""
+    """Collects news, and shows the kind that has been shown least."""
 
-    now: float = 0.0  #: Unix seconds of the look that is being taken in
-    _fresh: dict[str, _Item] = field(default_factory=dict)  #: the newest of each kind
+    now: float = 0.0  #: Unix seconds of the current look
+    _fresh: dict[str, _Item] = field(default_factory=dict)  #: the latest item of each kind
     _said: Counter[str] = field(default_factory=Counter)
     _shown: str = NOTHING
     _until: float = 0.0
 
     def requested(self, request: Request, retry_after_s: int | None) -> None:
-        """Take in one request and the Retry-After that it was answered with."""
+        """Add one request and the Retry-After of its answer."""
         name = request.pair.endpoint
         if retry_after_s == BUSY_S:
             self._add("busy", f"{name} asked for {BUSY_S} s of rest: it gets nothing before that")
@@ -58,16 +58,16 @@ class News:
             )
 
     def breaker(self, name: str, state: str) -> None:
-        """Take in that a breaker changed."""
+        """Add a change of a breaker."""
         self._add(f"breaker {name} {state}", BREAKERS[state].format(name))
 
     def parked(self, name: str, reason: str) -> None:
-        """Take in that a delivery was given up."""
+        """Add a delivery that was given up."""
         if reason in PARKED:
             self._add(f"parked {name} {reason}", PARKED[reason].format(name))
 
     def disabled(self, name: str) -> None:
-        """Take in that a subscription was disabled."""
+        """Add a disabled subscription."""
         self._add("disabled", f"{name} answered 410: it is disabled, and new events pass it by")
 
     def headline(self, now: float) -> str:

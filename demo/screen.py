@@ -1,4 +1,4 @@
-"""Where the demo shows itself: a picture that is drawn again and again, or a line every few seconds.
+"""Show the demo: as a picture that is redrawn, or as a line every few seconds.
 
 Data flow: Snapshot -> Screen.show -> terminal or pipe; at the end the account.
 """
@@ -16,18 +16,18 @@ from rich.live import Live
 from demo import view
 from demo.view import Snapshot
 
-LINE_S: Final = 5.0  #: between two lines
+LINE_S: Final = 5.0  #: seconds between two lines
 FRAMES_PER_S: Final = 4
 
 
 class Screen(Protocol):
-    """Shows how the demo goes."""
+    """Shows the progress of the demo."""
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Show while this lasts."""
+        """Show snapshots while this context is open."""
 
     def show(self, now: Snapshot) -> None:
-        """Show this moment."""
+        """Show this snapshot."""
 
 
 class Picture:
@@ -39,12 +39,12 @@ class Picture:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Draw; what was there before stands there again afterwards."""
+        """Draw; at the end the terminal shows its former content again."""
         with self._live:
             yield
 
     def show(self, now: Snapshot) -> None:
-        """Draw this moment."""
+        """Draw this snapshot."""
         self._live.update(view.live(replace(now, links=self._links)))
 
 
@@ -57,11 +57,11 @@ class Lines:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Nothing has to be made ready."""
+        """Prepare nothing."""
         yield
 
     def show(self, now: Snapshot) -> None:
-        """Print this moment if its turn has come."""
+        """Print this snapshot if a line is due."""
         if now.seconds >= self._next_s:
             self._next_s += LINE_S
             self._console.print(view.line(now))

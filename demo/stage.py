@@ -1,4 +1,4 @@
-"""The stage: a state folder, a private broker, the endpoints and the daemon; all of it goes again.
+"""Set up a state folder, a private broker, the endpoints and the daemon, and remove them afterwards.
 
 Data flow: home -> broker -> leveret listen -> leveret subscriptions apply -> leveret run, ready -> Stage.
 """
@@ -26,28 +26,28 @@ from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from demo import cast, children
 from demo.children import Program
 
-MARK: Final = "this-is-a-demo"  #: the file by which a folder is known as ours, to be emptied
+MARK: Final = "this-is-a-demo"  #: file that marks a folder as a demo's, which may be emptied
 READY_S: Final = 60.0
-DAEMON_GRACE_S: Final = 25.0  #: its own grace for requests in flight is 20 s
+DAEMON_GRACE_S: Final = 25.0  #: the daemon's own grace for requests in flight is 20 s
 LISTENER_GRACE_S: Final = 5.0
 COMMAND_S: Final = 60.0
 LOOK_S: Final = 0.05
-WORDS_MAX: Final = 800  #: characters of a log that an error holds, its last ones
+WORDS_MAX: Final = 800  #: last characters of a log that an error contains
 
 _KEPT: Final = ("LEVERET_RABBITMQ_HOME", "LEVERET_RABBITMQ_CHROOT")
-"""Where RabbitMQ is may be set outside; every other setting is the demo's own."""
+"""Settings that may come from outside: the place of RabbitMQ. All others are the demo's own."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Everything that runs, and where its words are."""
+    """All processes of the demo, and the files of their output."""
 
     home: Path
     broker: BrokerEndpoint
-    health_url: str  #: of the daemon
-    requests: Path  #: what the endpoints recorded, one JSON object a line
+    health_url: str  #: URL of the daemon's health port
+    requests: Path  #: records of the endpoints, one JSON object a line
     daemon_log: Path
     subscription_ids: dict[tuple[str, str], str]  #: (tenant, name of the endpoint) -> id
     daemon: subprocess.Popen[bytes]
@@ -58,26 +58,26 @@ class Stage:
         return listing(self.home, *arguments)
 
     def ended(self) -> str | None:
-        """Name a process that should run and does not, with its last words; None when all run.
+        """Name a process that has ended, with the end of its log; None if all run.
 
-        The folder with its log goes at the end of the play, so what it said is told here.
+        The folder with the log is removed at the end of the play, so the text must contain it.
         """
         for name, process, log in (
             ("the daemon", self.daemon, self.daemon_log),
             ("the endpoints", self.listener, self.home / "listen.log"),
         ):
             if process.poll() is not None:
-                return f"{name} ended with {process.returncode}; it said: {_last_words(log)}"
+                return f"{name} ended with {process.returncode}; its log ends with: {_log_end(log)}"
         return None
 
 
 @contextmanager
 def setting(home: Path, say: Say) -> Iterator[Stage]:
-    """Set the stage in *home*, and clear it away afterwards, however the play ends.
+    """Set the stage in *home*, and remove it afterwards, however the play ends.
 
     Raises:
-        ConfigError: the folder is somebody else's, or another demo plays in it; or there is no RabbitMQ.
-        RuntimeError: a part did not start; says which, and the end of its words.
+        ConfigError: the folder belongs to somebody else or to a running demo; or there is no RabbitMQ.
+        RuntimeError: a part did not start; names it, with the end of its log.
     """
     with ExitStack() as stack:
         _take(home, stack)
@@ -94,7 +94,7 @@ def setting(home: Path, say: Say) -> Iterator[Stage]:
 def _take(home: Path, stack: ExitStack) -> None:
     """Make the folder ours and empty; remove it at the end."""
     if home.exists() and any(home.iterdir()) and not (home / MARK).exists():
-        raise ConfigError(f"{home}: is not empty and no demo's folder; name another one with --home")
+        raise ConfigError(f"{home}: is neither empty nor the folder of a demo; name another one with --home")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = stack.enter_context((home / MARK).open("a"))
     try:
@@ -104,7 +104,7 @@ def _take(home: Path, stack: ExitStack) -> None:
             f"{home}: another demo plays there; end it, or name another folder with --home"
         ) from None
     stack.callback(shutil.rmtree, home, ignore_errors=True)
-    if (home / "broker").exists():  # one that was killed leaves it
+    if (home / "broker").exists():  # a killed demo left it
         _end_broker(PrivateBroker(home))
     for left in home.iterdir():
         if left.name != MARK:
@@ -113,7 +113,7 @@ def _take(home: Path, stack: ExitStack) -> None:
 
 def _end_broker(broker: PrivateBroker) -> None:
     broker.stop()
-    shutil.rmtree(broker.layout.outside, ignore_errors=True)  # in a chroot it is not under home
+    shutil.rmtree(broker.layout.outside, ignore_errors=True)  # in a chroot it is outside home
 
 
 def _play_parts(home: Path, endpoint: BrokerEndpoint, stack: ExitStack) -> Stage:
@@ -144,10 +144,10 @@ def _play_parts(home: Path, endpoint: BrokerEndpoint, stack: ExitStack) -> Stage
 
 
 def listing(home: Path, *arguments: str) -> list[dict[str, object]]:
-    """Run a ``leveret`` command with ``--json`` on *home* and return what it printed.
+    """Run a ``leveret`` command with ``--json`` on *home* and return its rows.
 
     Raises:
-        RuntimeError: it failed; holds what it said.
+        RuntimeError: it failed; contains the end of its stderr.
     """
     done = subprocess.run(  # noqa: S603 - argv is ours
         [*_leveret(*arguments), "--json"],
@@ -166,7 +166,7 @@ def listing(home: Path, *arguments: str) -> list[dict[str, object]]:
 
 
 def _start(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a ``leveret`` command in the background; its words go to files named after it."""
+    """Start a ``leveret`` command in the background; the files of its output have its name."""
     out, log = home / f"{arguments[0]}.jsonl", home / f"{arguments[0]}.log"
     out.touch()
     return children.start(
@@ -179,13 +179,13 @@ def _leveret(*arguments: str) -> Sequence[str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Return our variables without settings that were meant for another daemon."""
+    """Return our variables, without settings that were meant for another daemon."""
     outside = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_") or k in _KEPT}
     return outside | {"LEVERET_HOME": str(home)}
 
 
 def _heard(process: subprocess.Popen[bytes], file: Path, pattern: str) -> str:
-    """Return the first group of *pattern* once a line of *file* holds it.
+    """Wait until a line of *file* matches *pattern*, and return its first group.
 
     Raises:
         RuntimeError: the process ended before, or it took too long.
@@ -197,15 +197,17 @@ def _heard(process: subprocess.Popen[bytes], file: Path, pattern: str) -> str:
         if found := re.search(pattern, text):
             return found[1]
         if ended is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"`leveret {file.stem}` did not start ({ended}); it said: {_last_words(file)}")
+            raise RuntimeError(
+                f"`leveret {file.stem}` did not start ({ended}); its log ends with: {_log_end(file)}"
+            )
         time.sleep(LOOK_S)
 
 
 def _await_ready(daemon: subprocess.Popen[bytes], health_url: str) -> None:
-    """Return once the daemon takes events.
+    """Return once the daemon is ready.
 
     Raises:
-        RuntimeError: it ended before, or it took too long; says why.
+        RuntimeError: it ended before, or it took too long; contains the reason.
     """
     deadline, reason = time.monotonic() + READY_S, ""
     while daemon.poll() is None and time.monotonic() < deadline:
@@ -221,7 +223,7 @@ def _await_ready(daemon: subprocess.Popen[bytes], health_url: str) -> None:
     raise RuntimeError(f"the daemon is not ready: {reason}")
 
 
-def _last_words(log: Path) -> str:
+def _log_end(log: Path) -> str:
     return log.read_text("utf-8", "replace")[-WORDS_MAX:].strip()
 
 

@@ -1,4 +1,4 @@
-"""Events of five tenants, published as an application does: persistent, mandatory, confirmed, steadily.
+"""Publish events of five tenants as an application does: persistent, mandatory, confirmed, at a steady rate.
 
 Data flow: number -> event of the next tenant -> leveret.events -> confirmed -> the book.
 """
@@ -17,7 +17,7 @@ from topology.names import Names
 
 
 class Sent(NamedTuple):
-    """One event on its way."""
+    """One published event."""
 
     id: str
     tenant: str
@@ -27,16 +27,16 @@ class Sent(NamedTuple):
 async def publish(
     amqp_url: str, pace: Pace, made: Callable[[Sent], None], confirmed: Callable[[str], None]
 ) -> None:
-    """Publish until the count of *pace* is reached, or for ever.
+    """Publish until the count of *pace* is reached, or until cancelled.
 
     Args:
-        amqp_url: The broker.
-        pace: How many, how fast.
-        made: Told of each event before it leaves: a receiver may be faster than the confirm.
-        confirmed: Told of its id once the broker owes it to us.
+        amqp_url: URL of the broker.
+        pace: Number and rate of the events.
+        made: Called with each event before it is sent, as a receiver may be faster than the confirm.
+        confirmed: Called with the id of each confirmed event.
 
     Raises:
-        BrokerUnavailable: the broker did not take one.
+        BrokerUnavailable: the broker refused an event.
     """
 
     exchange = Names().events
@@ -53,11 +53,11 @@ async def publish(
             timestamp_s=sent.at,
         )
 
-    def tell(taken: Publication) -> None:
-        confirmed(str(taken.message_id))
+    def report(publication: Publication) -> None:
+        confirmed(str(publication.message_id))
 
     connection = await connect(AmqpOptions(urls=(amqp_url,)), "demo")
     try:
-        await publish_paced(connection, exchange, make, pace, tell)
+        await publish_paced(connection, exchange, make, pace, report)
     finally:
         await close_quietly(connection)

@@ -1,6 +1,6 @@
-"""Draw the demo: a table of endpoints, the tenants, what happens right now, and where to look. Pure.
+"""Draw the demo: a table of endpoints, the tenants, the current news, and links. Pure.
 
-Data flow: Snapshot -> rich renderable, for a terminal that is drawn again and again, or once at the end.
+Data flow: Snapshot -> rich renderable, for a terminal that is redrawn, or once at the end.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _BREAKER_STYLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What there is to see at one moment."""
+    """The state of the demo at one moment."""
 
-    seconds: float  #: since the first event
+    seconds: float  #: seconds since the first event
     rows: Sequence[Row]
-    events: Mapping[str, int]  #: confirmed ones, by tenant
+    events: Mapping[str, int]  #: confirmed events by tenant
     events_per_s: float
     deliveries_per_s: float
-    breakers: Mapping[str, str]  #: endpoint -> state or disabled; where it never changed, it is closed
+    breakers: Mapping[str, str]  #: endpoint -> state of its breaker, or disabled; a missing one is closed
     headline: str
-    links: Sequence[tuple[str, str]] = field(default=())  #: (what, where)
+    links: Sequence[tuple[str, str]] = field(default=())  #: (name, target)
 
 
 def live(now: Snapshot) -> RenderableType:
@@ -55,7 +55,7 @@ def live(now: Snapshot) -> RenderableType:
 
 
 def line(now: Snapshot) -> str:
-    """Return the moment in one line."""
+    """Return the snapshot in one line."""
     sums = {
         "delivered": sum(row.delivered for row in now.rows),
         "waiting": sum(row.waiting for row in now.rows),
@@ -107,7 +107,7 @@ def tenants(now: Snapshot) -> Text:
 
 
 def links(where: Sequence[tuple[str, str]]) -> RenderableType:
-    """Return where to look further."""
+    """Return the links to further information."""
     table = Table.grid(padding=(0, 2))
     for what, target in where:
         table.add_row(Text(what, style="dim"), Text(target, overflow="fold"))
@@ -115,7 +115,7 @@ def links(where: Sequence[tuple[str, str]]) -> RenderableType:
 
 
 def span(seconds: float | None) -> str:
-    """Write a time as people do: 4 ms, 2.1 s."""
+    """Write a time for people: 4 ms, 2.1 s."""
     if seconds is None:
         return "-"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""The proof of the demo: what it reads from the demo's words, and what a newcomer's environment holds."""
+"""The proof of the demo: the figures that it reads from the output, and a newcomer's environment."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def test_the_figures_and_goals_are_those_of_the_issue() -> None:
 
 
 def test_the_account_is_the_last_word_of_the_demo() -> None:
-    """Only a whole line counts; a demo that printed none has no figure."""
+    """Only a whole line counts; a demo without that line has no figure."""
     assert account("x\nunaccounted: 3 of 40 deliveries\ndemo: ending\n") == (3, 40)
     with pytest.raises(ValueError, match="printed no account"):
         account("demo: unaccounted: 0 of 40 deliveries and more\n")
 
 
 def test_a_newcomer_has_no_caches_and_nothing_of_ours(tmp_path: Path) -> None:
-    """Empty HOME, no pip cache, none of our variables, not our interpreter; the network's ways stay."""
+    """Empty HOME, no pip cache, none of our variables, not our interpreter; network settings stay."""
     ours = str(Path(sys.executable).parent)
     environ = {
         "PATH": f"{ours}:/usr/bin",

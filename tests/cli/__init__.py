@@ -1,1 +1,1 @@
-"""The command line, command by command."""
+"""Tests of the command line, command by command."""

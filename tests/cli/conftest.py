@@ -1,4 +1,4 @@
-"""Run a command in this process, in an empty folder, with no settings but the given ones."""
+"""Run a command in this process, in an empty folder, with only the given settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.command_line import Run
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``leveret`` with the given words; keyword arguments are settings, *stdin* is what it reads."""
+    """Run ``leveret`` with the given arguments; keywords are settings, *stdin* is its input."""
     for name in [name for name in os.environ if name.startswith("LEVERET_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""``leveret breaker list`` on a store of its own; what needs a broker is tested with the daemon."""
+"""``leveret breaker list`` on its own store; tests with the daemon cover the commands that need a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 1_767_225_600.0
 
 
 def state(name: str, state: str) -> EndpointState:
-    """What a worker wrote down."""
+    """Write the record of a worker."""
     return EndpointState(
         endpoint=endpoint_id("acme", f"https://{name}.example/"),
         tenant="acme",
@@ -31,7 +31,7 @@ def state(name: str, state: str) -> EndpointState:
 
 
 def test_what_is_held_is_listed(run: Run, tmp_path: Path) -> None:
-    """S3-3: an operator sees which endpoints are held, since when and why; the healthy ones are left out."""
+    """S3-3: an operator sees each endpoint on hold, since when and why; healthy ones are left out."""
     names = ("busy", "down", "fine", "hand", "well")
     for name in names:
         url = f"https://{name}.example/"

@@ -20,7 +20,7 @@ from tests.support.command_line import Run
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command with the words that call it."""
+    """Yield every command with the arguments that call it."""
     inner = getattr(command, "commands", None)
     if inner is None:
         yield path, command
@@ -41,7 +41,7 @@ def shown_examples(words: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_with_examples_that_parse(words: tuple[str, ...]) -> None:
-    """Help with examples; each example is a right use of its own command."""
+    """Every command has help with examples, and each example is valid for its own command."""
     shown = CliRunner().invoke(app, [*words, "--help"])
     lines = shown_examples(words)
 
@@ -56,7 +56,7 @@ def test_every_command_has_help_with_examples_that_parse(words: tuple[str, ...])
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
-    """Outside contract, CLI: --json everywhere; but for the daemon and what prints a file as it is."""
+    """Outside contract, CLI: every command has --json, except the daemon and those that print a file."""
     options = {option for parameter in COMMANDS[words].params for option in parameter.opts}
 
     as_it_is = {("run",), ("parked", "export"), ("topology", "export"), ("subscriptions", "schema")}
@@ -64,14 +64,14 @@ def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
 
 
 def test_the_list_of_words_says_what_each_says_of_itself() -> None:
-    """What each word does is written down beside its module, so that help imports none: it may not differ."""
+    """The help of each top-level command is copied beside its module's name, so the copies must be equal."""
     own = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in ROOT.commands.items()}
 
     assert own == {name: command.help for name, command in TOP_LEVEL.items()}
 
 
 def test_help_waits_for_no_library(tmp_path: Path) -> None:
-    """The help of all words is printed with their names, before any of their libraries is imported."""
+    """The top-level help is printed before any library of a command is imported."""
     code = (
         "import sys; from consumer.cli import main\n"
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
@@ -85,7 +85,7 @@ def test_help_waits_for_no_library(tmp_path: Path) -> None:
 
 
 def test_a_purge_asks_and_without_a_terminal_wants_a_yes(run: Run) -> None:
-    """S1-4: nothing is taken away because nobody could say no; wrong usage is 2."""
+    """S1-4: without a terminal nobody could refuse, so nothing is removed; wrong usage exits with 2."""
     refused = run("parked", "purge", "--older-than", "0s")
 
     assert refused.exit_code == 2
@@ -93,12 +93,12 @@ def test_a_purge_asks_and_without_a_terminal_wants_a_yes(run: Run) -> None:
 
 
 def test_version(run: Run) -> None:
-    """A bug report begins with it."""
+    """A bug report begins with the version."""
     assert run("--version").stdout.startswith("leveret ")
 
 
 def complete(folder: Path, *words: str) -> list[str]:
-    """Return what bash would be offered for the last word."""
+    """Return the completions that bash would offer for the last word."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
     asked = {
         "_LEVERET_COMPLETE": "complete_bash",
@@ -119,7 +119,7 @@ def complete(folder: Path, *words: str) -> list[str]:
 
 
 def test_a_shell_completes_names(run: Run, tmp_path: Path) -> None:
-    """Commands, subscriptions and policies are completed; a broken setting is silence."""
+    """Commands, subscriptions and policies are completed; a broken setting completes nothing."""
     run("subscriptions", "add", "https://a.example/", "--event", "#", "--tenant", "acme", "--name", "shop")
     run("subscriptions", "add", "https://b.example/", "--event", "#", "--tenant", "globex", "--name", "till")
 

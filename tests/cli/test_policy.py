@@ -1,4 +1,4 @@
-"""``leveret policy``: the numbers of the documents, from whatever policies there are."""
+"""``leveret policy``: the numbers of the documents, for built-in and other policies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_show_has_the_documents_sequence(run: Run, name: str, delays: list[float
 
 
 def test_show_draws_the_time_line(run: Run) -> None:
-    """The sequence, cumulative times, max_age and a picture, on one screen."""
+    """One screen shows the sequence, cumulative times, max_age and a timeline."""
     shown = run("policy", "show", "default").stdout
 
     assert "default: 5 attempts in 15 s: 1 s x2 up to 1 min, ±10%" in shown
@@ -49,7 +49,7 @@ def test_show_draws_the_time_line(run: Run) -> None:
 
 
 def test_list_has_every_policy_own_ones_too(run: Run, tmp_path: Path) -> None:
-    """Whatever there is; the one for subscriptions that name none is marked."""
+    """All policies are listed; the default for subscriptions that name none is marked."""
     (tmp_path / "leveret.toml").write_text(
         '[retry]\npolicy = "night"\n[retry.policies.night]\npolicy = "linear"\nmax_attempts = 60\n'
     )
@@ -73,7 +73,7 @@ def test_show_of_an_unknown_policy_names_one_near(run: Run) -> None:
 
 
 def test_json_names_every_field_of_a_policy(run: Run) -> None:
-    """S0-6: the effective values, durations in seconds; fields that are added later appear by themselves."""
+    """S0-6: the effective values, durations in seconds; the output has every field of the policy."""
     from dataclasses import fields
 
     from consumer.core.retry.policy import RetryPolicy

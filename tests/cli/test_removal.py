@@ -1,4 +1,4 @@
-"""What a removal makes worthless is counted and named first; nobody who was not asked loses anything."""
+"""A removal first counts and names the deliveries that it would lose; nothing is lost without consent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def text(*entries: Mapping[str, object]) -> str:
 
 
 def delivery(event_id: str, *targets: str) -> DeliveryMessage:
-    """Return what is owed of an event for an hour."""
+    """Return a delivery message of an event, an hour before its next attempt."""
     now = time.time()
     event = Event(
         id=event_id, tenant="acme", type="t", timestamp="2026-01-01T00:00:00Z", arrived_at=now, body=b"{}"
@@ -63,7 +63,7 @@ def delivery(event_id: str, *targets: str) -> DeliveryMessage:
 
 
 async def put(connection: AbstractConnection, exchange: str, key: str, headers: Mapping[str, Any]) -> None:
-    """Publish one message of ours, confirmed."""
+    """Publish one of our messages, confirmed."""
     channel = await open_channel(connection, confirms=True)
     publication = Publication(exchange=exchange, routing_key=key, body=b"{}", headers=headers)
     await Confirms(channel).publish(publication, "m")
@@ -88,13 +88,13 @@ async def fill(url: str, *, waiting: Sequence[str] = (), parked: Sequence[str] =
 
 
 async def remember(url: str, generation: Generation) -> None:
-    """Let the broker remember *generation*."""
+    """Record *generation* on the broker."""
     async with recording(AmqpOptions(urls=(url,)), SPEC.names, ()) as record:
         assert await record.settle(lambda _recorded, _messages: generation) == generation
 
 
 async def serve(home: Path, entry: Mapping[str, Any]) -> None:
-    """Write into the store of *home* what a daemon says of an endpoint that it served."""
+    """Write the record of a served endpoint into the store of *home*, as a daemon does."""
     endpoint = endpoint_id(entry["tenant"], entry["url"])
     state = EndpointState(
         endpoint=endpoint,
@@ -125,7 +125,7 @@ def kept(run: Run) -> set[str]:
 
 
 def flat(shown: str) -> str:
-    """Return what a box on stderr says, as one line."""
+    """Return the text of a box on stderr, as one line."""
     return " ".join(shown.replace("│", " ").split())
 
 
@@ -158,7 +158,7 @@ def test_a_removal_counts_first_and_without_a_terminal_wants_a_yes(two: Run, vho
 
 
 def test_a_renamed_subscription_is_named_by_both_names(two: Run, vhost: str) -> None:
-    """Fault 84: a new tenant for the same URL is another subscription; what waits does not follow it."""
+    """Fault 84: a new tenant for the same URL is another subscription, without the waiting deliveries."""
     asyncio.run(fill(vhost, waiting=[SHOP_ID]))
 
     shown = two("subscriptions", "apply", "--prune", "--dry-run", "-", stdin=PRUNED["another tenant"])
@@ -169,7 +169,7 @@ def test_a_renamed_subscription_is_named_by_both_names(two: Run, vhost: str) -> 
 
 
 def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> None:
-    """Fault 84: a broker without our queues, and one that holds the deliveries of others alone."""
+    """Fault 84: the broker lacks our queues, or holds only deliveries of other subscriptions."""
     assert two("subscriptions", "remove", "acme/till").exit_code == 0
 
     asyncio.run(fill(vhost, waiting=[TILL_ID], parked=[TILL_ID]))
@@ -179,7 +179,7 @@ def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> N
 
 
 def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str) -> None:
-    """Fault 84: with the daemon stopped the deliveries whose wait is over are in the due queues."""
+    """Fault 84: with the daemon stopped, deliveries whose wait is over are in the due queues."""
     asyncio.run(fill(vhost, due=2))
 
     refused = two("subscriptions", "remove", "acme/shop")
@@ -190,7 +190,7 @@ def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str)
 
 
 def test_a_broker_whose_messages_were_made_with_another_store_is_asked_about(two: Run, vhost: str) -> None:
-    """Fault 84: LEVERET_AMQP_URL is not the daemon's, so nothing of the right broker was counted."""
+    """Fault 84: LEVERET_AMQP_URL is not the daemon's, so the right broker was not counted."""
     asyncio.run(fill(vhost))
     asyncio.run(remember(vhost, Generation("another", 3, "m")))
 
@@ -205,7 +205,7 @@ def test_a_broker_whose_messages_were_made_with_another_store_is_asked_about(two
 def test_an_empty_broker_is_not_believed_once_a_daemon_served(
     two: Run, vhost: str, tmp_path: Path, declared: bool
 ) -> None:
-    """Fault 84: another virtual host than the daemon's holds nothing, with our queues and without."""
+    """Fault 84: a virtual host other than the daemon's is empty, with our queues and without."""
     asyncio.run(serve(tmp_path / ".leveret", SHOP))
     if declared:
         asyncio.run(fill(vhost))
@@ -220,7 +220,7 @@ def test_an_empty_broker_is_not_believed_once_a_daemon_served(
 
 @pytest.mark.parametrize("words", [("remove", "acme/shop"), ("apply", "--prune", "-")])
 def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple[str, ...]) -> None:
-    """Fault 84: it could not be counted, so it needs a yes; with one the subscription goes."""
+    """Fault 84: the broker could not be counted, so the removal needs --yes, and then succeeds."""
     refused = two("subscriptions", *words, stdin=text(TILL), AMQP_URL=DEAD)
     before = kept(two)
     done = two("subscriptions", *words, "--yes", stdin=text(TILL), AMQP_URL=DEAD)
@@ -233,7 +233,7 @@ def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple
 
 
 async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
-    """Fault 84: no leaves everything as it is, yes removes."""
+    """Fault 84: "no" leaves everything unchanged, "yes" removes."""
     env = {"LEVERET_HOME": str(tmp_path), "LEVERET_AMQP_URL": vhost, "PATH": "/usr/bin:/bin"}
     env |= {f"LEVERET_{name}": value for name, value in SETTINGS.items()}
     file = tmp_path / "subs.yaml"
@@ -252,7 +252,7 @@ async def test_on_a_terminal_it_asks(tmp_path: Any, vhost: str) -> None:
 
 
 def test_only_what_was_counted_goes() -> None:
-    """Fault 84: what another person added while the question was open is not removed with the rest."""
+    """Fault 84: a subscription that another person added while the question was open is not removed."""
     shop, till = subscriptions.kept(SHOP, TILL)
     merged = remove([shop, till], {shop.id, till.id})
 
@@ -263,7 +263,7 @@ def test_only_what_was_counted_goes() -> None:
 
 
 def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
-    """Interfaces: programs read what went by stable names."""
+    """Interfaces: programs read the lost deliveries under stable names."""
     asyncio.run(fill(vhost, parked=[SHOP_ID]))
 
     [row] = rows(two("subscriptions", "remove", SHOP_ID, "--yes", "--json"))
@@ -275,7 +275,7 @@ def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
     "words", [("parked", "list"), ("parked", "replay", "--all"), ("waiting", "list"), ("store", "show")]
 )
 def test_a_broker_without_our_queues_is_said_with_a_remedy(two: Run, words: tuple[str, ...]) -> None:
-    """Interfaces: the broker's own words are followed by what to do."""
+    """Interfaces: the remedy follows the broker's own words."""
     shown = two(*words)
 
     assert shown.exit_code == 1

@@ -1,4 +1,4 @@
-"""``leveret subscriptions`` as a user meets it, on a store of its own."""
+"""``leveret subscriptions`` as a user sees it, on its own store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(*entries: Mapping[str, object]) -> str:
 
 
 def kept(run: Run) -> list[dict[str, Any]]:
-    """Return everything that is kept, secrets included."""
+    """Return all stored entries, secrets included."""
     document = json.loads(run("subscriptions", "export", "--show-secrets", "--json").stdout)
     entries: list[dict[str, Any]] = document["subscriptions"]
     return entries
@@ -53,7 +53,7 @@ def error(result: Result) -> str:
 
 
 def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
-    """Every YAML and JSON file below it, hidden ones left out, whatever their order."""
+    """A folder means every YAML and JSON file below it, except hidden ones, in any order."""
     inner = tmp_path / "subs" / "acme"
     inner.mkdir(parents=True)
     (inner / "shop.yaml").write_text(text(SHOP))
@@ -71,7 +71,7 @@ def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> None:
-    """Each with its file and line, those between files too; nothing is stored."""
+    """Each mistake has its file and line, also those between files; nothing is stored."""
     folder = tmp_path / "subs"
     folder.mkdir()
     (folder / "a.yaml").write_text(text(SHOP))
@@ -104,7 +104,7 @@ def test_an_empty_folder_is_no_reason_to_prune(run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[str, ...]) -> None:
-    """Rules, errors: an empty list removes everything only with --yes; where nothing is, nothing is asked."""
+    """Rules, errors: an empty list removes everything only with --yes; an empty store asks nothing."""
     empty, prune = "subscriptions: []\n", ("subscriptions", "apply", "-", "--prune", *words)
     assert run(*prune, stdin=empty).exit_code == 0
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
@@ -123,12 +123,12 @@ def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[
 
 
 def flat(shown: str) -> str:
-    """Return what a box on stderr says, as one line."""
+    """Return the text of a box on stderr, as one line."""
     return " ".join(shown.replace("│", " ").split())
 
 
 def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
-    """Field by field, never a secret, and the store is as it was."""
+    """A dry run shows each field but never a secret, and leaves the store unchanged."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
     before = kept(run)
     new = {**TILL, "name": "new", "url": "https://new.example/"}
@@ -162,7 +162,7 @@ def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
 
 
 def test_dry_run_on_an_empty_home_makes_nothing(run: Run, tmp_path: Path) -> None:
-    """Looking leaves no trace."""
+    """A dry run creates no file."""
     shown = run("subscriptions", "apply", "-", "--dry-run", stdin=text(SHOP))
 
     assert shown.exit_code == 0
@@ -197,7 +197,7 @@ def test_add_list_show_remove(run: Run) -> None:
 
 
 def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -> None:
-    """Rules, secrets: neither has to stand on the command line, and what was given is not shown."""
+    """Rules, secrets: neither must be on the command line, and a given secret is not shown."""
     (tmp_path / "secret").write_text(secret_of("own") + "\n")
 
     added = run(
@@ -236,7 +236,7 @@ def test_add_names_what_is_wrong(run: Run, words: tuple[str, ...], told: str) ->
 
 
 def test_a_miss_names_near_ones_and_removes_nothing(run: Run) -> None:
-    """Of several names one is wrong: nothing is removed."""
+    """If one of several names is wrong, nothing is removed."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
 
     failed = run("subscriptions", "remove", "acme/till", "acme/shpo")
@@ -246,7 +246,7 @@ def test_a_miss_names_near_ones_and_removes_nothing(run: Run) -> None:
 
 
 def test_a_subscription_is_named_in_one_way(run: Run) -> None:
-    """Outside contract, CLI: wrong usage is 2."""
+    """Outside contract, CLI: wrong usage exits with 2."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
 
     assert run("subscriptions", "show", "--tenant", "acme", "--name", "shop").exit_code == 0
@@ -258,7 +258,7 @@ def test_a_subscription_is_named_in_one_way(run: Run) -> None:
 
 
 def test_disable_outlives_an_apply_and_enable_ends_it(run: Run) -> None:
-    """By hand, with a reason; the next apply says that it stays so."""
+    """A disable by hand has a reason, and the next apply reports that it persists."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
 
     off = run("subscriptions", "disable", "acme/shop", "--reason", "moving")
@@ -278,7 +278,7 @@ def test_disable_outlives_an_apply_and_enable_ends_it(run: Run) -> None:
 
 
 def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
-    """SW-32: both sign during the overlap; --drop-old ends it and makes none."""
+    """SW-32: both sign during the overlap; --drop-old ends it and adds none."""
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [secret_of("old")]}))
 
     rotated = run("subscriptions", "rotate-secret", "acme/shop")
@@ -295,7 +295,7 @@ def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
 
 
 def test_an_ed25519_key_is_rotated_to_one_of_its_kind(run: Run) -> None:
-    """SW-10, SW-31: receivers that verify v1a go on doing so; the private half is not shown."""
+    """SW-10, SW-31: receivers that verify v1a go on verifying; the private half is not shown."""
     private = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [private]}))
 
@@ -309,7 +309,7 @@ def test_an_ed25519_key_is_rotated_to_one_of_its_kind(run: Run) -> None:
 
 
 def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
-    """Rules, secrets: never from the command line; a file that holds more than it is refused."""
+    """Rules, secrets: never from the command line; a file with more than the secret is refused."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     (tmp_path / "two").write_text("a\nb\n")
 
@@ -349,7 +349,7 @@ def test_an_export_is_taken_back_with_no_change(run: Run, tmp_path: Path) -> Non
 
 
 def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> None:
-    """What editors check by; own policies are valid in it."""
+    """Editors validate files with it; policies of the settings are valid in it."""
     assert json.loads(run("subscriptions", "schema").stdout) == subscriptions_schema(POLICIES)
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
 
@@ -363,7 +363,7 @@ KEYS = [base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2)]
 
 
 def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
-    """What auth and tls hold, for people and as JSON, never the secret."""
+    """The fields of auth and tls are shown for people and as JSON, but never the secret."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["basic"]}))
 
     [row] = rows(run("subscriptions", "show", "acme/shop", "--json"))
@@ -390,7 +390,7 @@ def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
 
 
 def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
-    """Only the client secret and the query of the token URL are others; neither is shown."""
+    """Only the client secret and the query of the token URL differ; neither is shown."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED))
     oauth2: Any = AUTH["oauth2"]["oauth2"]
     other = {"oauth2": oauth2 | {"client_secret": "hush2", "token_url": "https://id.example/t?k=2"}}
@@ -405,7 +405,7 @@ def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
 
 
 def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_path: Path) -> None:
-    """The same store changes nothing; an empty one names each field, or takes it all."""
+    """The same store does not change; an empty one needs each secret field, and then accepts the file."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["bearer"]}))
     bare = run("subscriptions", "export").stdout
     full = run("subscriptions", "export", "--show-secrets").stdout
@@ -431,7 +431,7 @@ def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_p
 
 
 def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
-    """Fault 69: each command leaves what is sealed or says what to do; --lost-key gives it up."""
+    """Fault 69: each command keeps the sealed secrets or names the remedy; --lost-key drops them."""
     first, second = ({"STORE__KEY": key} for key in KEYS)
     run("subscriptions", "apply", "-", stdin=text(GUARDED, TILL), **first)
     full = run("subscriptions", "export", "--show-secrets", **first).stdout
@@ -473,7 +473,7 @@ SHORT = (
 
 
 def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> None:
-    """Rules, errors: bytes that are no text and an empty file are one line; no secret is made instead."""
+    """Rules, errors: bytes outside UTF-8 and an empty file are one line each; no secret is generated."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "short").write_text("hush\n")
@@ -494,7 +494,7 @@ def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> N
 
 
 def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path: Path) -> None:
-    """Rules, errors: a policy taken out of the settings names who wants it; export and remove go on."""
+    """Rules, errors: a missing policy is reported with its subscription; export and remove still work."""
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}))
     (tmp_path / "leveret.toml").write_text("")
@@ -505,7 +505,7 @@ def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path:
 
 
 def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) -> None:
-    """Each is shown, the one at fault with its fault and without waits; exit 1 names it."""
+    """All are shown, the faulty one with its fault and without waits; exit 1 names it."""
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}, TILL))
     (tmp_path / "leveret.toml").write_text("")
@@ -526,7 +526,7 @@ def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) 
 
 @pytest.mark.parametrize("scope", [("--all",), ("--tenant", "acme"), ("--subscription", "acme/shop")])
 def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
-    """Whichever pause holds it, list and show say so; one that is not held does not."""
+    """List and show report the pause that holds a subscription; others are not shown as paused."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, {**TILL, "tenant": "globex"}))
     assert [row["paused"] for row in rows(run("subscriptions", "list", "--json"))] == [False, False]
 
@@ -539,7 +539,7 @@ def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
 
 
 def test_an_eleventh_secret_is_refused_with_the_time_at_which_the_oldest_ends(run: Run) -> None:
-    """The receivers of the oldest would reject every webhook; nothing is exported of it."""
+    """Otherwise the receivers of the oldest secret would reject every webhook."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     for _ in range(9):
         assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0

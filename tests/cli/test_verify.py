@@ -1,4 +1,4 @@
-"""``leveret verify``: a captured webhook, wherever its parts come from."""
+"""``leveret verify``: check a captured webhook whose parts come from files, stdin, variables or the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODY = b'{"type":"order.created","data":{"n":1}}'
 
 @pytest.fixture
 def captured(tmp_path: Path) -> dict[str, str]:
-    """Lay a captured request out in files, and return its headers."""
+    """Write a captured request into files, and return its headers."""
     at = int(time.time())
     signature = sign([parse_secret(secret_of("shop"))], "msg_1", at, BODY)
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(at), "webhook-signature": signature}
@@ -32,7 +32,7 @@ def captured(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_whole_request_verifies(run: Run, captured: dict[str, str]) -> None:
-    """Which signature fits, and the age."""
+    """The matching signature and the age are printed."""
     done = run("verify", "--request", "request", "--secret-file", "other", "--secret-file", "secret")
 
     lines = done.stdout.splitlines()
@@ -58,7 +58,7 @@ def test_each_part_comes_from_anywhere_but_argv(
     words: tuple[str, ...],
     stdin: bytes | None,
 ) -> None:
-    """Rules, secrets: a file, stdin, a variable or the store; the body's bytes as they are."""
+    """Rules, secrets: a file, stdin, a variable or the store; the body's bytes are unchanged."""
     monkeypatch.setenv("HOOK_SECRET", secret_of("shop"))
     add = (
         "https://a.example/",
@@ -82,7 +82,7 @@ def test_each_part_comes_from_anywhere_but_argv(
 
 
 def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
-    """Headers are no secret; they may stand on the command line, and mend a file."""
+    """Headers are not secret: they may be on the command line, and override those of a file."""
     options = [word for name, value in captured.items() for word in ("--header", f"{name}: {value}")]
 
     done = run("verify", *options, "--body", "body", "--secret-file", "secret")
@@ -97,7 +97,7 @@ def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
 
 
 def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
-    """Exactly what is wrong; with --json as a field, too."""
+    """The exact fault is printed, with --json as a field too."""
     (tmp_path / "body").write_bytes(BODY + b"\n")
     words = ("verify", "--headers", "headers", "--body", "body", "--secret-file", "secret")
 
@@ -139,7 +139,7 @@ def test_wrong_use_names_its_remedy(
 
 
 def test_a_public_key_in_a_file_verifies(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
-    """SW-10: a receiver of ed25519 signatures has the public half only; it comes from a file, too."""
+    """SW-10: a receiver of ed25519 signatures has only the public half, which a file may contain too."""
     key = Ed25519Key(bytes(range(32)))
     signature = sign([key], "msg_1", int(captured["webhook-timestamp"]), BODY)
     (tmp_path / "headers").write_text(json.dumps(captured | {"webhook-signature": signature}))
@@ -153,7 +153,7 @@ def test_a_public_key_in_a_file_verifies(run: Run, captured: dict[str, str], tmp
 
 @pytest.mark.usefixtures("captured")
 def test_a_locked_subscription_verifies_nothing(run: Run) -> None:
-    """Fault 69: that its secrets cannot be opened is told, not that the signature is wrong."""
+    """Fault 69: the error reports that the secrets cannot be opened, not that the signature is wrong."""
     first, second = ({"STORE__KEY": base64.b64encode(bytes([n]) * 32).decode()} for n in (1, 2))
     run("subscriptions", "add", "https://a.example/", "--name", "shop", "--event", "#", **first)
 

@@ -217,7 +217,7 @@ async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
     """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
-    with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that it exists and its"):
+    with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that the file exists and"):
         await apply(sql_place.open(), shop())
 
 
@@ -229,7 +229,7 @@ async def test_a_full_disk_leaves_the_store_as_it_was(sql_place: Place) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (sql_place.file.stat().st_size, hard))  # EFBIG from here on
     try:
-        with pytest.raises(StoreUnavailable, match=r"the disk (is full|does not read or write).*free"):
+        with pytest.raises(StoreUnavailable, match=r"the disk (is full|fails to read or write).*free"):
             await apply(store, *many(500))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -262,7 +262,7 @@ async def test_a_disk_without_room_takes_nothing_and_loses_nothing(small_disk: P
     with pytest.raises(OSError, match="No space left"):
         fill(filler)
 
-    with pytest.raises(StoreUnavailable, match=r"the disk is full; free some space|does not read or write"):
+    with pytest.raises(StoreUnavailable, match=r"the disk is full; free some space|fails to read or write"):
         await apply(store, *many(1_000))
     assert await store.load() == before
     assert len(await place.open().load()) == 20  # a daemon that starts now delivers

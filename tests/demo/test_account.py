@@ -1,4 +1,4 @@
-"""Promises of demo.account and demo.news: the account finds what ended nowhere, and says what happens."""
+"""Promises of demo.account and demo.news: the account finds lost deliveries, and the news describe events."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def book(*tenants: str) -> Book:
 def request(
     event_id: str, endpoint: str, status: int | None = 200, *, at: float = NOW + 1, good: bool = True
 ) -> Request:
-    """One request that took no time."""
+    """Return one request that took no time."""
     return Request(Pair(event_id, endpoint), at, at, status, good)
 
 
 def test_every_event_goes_to_healthy_and_to_a_trouble_of_its_own() -> None:
-    """Six endpoints, five tenants; every pair is owed until it ended."""
+    """Six endpoints, five tenants; every pair is owed until it has ended."""
     assert len(ENDPOINTS) == 6
     assert [[e.name for e in endpoints_of(tenant)] for tenant in TENANTS] == [
         ["healthy", name] for name in ("slow", "flaky", "dead", "gone", "busy")
@@ -48,7 +48,7 @@ def test_every_event_goes_to_healthy_and_to_a_trouble_of_its_own() -> None:
 
 @pytest.mark.parametrize("status", [None, 301, 401, 410, 429, 503])
 def test_only_a_2xx_or_a_parked_entry_ends_a_pair(status: int | None) -> None:
-    """SW-35: whatever else was answered, the pair is unaccounted."""
+    """SW-35: after any other answer, the pair is unaccounted."""
     owing = book("cedar")
 
     owing.requested(request("e0", "healthy", 204))
@@ -61,7 +61,7 @@ def test_only_a_2xx_or_a_parked_entry_ends_a_pair(status: int | None) -> None:
 
 
 def test_an_event_is_owed_once_the_broker_took_it() -> None:
-    """A receiver may be faster than the confirm; what the broker never took is owed by nobody."""
+    """A receiver may be faster than the confirm; an event that the broker never took is not owed."""
     owing = Book()
     owing.made("e0", "acme", NOW)
     owing.requested(request("e0", "healthy"))
@@ -117,7 +117,7 @@ def _sibling_unseen(owing: Book) -> None:
     ],
 )
 def test_unmatched_needs_all_of_its_evidence(seen: Callable[[Book], None], *, ended: bool) -> None:
-    """Fault 38: an event passes by only after the 410, when it is disabled and nothing was sent there."""
+    """Fault 38: an event is unmatched only after the 410, with its endpoint disabled and no request made."""
     owing = book("dune", "dune")
 
     seen(owing)
@@ -127,7 +127,7 @@ def test_unmatched_needs_all_of_its_evidence(seen: Callable[[Book], None], *, en
 
 
 def test_what_should_not_be_is_counted() -> None:
-    """A bad signature, a request of nobody's, a second delivery: each shows."""
+    """A bad signature, an unknown request and a second delivery are counted."""
     owing = book("acme")
 
     owing.requested(request("e0", "healthy", good=False))
@@ -152,7 +152,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_columns_always_add_up(steps: list[tuple[str, int, str, int | None, float]]) -> None:
-    """In whatever order things are seen: delivered + waiting + parked + unmatched is what is owed."""
+    """In any order of observations, delivered + waiting + parked + unmatched is the number owed."""
     owing = book(*TENANTS)
 
     for kind, number, endpoint, status, at in steps:
@@ -171,7 +171,7 @@ def test_the_columns_always_add_up(steps: list[tuple[str, int, str, int | None, 
 
 
 def test_a_long_play_does_not_fill_the_memory() -> None:
-    """What ended long ago is forgotten; the sums are not."""
+    """Pairs that ended long ago are forgotten, but the sums are not."""
     owing = Book()
     events = REMEMBERED // 2 + 100
 
@@ -187,7 +187,7 @@ def test_a_long_play_does_not_fill_the_memory() -> None:
 
 
 def test_the_news_is_what_was_said_least_and_stays_a_while() -> None:
-    """One line that says what happens right now."""
+    """One line describes a current event."""
     news = News(now=NOW)
     first = news.headline(NOW)
     for at in (0.0, 0.1):
@@ -226,7 +226,7 @@ KINDS: list[Callable[[News], None]] = [
 
 @pytest.mark.parametrize("happens", KINDS)
 def test_each_kind_of_news_fits_on_a_narrow_terminal(happens: Callable[[News], None]) -> None:
-    """A person reads it at one look: it fits into 80 columns beside its word `now: `."""
+    """A person reads it at a glance: it fits into 80 columns behind its prefix `now: `."""
     news = News(now=NOW)
 
     happens(news)

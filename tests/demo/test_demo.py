@@ -1,4 +1,4 @@
-"""The demo itself, on brokers of its own: it accounts for everything, fails when it cannot, ends cleanly."""
+"""The demo on private brokers: it accounts for every delivery, fails if one is lost, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def left_over(home: Path) -> list[Identity]:
 
 
 class Play:
-    """A bounded demo without a terminal, with its words in a file."""
+    """A bounded demo without a terminal, with its output in a file."""
 
     def __init__(self, folder: Path, name: str, *arguments: str) -> None:
         self.home, self.out = folder / name, folder / f"{name}.out"
@@ -69,7 +69,7 @@ class Play:
 
 
 def take_one(home: Path, *queues: str) -> bool:
-    """Take one delivery out of one of these queues of a demo's broker; say whether there was one."""
+    """Take one delivery out of one of these queues of a demo's broker; return whether there was one."""
 
     async def look(url: str) -> bool:
         async with await aio_pika.connect(url) as connection:
@@ -86,7 +86,7 @@ def take_one(home: Path, *queues: str) -> bool:
 
 
 def rob(play: Play) -> None:
-    """Once all events are published, steal one that waits, and later one that the log calls parked."""
+    """Once all events are published, take out a waiting delivery, and later one that the log calls parked."""
     rungs = re.findall(r"[\d.]+", cast.SETTINGS.partition("rungs_s = [")[2].partition("]")[0])
     waiting = [f"leveret.wait.{round(float(rung) * 1000)}" for rung in rungs]
     assert wait_until(lambda: f"{PUBLISHED_BY_S} s: " in play.text, STARTED_S), play.text
@@ -96,7 +96,7 @@ def rob(play: Play) -> None:
 
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play]]:
-    """Two demos side by side, as each takes half a minute: one is left alone, the other is robbed."""
+    """Two demos side by side, as each takes half a minute: one is left alone, the other loses deliveries."""
     folder = tmp_path_factory.mktemp("demo")
     both = Play(folder, "honest"), Play(folder, "robbed", "--patience", str(PATIENCE_S))
     try:
@@ -110,9 +110,9 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Play, Play
 
 
 def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
-    """Deliveries that vanish from the broker behind Leveret's back: named, and exit 1.
+    """Deliveries that vanish from the broker behind Leveret's back are named, and the exit code is 1.
 
-    What the log calls parked and the parked queue does not hold is not accounted for either.
+    A delivery that the log calls parked but the parked queue lacks is unaccounted for too.
     """
     _, robbed = plays
 
@@ -127,7 +127,7 @@ def test_a_lost_delivery_is_found_and_fails(plays: tuple[Play, Play]) -> None:
 
 
 def test_everything_is_accounted_for(plays: tuple[Play, Play]) -> None:
-    """Without a terminal it ends by itself, prints the table, exits 0 and leaves nothing."""
+    """Without a terminal it ends by itself, prints the table, exits 0 and leaves no process or file."""
     honest, _ = plays
 
     code = honest.process.wait(120)
@@ -141,7 +141,7 @@ def test_everything_is_accounted_for(plays: tuple[Play, Play]) -> None:
 
 
 def test_a_terminal_has_a_live_view_and_ctrl_c_ends_all(tmp_path: Path) -> None:
-    """It draws again and again; Ctrl-C ends every process that it started; exit 0."""
+    """The picture is redrawn; Ctrl-C ends every process that it started; exit 0."""
     home = tmp_path / "demo"
     terminal = Terminal(demo(home), dict(os.environ), ROOT)
     try:
@@ -164,7 +164,7 @@ def test_a_terminal_has_a_live_view_and_ctrl_c_ends_all(tmp_path: Path) -> None:
 
 
 def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
-    """The state folder is emptied: so only one that is empty, or a demo's, is taken."""
+    """The state folder is emptied, so only an empty one or a demo's is accepted."""
     (tmp_path / "precious").write_text("x")
 
     refused = subprocess.run(
@@ -178,7 +178,7 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_part_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
-    """The folder with the logs goes at the end, so the error holds what was said."""
+    """The folder with the logs is removed at the end, so the error contains the end of the log."""
     log = tmp_path / "run.log"
     log.write_text("x" * WORDS_MAX + "no room left\n")
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])

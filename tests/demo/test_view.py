@@ -1,4 +1,4 @@
-"""Promises of demo.view: the picture fits on a small terminal and says what there is."""
+"""Promises of demo.view: the picture fits on a small terminal and shows the state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BREAKERS = {"dead": "probing", "gone": "disabled", "flaky": "open"}
 
 
 def snapshot(count: int) -> Snapshot:
-    """A moment with *count* in every cell."""
+    """Return a snapshot with *count* in every cell."""
     rows = [
         Row(
             endpoint=endpoint,
@@ -65,7 +65,7 @@ def test_the_picture_fits_on_80_columns_and_24_lines(count: int) -> None:
 
 
 def test_a_moment_in_one_line() -> None:
-    """Without a terminal a line says how far it is."""
+    """Without a terminal, a line shows the progress."""
     assert view.line(snapshot(7)) == f" 60 s: 35 events, 42 delivered, 42 waiting, 42 parked; {NOTHING}"
 
 

@@ -97,7 +97,8 @@ def classify(fault: Exception) -> tuple[OutcomeKind, str]:
         case AttemptFailed():
             return fault.kind, shown(str(fault))
         case _ if isinstance(fault.__cause__, ssl.SSLError) or isinstance(fault, ssl.SSLError):
-            kind = OutcomeKind.TLS  # an alert after the handshake, such as one for a missing client certificate
+            # an alert after the handshake, such as one for a missing client certificate
+            kind = OutcomeKind.TLS
         case ConnectionError() | httpcore2.NetworkError():
             kind = OutcomeKind.RESET
         case OSError() if fault.errno in _BROKE:

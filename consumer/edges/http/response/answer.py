@@ -20,9 +20,8 @@ from consumer.edges.http.response.chunks import Chunks
 HEAD_BYTES = 65_536  #: longest head; a longer one is ``too_large``
 HEAD_LINES = 1_000  #: header lines, at most; more are ``too_large`` too
 INTERIM_RESPONSES = 64  #: 1xx responses that are skipped, at most
-_BODILESS = frozenset(
-    (204, 304)
-)  #: statuses without a body, even if their head has a length. Source: RFC 9112, 6.3
+#: Statuses without a body, even if their head has a length. Source: RFC 9112, 6.3.
+_BODILESS = frozenset((204, 304))
 
 _BEGINNING = b"HTTP/1."
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [^\r\n\0]*)?\r?")
