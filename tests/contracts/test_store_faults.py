@@ -217,7 +217,9 @@ async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
     """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
-    with pytest.raises(StoreUnavailable, match=r"leveret\.db: Not a directory; check that the file exists and"):
+    with pytest.raises(
+        StoreUnavailable, match=r"leveret\.db: Not a directory; check that the file exists and"
+    ):
         await apply(sql_place.open(), shop())
 
 
