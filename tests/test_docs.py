@@ -18,6 +18,7 @@ from consumer.core.subscription.match import Matcher
 from consumer.core.webhook.signing import sign
 from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate
+from docs.pointers import CODE, stale
 
 ROOT = generate.ROOT
 PAGES = (
@@ -27,7 +28,8 @@ PAGES = (
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
     *sorted((ROOT / "docs" / "adr").glob("*.md")),
 )
-REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text()
+REASONS = (ROOT / "docs" / "requirements.md", ROOT / "docs" / "faults.md")
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 
 IDS: Sequence[str] = (
     *(f"S0-{n}" for n in range(1, 11)),
@@ -128,27 +130,47 @@ def test_metrics_list_their_label_values() -> None:
         assert value in text, value
 
 
-def test_every_requirement_has_one_row() -> None:
-    """Each id stands in the table once, with a test that names it, or the word later."""
-    rows = re.findall(r"^\| (S\d-\d+|SW-\d+|\d+) \| (.*) \|$", REQUIREMENTS, flags=re.MULTILINE)
+def test_every_requirement_and_fault_has_one_row() -> None:
+    """Each id has one row: what was asked, and a test that names the id, or the word later."""
+    text = "".join(page.read_text() for page in REASONS)
+    rows = re.findall(r"^\| (S\d-\d+|SW-\d+|\d+) \| (.*) \|$", text, flags=re.MULTILINE)
 
     assert Counter(row[0] for row in rows) == Counter(IDS)
     known = known_tests()
     for name, rest in rows:
+        cells = rest.split(" | ")
+        assert len(cells) == (4 if name.isdigit() else 3), name
+        assert cells[0].endswith("."), name
         tests = re.findall(r"`(test_\w+)`", rest)
         assert tests or "later" in rest or name == "SW-24", name
         assert not tests or any(name in named(known.get(test, "")) for test in tests), name
 
 
-def test_every_named_place_and_test_exists() -> None:
-    """What the requirements page names is there: files by path, tests by name."""
-    names = set(re.findall(r"`([^`]+)`", REQUIREMENTS))
-    tests = {name for name in names if name.startswith("test_")}
-    places = {name for name in names if "/" in name and " " not in name}
+@pytest.mark.parametrize("page", [*REASONS, *DECISIONS], ids=lambda page: page.name)
+def test_every_name_in_the_reasons_exists(page: Path) -> None:
+    """Requirements, faults and decisions name paths, tests, settings and code that exist."""
+    assert stale(page) == []
 
-    assert len(tests) > 100
-    assert tests - known_tests().keys() == set()
-    assert {place for place in places if not (ROOT / place).exists()} == set()
+
+def test_a_stale_name_is_found(tmp_path: Path) -> None:
+    """Each shape of a name is looked up: path, file beside it, name in a file, setting, word."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`consumer/cli/waiting.py`, `pause.py`, `by_hand` in `consumer/core/endpoint/breaker.py`,\n"
+        "`[sending] timeout_s = 3`, `Job.lost`, `leveret.parked`, `test_a_stale_name_is_found`, `1 + 1`\n"
+        "`consumer/gone.py`, `gone.py`, `gone` in `consumer/core/endpoint/breaker.py`,\n"
+        "`[sending] gone_s`, `Job.gone`, `leveret.gone`, `test_gone`\n"
+    )
+
+    assert stale(page) == [
+        "consumer/gone.py",
+        "gone.py",
+        "gone in consumer/core/endpoint/breaker.py",
+        "[sending] gone_s",
+        "Job.gone",
+        "leveret.gone",
+        "test_gone",
+    ]
 
 
 def test_every_setting_of_the_worker_is_read() -> None:
@@ -269,12 +291,30 @@ def test_the_hand_made_verification_works() -> None:
     assert not verifies(secret, "evt_1", "1700000000", signed, b"{ }")
 
 
-def test_adrs_are_numbered_without_gaps() -> None:
-    """Each decision has the next number and the three parts."""
-    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+def test_decisions_are_numbered_short_and_listed() -> None:
+    """Each decision has the next number, four parts, 250 words at most, and a row in the index."""
+    index = (ROOT / "docs" / "adr" / "README.md").read_text().partition("## Earlier numbers")[0]
 
-    assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
-    for record in records:
-        text = record.read_text()
-        assert text.startswith(f"# {int(record.name[:4])}. "), record.name
-        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Reason")), record.name
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+    assert len(re.findall(r"^\| \[\d+\]", index, flags=re.MULTILINE)) == len(DECISIONS)
+    for page in DECISIONS:
+        text, number = page.read_text(), int(page.name[:4])
+        assert text.startswith(f"# {number}. "), page.name
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Reason", "Price")), page.name
+        assert "\nCode: `" in text, page.name
+        assert len(text.split()) <= 250, page.name
+        assert f"| [{number}]({page.name}) | {text.partition('. ')[2].partition(chr(10))[0]} |" in index, (
+            page.name
+        )
+
+
+def test_decisions_are_cited_by_their_present_number() -> None:
+    """Code, tests and pages cite "decision 12", which exists; "ADR" was the word for the earlier numbers."""
+    code = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md"}]
+    for path in [*PAGES, *code, *(ROOT / "tests").rglob("*.py")]:
+        text = path.read_text()
+        assert not re.search(r"\bADRs? \d", text), path
+        cited = re.findall(r"\b[Dd]ecision (\d+)", text)
+        assert all(1 <= int(number) <= len(DECISIONS) for number in cited), path
+        for number, file in re.findall(r"\[[Dd]ecision (\d+)\]\([^)]*?(\d{4})-", text):
+            assert int(number) == int(file), path

@@ -1,7 +1,7 @@
 """Rows 20 to 54 of the faults without a test that names them.
 
-A test names its rows in its docstring: ``fault 42``, ``37-40``. That docs/requirements.md lists just these
-rows is a test of ours (tests/bench/test_prove_egress.py).
+A test names its rows in its docstring: ``fault 42``, ``37-40``. A test of the proofs checks that
+docs/faults.md lists just these rows.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def listed() -> list[int]:
-    """Return the rows that the page of requirements lists."""
-    page = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
-    section = page.partition("(FAULTS)")[2].partition("\n## ")[0]
-    return [row for row in map(int, _ROW.findall(section)) if FIRST <= row <= LAST]
+    """Return the rows that the page of faults lists, from the first to the last that count here."""
+    page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+    return [row for row in map(int, _ROW.findall(page)) if FIRST <= row <= LAST]
 
 
 def named(text: str) -> Iterator[int]:

@@ -299,7 +299,7 @@ async def test_a_producers_words_do_no_harm(place: Place) -> None:
 
 
 async def test_failures_are_joined_and_outlive_a_restart(place: Place) -> None:
-    """SW-41, ADR 35: whoever writes last, the earliest that counts stays, until there was a success."""
+    """SW-41, decision 16: whoever writes last, the earliest that counts stays, until there was a success."""
     store, other = place.open(), place.open()
     await apply(store, shop())
     endpoint = state().endpoint
@@ -335,7 +335,7 @@ async def test_failures_go_with_their_endpoint(place: Place) -> None:
 
 
 async def test_a_pause_outlives_its_worker(place: Place) -> None:
-    """Fault 39, ADR 44: the later end stays until it is over; it goes with its endpoint."""
+    """Fault 39, decision 16: the later end stays until it is over; it goes with its endpoint."""
     assert await place.open().records.holds() == {}
     assert not place.home.exists()
     desk = Desk(place)
@@ -361,7 +361,7 @@ async def test_a_pause_outlives_its_worker(place: Place) -> None:
 
 
 async def test_what_is_decided_by_hand_waits_for_who_starts(place: Place) -> None:
-    """S3-3, ADR 44: the next epoch, whatever was there; a reset ends the endpoint's pause too."""
+    """S3-3, decision 16: the next epoch, whatever was there; a reset ends the endpoint's pause too."""
     store = place.open()
     await apply(store, shop())
     await store.records.write(Batch(states={state().endpoint: state(epoch=7)}, holds={state().endpoint: 9e9}))

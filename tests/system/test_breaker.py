@@ -132,7 +132,7 @@ def put_off(daemon: Daemon, ids: list[str]) -> set[object]:
 
 
 async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
-    """Fault 39, S3-3, ADR 44: the only worker stops and starts again.
+    """Fault 39, S3-3, decision 16: the only worker stops and starts again.
 
     A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
     """

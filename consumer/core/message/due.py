@@ -8,7 +8,7 @@ wait lasts longer than it was chosen, however far the clock was set back, or dif
 that chose it. A jump forward cannot be told from a message that was late: whatever was to be sent in its time
 gets one more try.
 
-Source: fault 82; docs/adr/0052-a-wait-is-bounded-by-what-was-chosen.md.
+Source: fault 82; docs/adr/0011-waits-survive-clock-steps.md.
 """
 
 from __future__ import annotations

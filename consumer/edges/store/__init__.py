@@ -1,4 +1,4 @@
-"""The store: subscriptions with their secrets, endpoint states, the index of parked entries. ADR 16."""
+"""The store: subscriptions with their secrets, endpoint states, the index of parked entries. Decision 24."""
 
 from __future__ import annotations
 

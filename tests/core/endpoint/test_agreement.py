@@ -183,7 +183,7 @@ def test_lost_late_and_doubled_messages_end_in_agreement(steps: list[tuple[int, 
     ],
 )
 def test_who_just_had_a_success_knows_better(state: State, taken_s: float, expected: bool) -> None:
-    """ADR 46: an own success, no failure since, and more than a probe; by hand and closed always count."""
+    """Decision 15: its own success counts if no failure followed and it was not only a probe."""
     heard = {name: agreement.contradicts(state, taken_s, replace(NEWS, state=name)) for name in RANK}
 
     assert heard == {"closed": False, "probing": expected, "open": expected, "forced": False}
@@ -191,7 +191,7 @@ def test_who_just_had_a_success_knows_better(state: State, taken_s: float, expec
 
 @given(st.floats(0, 5), st.floats(0, 1, exclude_max=True), st.lists(st.booleans(), max_size=8))
 def test_who_failed_with_its_probe_goes_last_once(apart_s: float, sample: float, turns: list[bool]) -> None:
-    """ADR 46: it waits behind one that was told; two that failed do not wait for each other for ever."""
+    """Decision 15: it waits behind one that was told; two that failed do not wait for each other for ever."""
     probers = [Open(until=30.0 + n * apart_s, epoch=5, openings=2, since=0.0) for n in range(2)]
     told_one = agreement.adopted(told(probers[0], 0.0), 0.0, sample)
 
@@ -236,7 +236,7 @@ def test_a_late_worker_begins_with_what_the_store_says(row: tuple[str, int], exp
 
 
 def test_what_is_known_of_failures_travels_with_it() -> None:
-    """ADR 35: age of the first failure and of its own success; a worker of before says nothing of them."""
+    """Decision 16: news carry the ages of first failure and last success; older workers omit both."""
     own = Health(Failing(100.0, counts=True), taken_at=40.0)
     news = agreement.with_health(NEWS, own, 1000.0)
     heard = agreement.decode(orjson.loads(agreement.encode(Said(Kind.BEAT, "w1", [news]))))

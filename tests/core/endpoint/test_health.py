@@ -79,7 +79,7 @@ healths = st.builds(Health, failings, moments)
 
 @given(healths, healths)
 def test_two_that_know_different_things_never_begin_too_early(one: Health, other: Health) -> None:
-    """SW-41, ADR 35: the same in any order; no success and no lone failure is passed over."""
+    """SW-41, decision 16: the same in any order; no success and no lone failure is passed over."""
     joined = merged(one, other)
 
     assert joined == merged(other, one)
@@ -105,7 +105,7 @@ def test_two_that_know_different_things_never_begin_too_early(one: Health, other
     ],
 )
 def test_what_two_know_is_joined(one: Health, other: Health, joined: Health) -> None:
-    """ADR 35: a later success ends it; failures far enough apart count, whoever saw them."""
+    """Decision 16: a later success ends it; failures far enough apart count, whoever saw them."""
     assert merged(one, other) == joined
 
 

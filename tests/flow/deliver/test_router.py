@@ -189,7 +189,7 @@ async def test_more_than_a_hundred_targets_are_split_first() -> None:
 
 
 async def test_a_sibling_waits_for_no_confirm_and_the_ack_for_all(worker: Worker) -> None:
-    """ADR 34: what is held is published beside the requests; the ack follows both, in any order."""
+    """Decision 9: what is held is published beside the requests; the ack follows both, in any order."""
     slow_id = await slow(worker)
     await worker.subscribe("shop")
     worker.publisher.hang()
@@ -226,7 +226,7 @@ async def test_a_slow_sibling_never_holds_an_event(worker: Worker) -> None:
 
 
 async def test_a_probe_that_hangs_holds_up_no_siblings(worker: Worker) -> None:
-    """Settle rule, fault 53, ADR 34: it goes from a delivery message of its own; the event is acked."""
+    """Settle rule, fault 53, decision 9: it goes from a delivery message of its own; the event is acked."""
     await worker.subscribe("shop")
     slow_one = await worker.subscribe("slow", breaker={"failures": 1, "cooldown_s": 30})
     worker.sender.on(SLOW, Reply(status=503))

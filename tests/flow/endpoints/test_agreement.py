@@ -186,7 +186,7 @@ async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
 
 
 async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
-    """ADR 46: after a probe that failed, another worker probes next; its success closes all."""
+    """Decision 15: after a probe that failed, another worker probes next; its success closes all."""
     async with crew(2) as two:
         two.workers[1].sender.on(URL, Reply())
         await two.fail(0)
@@ -279,7 +279,7 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
 
 @pytest.mark.parametrize(("rest_s", "sent"), [(60.0, 0), (366 * 24 * 3600.0, 1)])
 async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: float, sent: int) -> None:
-    """Fault 39, ADR 44: the only worker restarts; what its clock can never have written holds nothing."""
+    """Fault 39, decision 16: a pause outlives the only worker; one beyond any `Retry-After` holds nothing."""
     await worker.subscribe_all("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     talk.recall({endpoint_id("acme", URL): START + rest_s})
@@ -306,7 +306,7 @@ async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
 
 
 async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:
-    """Fault 39, ADR 44: one of a minute goes to the store, one of a moment not; a reset ends it."""
+    """Fault 39, decision 16: one of a minute goes to the store, one of a moment not; a reset ends it."""
     [shop] = await worker.subscribe_all("shop")
     worker.sender.on(URL, Reply(status=429, retry_after="2"), Reply(status=429, retry_after="60"))
     await worker.handle(event_message(message_id="moment"))
@@ -444,7 +444,7 @@ def failings(crew: Crew) -> list[Failing | None]:
 
 
 async def test_days_of_failure_count_over_all_workers() -> None:
-    """SW-41, ADR 35: five days of failure are five days, whichever worker saw which part of them."""
+    """SW-41, decision 16: five days of failure are five days, whichever worker saw which part of them."""
     async with crew(2) as two:
         for step in range(20):
             await fail_after(two, int(step >= 10), 6.0)
@@ -461,7 +461,7 @@ async def test_days_of_failure_count_over_all_workers() -> None:
 
 
 async def test_a_success_anywhere_ends_the_failures_everywhere() -> None:
-    """SW-41, ADR 35: one worker took something: none counts on, and the store knows it."""
+    """SW-41, decision 16: one worker took something: none counts on, and the store knows it."""
     async with crew(2) as two:
         await fail_after(two, 0, 0.0)
         await fail_after(two, 0, 13.0)
@@ -479,7 +479,7 @@ async def test_a_success_anywhere_ends_the_failures_everywhere() -> None:
 
 
 async def test_who_alone_cannot_reach_an_endpoint_is_contradicted() -> None:
-    """ADR 35: a worker whose own network fails hears that others have successes, and gives nobody up."""
+    """Decision 16: a worker whose own network fails hears that others have successes, and gives nobody up."""
     async with crew(2) as two:
         two.workers[1].sender.on(URL, Reply())
         await fail_after(two, 0, 0.0)
@@ -502,7 +502,7 @@ async def test_a_short_failure_is_told_to_nobody() -> None:
 
 
 async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
-    """SW-41, ADR 35: what the store says goes on; the first failure after five days disables."""
+    """SW-41, decision 16: what the store says goes on; the first failure after five days disables."""
     [shop] = await worker.subscribe_all("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     since = START - 5 * 24 * HOUR
