@@ -1,4 +1,4 @@
-"""Find the names in a page that the code no longer has: ``stale(page)``.
+"""Find references that lead nowhere: names that the code no longer has, documents outside the repository.
 
 Data flow: text in backticks -> what it looks like (path, test, setting, name) -> the code, read by ``ast``.
 Text in another shape, such as a command line or a formula, is not judged.
@@ -42,6 +42,10 @@ FOREIGN = frozenset(
 )
 """Names of protocols, libraries and examples, and of one setting that was asked for and does not exist."""
 
+_OUTSIDE = re.compile(
+    r"\b(?:FAULTS|REQUIREMENTS|ARCHITECTURE|STANDARD_WEBHOOKS|STYLE)(?:\.md\b|[ ,:]*\(?\d| \()"
+    r"|\b[Ii]ssue \d+|\bthe (?:issue|brief)\b|\bthe design (?:says|asks|wants|takes|has|puts|stores|keeps)\b"
+)
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _TICKED = re.compile(r"`([^`\n]+)`(?: in `([\w/.-]+\.py)`)?")
 _PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.-]+)*/?")
@@ -55,6 +59,11 @@ def stale(page: Path) -> list[str]:
     return [
         text for line in _FENCED.sub("", page.read_text("utf-8")).splitlines() for text in _stale_in(line)
     ]
+
+
+def outside(text: str) -> list[str]:
+    """Return each reference in *text* to a document or an issue that is not in the repository."""
+    return _OUTSIDE.findall(text)
 
 
 def _stale_in(line: str) -> Iterator[str]:

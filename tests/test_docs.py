@@ -18,7 +18,7 @@ from consumer.core.subscription.match import Matcher
 from consumer.core.webhook.signing import sign
 from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate
-from docs.pointers import CODE, stale
+from docs.pointers import FOLDERS, outside, stale
 
 ROOT = generate.ROOT
 PAGES = (
@@ -50,6 +50,12 @@ IDS: Sequence[str] = (
 def words(path: Path) -> str:
     """Return the text of a page without its code blocks."""
     return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def written() -> Sequence[Path]:
+    """Return every page and every module."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    return [*PAGES, *(path for path in found if path.suffix in {".py", ".md"})]
 
 
 def known_tests() -> Mapping[str, str]:
@@ -310,11 +316,18 @@ def test_decisions_are_numbered_short_and_listed() -> None:
 
 def test_decisions_are_cited_by_their_present_number() -> None:
     """Code, tests and pages cite "decision 12", which exists; "ADR" was the word for the earlier numbers."""
-    code = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md"}]
-    for path in [*PAGES, *code, *(ROOT / "tests").rglob("*.py")]:
+    for path in written():
         text = path.read_text()
         assert not re.search(r"\bADRs? \d", text), path
         cited = re.findall(r"\b[Dd]ecision (\d+)", text)
         assert all(1 <= int(number) <= len(DECISIONS) for number in cited), path
         for number, file in re.findall(r"\[[Dd]ecision (\d+)\]\([^)]*?(\d{4})-", text):
             assert int(number) == int(file), path
+
+
+def test_nothing_outside_the_repository_is_cited() -> None:
+    """A reader of the repository can follow every reference; the patterns find the usual ones."""
+    past = "FAULTS" + " 12, REQUIREMENTS" + ".md, Issue" + " 4, the" + " issue"
+
+    assert len(outside(past)) == 4
+    assert [(path, found) for path in written() if (found := outside(path.read_text()))] == []

@@ -16,7 +16,7 @@ ISSUE_TABLE = {
     "flood_same_lane_settled_s": "≤ 30",
     "flood_same_lane_p95_ms": "≤ 500",
     "flood_same_lane_worst_s": "≤ 60",
-    "flood_goes_on_settled_s": "≤ 30",  # beside the issue's: re-routing at work, not a flood that is over
+    "flood_goes_on_settled_s": "≤ 30",  # the flood goes on, so rerouting is at work
     "flood_goes_on_p95_ms": "≤ 500",
     "flood_cost_ratio": "≥ 0.9",
     "jain": "≥ 0.98",
