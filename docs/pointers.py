@@ -29,6 +29,8 @@ FOREIGN = frozenset(
         "HOSTALIASES",
         "If-Match",
         "user_id",
+        "reply_to",
+        "promtool",
         "pyproject.toml",
         "basic.ack",
         "basic.get",
