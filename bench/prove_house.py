@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.house import structure, suite, throughput
+from bench.house import reasons, structure, suite, throughput
 from bench.prove import Proof, command
 
-PROOFS: Sequence[Proof] = (structure.PROOF, throughput.PROOF, suite.PROOF)
+PROOFS: Sequence[Proof] = (structure.PROOF, reasons.PROOF, throughput.PROOF, suite.PROOF)
 
 OUTPUT = Path("build/prove-house.json")
 
