@@ -23,7 +23,7 @@ from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
 SYSTEM = ROOT / "tests" / "system"
-OWN_NODES = frozenset((SYSTEM / "broker" / "test_broker_faults.py",))
+OWN_NODES = frozenset(SYSTEM / "broker" / name for name in ("test_broker_blocks.py", "test_broker_faults.py"))
 """System tests that start brokers of their own, or take long for another reason."""
 FIRST = (
     "tests/core",

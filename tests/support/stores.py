@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import asyncpg
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.errors import StoreUnavailable
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
@@ -25,6 +28,8 @@ from consumer.edges.store.sqlite import FILE_NAME
 from consumer.ports import Store
 from consumer.settings import load_settings
 from tests.support.fakes_store import Step
+
+REMEDY = "; "  #: every fault goes on with what to do
 
 RULES = SubscriptionRules()
 SHOP = subscription_id("acme", "shop")
@@ -143,3 +148,27 @@ def put_back(path: Path, copy: Path) -> None:
     fresh.chmod(0o600)
     fresh.replace(path)
     copy.unlink()
+
+
+async def refused(store: SqlStore, told: str) -> None:
+    """Every write fails with one line that matches *told*, a remedy in it."""
+    for write in (apply(store, shop(timeout_s=9)), store.disable(SHOP, "HTTP 410"), store.rekey()):
+        with pytest.raises(StoreUnavailable, match=told) as error:
+            await write
+        assert "\n" not in str(error.value)
+        assert REMEDY in str(error.value)
+
+
+async def unreadable(store: SqlStore, told: str) -> None:
+    """Reading and writing fail with one line that matches *told*."""
+    for read in (store.load(), store.entries(), store.changed(), store.endpoint_states()):
+        with pytest.raises(StoreUnavailable, match=told):
+            await read
+    await refused(store, told)
+
+
+async def on(url: str, statement: str) -> None:
+    """Run a statement as an operator would."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(statement)
+    await connection.close()

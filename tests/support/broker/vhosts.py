@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shutil
 
@@ -41,3 +42,8 @@ def add_vhost(management: httpx2.Client, user: str) -> str:
 def remove_vhost(management: httpx2.Client, name: str) -> None:
     """Remove a vhost with all that is in it."""
     management.delete(f"/api/vhosts/{name}").raise_for_status()
+
+
+async def ctl(node: PrivateBroker, *arguments: str) -> str:
+    """Run ``rabbitmqctl`` off the loop, so that endpoints go on answering."""
+    return await asyncio.to_thread(node.ctl, *arguments)
