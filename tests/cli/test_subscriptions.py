@@ -163,7 +163,7 @@ def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> 
 
 
 SHORT = (
-    "a secret has 24 to 64 bytes, this one has 4 as it is written; "
+    "a secret has 24 to 64 bytes, this one has 4 as written; "
     "leave the secret out, and Leveret generates one and shows it once"
 )
 

@@ -211,7 +211,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "SOURCES",
             '[{"name": "a", "exchange": "x", "tenant": "header"}]',
-            "sources[0] (env LEVERET_SOURCES): tenant: 'header' is no rule; "
+            "sources[0] (env LEVERET_SOURCES): tenant: 'header' is not a rule; "
             'write "header:NAME", "routing_key:N", "body:/json/pointer" or "const:TEXT"',
         ),
     ],
