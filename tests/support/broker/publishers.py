@@ -37,14 +37,14 @@ ADRIFT = Publication(exchange=NAMES.wait, routing_key="no such rung", body=b"x")
 
 
 class Relay:
-    """A way to the broker that can be cut, without a FIN of the broker's, and mended."""
+    """A TCP relay to the broker: a test can cut it, without a FIN of the broker, and mend it."""
 
     def __init__(self, host: str, port: int) -> None:
         self._upstream = (host, port)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = free_port()  #: nobody else is given it while it is cut
+        self.port = free_port()  #: reserved for the relay while it is cut
 
     async def mend(self) -> None:
         """Listen, on the same port as before."""
@@ -82,7 +82,7 @@ class World(Protocol):
     publisher: Publisher
 
     async def cut(self) -> None:
-        """Cut the connection off; it stays off."""
+        """Cut the connection; it stays cut until :meth:`mend`."""
 
     async def mend(self) -> None:
         """Make the connection possible again."""
@@ -115,7 +115,7 @@ class FakeWorld:
 
 
 class RealWorld:
-    """The real publisher on a vhost of its own, by way of a relay."""
+    """The real publisher on a vhost of its own, behind a relay."""
 
     def __init__(self, live: Live, relay: Relay, publisher: ConfirmingPublisher) -> None:
         self.publisher: Publisher = publisher
@@ -132,7 +132,7 @@ class RealWorld:
         await asyncio.wait_for(self.real.relieved(), PATIENCE_S)
 
     async def messages(self) -> list[aio_pika.abc.AbstractIncomingMessage]:
-        """Return what stands in the first due queue."""
+        """Return the messages in the first due queue."""
         name = NAMES.due_queue(0)
         queue = await self.live.channel.declare_queue(name, passive=True)
         return [each for _, each in await self.live.take([name], queue.declaration_result.message_count or 0)]

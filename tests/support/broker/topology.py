@@ -32,7 +32,7 @@ async def connected(url: str) -> AsyncIterator[AbstractConnection]:
 
 @dataclass(slots=True)
 class Live:
-    """A plan that stands on a broker, and a channel with confirms to use it."""
+    """A plan that was declared on a broker, and a channel with confirms."""
 
     plan: Plan
     connection: AbstractConnection

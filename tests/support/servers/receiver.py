@@ -57,7 +57,7 @@ _MAX_HEAD_BYTES = 65_536
 
 @dataclass(slots=True)
 class _Seen:
-    """What one target has seen."""
+    """The requests that one target has seen."""
 
     target: Target
     requests: int = 0

@@ -130,7 +130,7 @@ class Daemon(processes.Daemon):
         return total
 
     def health(self) -> str:
-        """Return what ``/readyz`` says, with whatever status."""
+        """Return the body of ``/readyz``, whatever the status."""
         try:
             return fetch(f"http://{self.listen}/readyz", timeout_s=5).decode()
         except HTTPError as error:
@@ -152,7 +152,7 @@ class Daemon(processes.Daemon):
 
     @property
     def store_path(self) -> Path:
-        """Where its SQLite file is."""
+        """The path of its SQLite file."""
         return self.home / FILE_NAME
 
     def store(self) -> SqlStore:
@@ -160,7 +160,7 @@ class Daemon(processes.Daemon):
         return open_store(load_settings(environ=self.env))
 
     async def entries(self) -> Sequence[StoredEntry]:
-        """Return what its store holds."""
+        """Return the entries of its store."""
         store = self.store()
         try:
             return await store.entries()
@@ -193,7 +193,7 @@ class Daemon(processes.Daemon):
             await (self.loaded() if signal_it else self.knows(len(merged.entries)))
 
     async def loaded(self) -> None:
-        """Let it load what its store holds now.
+        """Let it load the present content of its store.
 
         Twice: the first load that ends may have begun, and read, before now; the next one begins after that.
         """

@@ -15,7 +15,7 @@ from topology.names import Names
 
 
 class EventPublisher:
-    """A user's application: publishes persistent, mandatory and confirmed."""
+    """The application of a user: it publishes persistent, mandatory and confirmed."""
 
     def __init__(self, amqp_url: str, prefix: str = "leveret") -> None:
         self._url = amqp_url
@@ -38,7 +38,7 @@ class EventPublisher:
 
     @property
     def channel(self) -> AbstractChannel:
-        """The channel, for what else a test does to the broker."""
+        """The channel, for other operations of a test on the broker."""
         assert self._channel is not None
         return self._channel
 

@@ -20,8 +20,8 @@ class Wire:
         self._upstream = (host, port)
         self._server: asyncio.Server | None = None
         self._pumps: set[asyncio.Task[None]] = set()
-        self._old_silent = asyncio.Event()  #: set: connections made before swallow everything
-        self._answers_flow = asyncio.Event()  #: cleared: what the broker says is kept back
+        self._old_silent = asyncio.Event()  #: set: earlier connections swallow all bytes
+        self._answers_flow = asyncio.Event()  #: cleared: bytes of the broker are held back
         self._answers_flow.set()
         self.connections = 0
         self.port = 0
@@ -42,16 +42,16 @@ class Wire:
             await self._server.wait_closed()
 
     def cut(self) -> None:
-        """Swallow all on the connections of now, without FIN or RST; later connections work."""
+        """Swallow all bytes of the present connections, without FIN or RST; later connections work."""
         self._old_silent.set()
         self._old_silent = asyncio.Event()
 
     def hold_answers(self) -> None:
-        """Keep back what the broker says, on every connection."""
+        """Hold the bytes of the broker back, on every connection."""
         self._answers_flow.clear()
 
     def let_answers_through(self) -> None:
-        """Let it flow again, what was kept back first."""
+        """Let the bytes of the broker flow again, the held ones first."""
         self._answers_flow.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -95,7 +95,7 @@ class Wire:
 async def behind_a_wire(
     tmp_path: Path, url: str, settings: dict[str, str]
 ) -> AsyncIterator[tuple[Daemon, Wire]]:
-    """Run a daemon that reaches the broker through a wire which the test holds."""
+    """Run a daemon that reaches the broker through a wire that the test can cut."""
     address = URL(url)
     async with Wire(str(address.host), int(address.port or 5672)) as wire:
         through = str(address.with_port(wire.port))
