@@ -19,7 +19,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from tests.support.broker.load import secret_of
 from tests.support.processes.children import fetch, python_env, spawn, stop, wait_until
-from tests.support.servers.receiver import flaky_fails
+from tests.support.servers.requests import flaky_fails
 
 START_S = 15.0
 

@@ -19,7 +19,7 @@ from bench.prove import Bench, Figure, Goal, Measured, chosen, judge, of_other_b
 from bench.prove_core import PROOFS
 from bench.sink import Seen, Sink, flaky_attempts
 from tests.support.broker.load import secret_of
-from tests.support.servers.receiver import flaky_fails
+from tests.support.servers.requests import flaky_fails
 
 ISSUE_TABLE = {
     "ledger_unaccounted": ("0", 2_000),

@@ -20,7 +20,8 @@ from consumer.core.endpoint.egress import parse_rule
 from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.edges.http import SenderOptions, WebhookSender
 from tests.support.servers.raw_server import eventually
-from tests.support.servers.receiver import Receiver, flaky_fails
+from tests.support.servers.receiver import Receiver
+from tests.support.servers.requests import flaky_fails
 
 pytestmark = pytest.mark.timeout(30)
 

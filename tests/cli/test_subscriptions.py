@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from typer.testing import Result
 
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.retry.policy import POLICIES
-from consumer.core.webhook.signing import parse_secret
-from tests.support.builders.subscriptions import AUTH, TLS, secret_of
-from tests.support.command_line import Run, rows
-
-SHOP = {
-    "tenant": "acme",
-    "name": "shop",
-    "url": "https://hooks.acme.example/orders?token=hush",
-    "events": ["order.*"],
-    "headers": {"authorization": "Bearer hush"},
-}
-TILL = {"tenant": "acme", "name": "till", "url": "https://till.acme.example/", "events": ["#"]}
-
-
-def text(*entries: Mapping[str, object]) -> str:
-    """Return a subscriptions file."""
-    return yaml.safe_dump({"subscriptions": [dict(entry) for entry in entries]})
-
-
-def kept(run: Run) -> list[dict[str, Any]]:
-    """Return all stored entries, secrets included."""
-    document = json.loads(run("subscriptions", "export", "--show-secrets", "--json").stdout)
-    entries: list[dict[str, Any]] = document["subscriptions"]
-    return entries
-
-
-def error(result: Result) -> str:
-    """Return the one line on stderr of a command that failed."""
-    assert result.exit_code == 1, result.output
-    [line] = result.stderr.splitlines()
-    assert line.startswith("leveret: ")
-    return line.removeprefix("leveret: ")
-
+from tests.support.builders.subscriptions import secret_of
+from tests.support.command_line import SHOP, TILL, Run, error, flat, kept, rows, text
 
 # apply
 
@@ -122,11 +86,6 @@ def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[
     assert kept(run) == []
 
 
-def flat(shown: str) -> str:
-    """Return the text of a box on stderr, as one line."""
-    return " ".join(shown.replace("│", " ").split())
-
-
 def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
     """A dry run shows each field but never a secret, and leaves the store unchanged."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
@@ -169,162 +128,6 @@ def test_dry_run_on_an_empty_home_makes_nothing(run: Run, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-# add, remove
-
-
-def test_add_list_show_remove(run: Run) -> None:
-    """One subscription from the command line, its secret shown once."""
-    added = run(
-        *("subscriptions", "add", "https://a.example/x?k=hush", "--tenant", "acme", "--name", "shop"),
-        *("--event", "order.*", "--event", "invoice.paid", "--policy", "linear", "--timeout-s", "3"),
-    )
-
-    secret = added.stdout.splitlines()[-1].removeprefix("secret, shown this once: ")
-    parse_secret(secret)
-    [shown] = rows(run("subscriptions", "show", "acme/shop", "--json"))
-    assert (shown["retry"], shown["timeout_s"], shown["events"]) == (
-        "linear",
-        3.0,
-        ["order.*", "invoice.paid"],
-    )
-    assert (shown["delays_s"], shown["signed_with"]) == ([5.0, 5.0], ["v1 (HMAC-SHA256)"])
-    for view in (run("subscriptions", "show", "shop"), run("subscriptions", "list")):
-        assert secret not in view.output
-        assert "hush" not in view.output
-    removed = run("subscriptions", "remove", str(shown["id"]))
-    assert removed.stdout == "removed acme/shop -> https://a.example/x\n"
-    assert kept(run) == []
-
-
-def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -> None:
-    """Rules, secrets: neither must be on the command line, and a given secret is not shown."""
-    (tmp_path / "secret").write_text(secret_of("own") + "\n")
-
-    added = run(
-        *("subscriptions", "add", "-", "--event", "#", "--secret-file", "secret"),
-        stdin="https://a.example/?k=hush\n",
-    )
-    both = run("subscriptions", "add", "-", "--event", "#", "--secret-file", "-", stdin="x")
-
-    [entry] = kept(run)
-    assert added.exit_code == 0
-    assert secret_of("own") not in added.output
-    assert (entry["url"], entry["secrets"]) == ("https://a.example/?k=hush", [secret_of("own")])
-    assert both.exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("http://a.example/", "--event", "#"), "url: "),
-        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
-        (
-            ("https://a.example/", "--event", "#", "--policy", "defalt"),
-            "retry.policy: 'defalt' is none of",
-        ),
-        (
-            ("https://a.example/", "--event", "#", "--timeout-s", "31"),
-            "timeout_s: must be a number from 1 to 30",
-        ),
-        (("https://a.example/", "--event", "#", "--secret-file", "no"), "no: No such file"),
-    ],
-)
-def test_add_names_what_is_wrong(run: Run, words: tuple[str, ...], told: str) -> None:
-    """Rules, errors: one line with field and remedy; nothing is stored."""
-    assert told in error(run("subscriptions", "add", *words))
-    assert kept(run) == []
-
-
-def test_a_miss_names_near_ones_and_removes_nothing(run: Run) -> None:
-    """If one of several names is wrong, nothing is removed."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
-
-    failed = run("subscriptions", "remove", "acme/till", "acme/shpo")
-
-    assert error(failed) == "no subscription 'acme/shpo'; did you mean acme/shop?"
-    assert len(kept(run)) == 2
-
-
-def test_a_subscription_is_named_in_one_way(run: Run) -> None:
-    """Outside contract, CLI: wrong usage exits with 2."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP))
-
-    assert run("subscriptions", "show", "--tenant", "acme", "--name", "shop").exit_code == 0
-    assert run("subscriptions", "show").exit_code == 2
-    assert run("subscriptions", "show", "acme/shop", "--name", "shop").exit_code == 2
-
-
-# enable, disable
-
-
-def test_disable_outlives_an_apply_and_enable_ends_it(run: Run) -> None:
-    """A disable by hand has a reason, and the next apply reports that it persists."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP))
-
-    off = run("subscriptions", "disable", "acme/shop", "--reason", "moving")
-    applied = run("subscriptions", "apply", "-", stdin=text(SHOP))
-    [row] = rows(run("subscriptions", "list", "--json"))
-    on = rows(run("subscriptions", "enable", "acme/shop", "--json"))
-    again = rows(run("subscriptions", "enable", "acme/shop", "--json"))
-
-    assert off.stdout.startswith("disabled acme/shop")
-    assert (row["enabled"], row["disabled_reason"]) == (False, "moving")
-    assert "acme/shop stays disabled since" in applied.stderr
-    assert [one["change"] for one in on + again] == ["enabled", "unchanged"]
-    assert rows(run("subscriptions", "list", "--json"))[0]["enabled"] is True
-
-
-# rotate-secret
-
-
-def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
-    """SW-32: both sign during the overlap; --drop-old ends it and adds none."""
-    run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [secret_of("old")]}))
-
-    rotated = run("subscriptions", "rotate-secret", "acme/shop")
-    [overlap] = kept(run)
-    dropped = run("subscriptions", "rotate-secret", "acme/shop", "--drop-old")
-    [after] = kept(run)
-
-    new = rotated.stdout.splitlines()[-1].removeprefix("new secret, shown this once: ")
-    assert overlap["secrets"] == [new, secret_of("old")]
-    assert after["secrets"] == [new]
-    assert secret_of("old") not in rotated.output
-    assert new not in dropped.output
-    assert "1 secret signs" in dropped.stdout
-
-
-def test_an_ed25519_key_is_rotated_to_one_of_its_kind(run: Run) -> None:
-    """SW-10, SW-31: receivers that verify v1a go on verifying; the private half is not shown."""
-    private = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
-    run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": [private]}))
-
-    rotated = run("subscriptions", "rotate-secret", "acme/shop")
-    [row] = rows(run("subscriptions", "rotate-secret", "acme/shop", "--json"))
-
-    assert "public key for its receivers: whpk_" in rotated.stdout
-    assert "whsk_" not in rotated.output + str(row)
-    assert str(row["public_key"]).startswith("whpk_")
-    assert [str(secret)[:5] for secret in kept(run)[0]["secrets"]] == ["whsk_"] * 3
-
-
-def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
-    """Rules, secrets: never from the command line; a file with more than the secret is refused."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP))
-    (tmp_path / "two").write_text("a\nb\n")
-
-    given = run(
-        "subscriptions", "rotate-secret", "acme/shop", "--secret-file", "-", stdin=secret_of("mine") + "\n"
-    )
-    refused = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two")
-    wrong = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two", "--drop-old")
-
-    assert secret_of("mine") not in given.output
-    assert kept(run)[0]["secrets"][0] == secret_of("mine")
-    assert error(refused) == "two: holds 2 lines; write only the secret into it, on one line"
-    assert wrong.exit_code == 2
-
-
 # export, schema
 
 
@@ -356,118 +159,11 @@ def test_schema_knows_the_policies_of_the_settings(run: Run, tmp_path: Path) -> 
     assert '"night"' in run("subscriptions", "schema").stdout
 
 
-# credentials
-
-GUARDED = {**SHOP, "headers": {}, "auth": AUTH["oauth2"], "tls": TLS["pair"]}
-KEYS = [base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2)]
-
-
-def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
-    """The fields of auth and tls are shown for people and as JSON, but never the secret."""
-    run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["basic"]}))
-
-    [row] = rows(run("subscriptions", "show", "acme/shop", "--json"))
-    [till] = rows(run("subscriptions", "show", "acme/till", "--json"))
-    plain = run("subscriptions", "show", "acme/shop").stdout
-
-    assert row["auth"] == {
-        "kind": "oauth2",
-        "token_url": "https://id.example/t",
-        "client_id": "app",
-        "client_secret": "***",
-        "client_auth": "post",
-        "scope": "a b",
-    }
-    assert (till["auth"], till["tls"]) == ({"kind": "basic", "username": "zoë", "password": "***"}, None)
-    tls: Any = row["tls"]
-    [certificate] = tls["certificate"]
-    assert certificate["subject"] == "CN=leveret"
-    assert len(certificate["sha256"]) == 64
-    assert tls["key"] == "***"
-    assert "subject=CN=leveret" in plain
-    for shown in (plain, str(row), str(till)):
-        assert not [word for word in ("sesame", "PRIVATE KEY", "hush") if word in shown]
-
-
-def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
-    """Only the client secret and the query of the token URL differ; neither is shown."""
-    run("subscriptions", "apply", "-", stdin=text(GUARDED))
-    oauth2: Any = AUTH["oauth2"]["oauth2"]
-    other = {"oauth2": oauth2 | {"client_secret": "hush2", "token_url": "https://id.example/t?k=2"}}
-
-    shown = run("subscriptions", "apply", "-", "--dry-run", stdin=text({**GUARDED, "auth": other}))
-
-    assert shown.stdout.splitlines()[:3] == [
-        "~ acme/shop -> https://hooks.acme.example/orders",
-        "    auth.oauth2.client_secret: *** -> ***",
-        "    auth.oauth2.token_url: https://id.example/t?*** -> https://id.example/t?***",
-    ]
-
-
-def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_path: Path) -> None:
-    """The same store does not change; an empty one needs each secret field, and then accepts the file."""
-    run("subscriptions", "apply", "-", stdin=text(GUARDED, {**TILL, "auth": AUTH["bearer"]}))
-    bare = run("subscriptions", "export").stdout
-    full = run("subscriptions", "export", "--show-secrets").stdout
-    before = kept(run)
-
-    same = run("subscriptions", "apply", "-", "--prune", stdin=bare)
-    refused = run("subscriptions", "apply", "-", stdin=bare, HOME=str(tmp_path / "other"))
-    moved = run("subscriptions", "apply", "-", stdin=full, HOME=str(tmp_path / "other"))
-
-    assert "sesame" not in bare
-    assert "PRIVATE KEY" not in bare
-    assert same.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
-    remedy = "*** stands for the secret that is kept, and none is; write the secret itself"
-    assert refused.exit_code == 1
-    assert refused.stderr.splitlines() == [
-        f"leveret: acme/shop: auth.oauth2.client_secret: {remedy}",
-        f"leveret: acme/shop: tls.key: {remedy}",
-        f"leveret: acme/till: auth.bearer: {remedy}",
-    ]
-    assert moved.exit_code == 0
-    again = run("subscriptions", "export", "--show-secrets", "--json", HOME=str(tmp_path / "other"))
-    assert json.loads(again.stdout)["subscriptions"] == before == kept(run)
-
-
-def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
-    """Fault 69: each command keeps the sealed secrets or names the remedy; --lost-key drops them."""
-    first, second = ({"STORE__KEY": key} for key in KEYS)
-    run("subscriptions", "apply", "-", stdin=text(GUARDED, TILL), **first)
-    full = run("subscriptions", "export", "--show-secrets", **first).stdout
-
-    told = [
-        error(run("subscriptions", *words, **second))
-        for words in (
-            ("rotate-secret", "acme/shop"),
-            ("rotate-secret", "acme/shop", "--drop-old"),
-            ("test", "acme/shop"),
-            ("rotate-secret", "acme/shop", "--lost-key"),
-            ("rotate-secret", "acme/till"),
-        )
-    ]
-    exported = run("subscriptions", "export", "--show-secrets", **second)
-    twice = run("subscriptions", "rotate-secret", "acme/till", "--lost-key", "--drop-old", **second)
-
-    sealed = [*told[:3], told[4]]
-    assert all("sealed with store key" in line and "bring the key back" in line for line in sealed)
-    assert all("apply it with new secrets, auth.oauth2.client_secret, tls.key" in line for line in told[:4])
-    assert "rotate-secret --lost-key acme/till" in told[4]
-    assert (exported.exit_code, len(exported.stderr.splitlines()), twice.exit_code) == (1, 2, 2)
-    assert run("subscriptions", "export", "--show-secrets", **first).stdout == full
-
-    given_up = run("subscriptions", "rotate-secret", "acme/till", "--lost-key", "--json", **second)
-    both = run("subscriptions", "export", "--show-secrets", "--json", STORE__KEY=" ".join(KEYS))
-    [shop, till] = json.loads(both.stdout)["subscriptions"]
-    assert till["secrets"] == [rows(given_up)[0]["secret"]]
-    assert shop == yaml.safe_load(full)["subscriptions"][0]
-
-
 # bad input
 
 
 SHORT = (
-    "a secret has 24 to 64 bytes, this one has 4 as it is written; "
+    "a secret has 24 to 64 bytes, this one has 4 as written; "
     "leave the secret out, and Leveret generates one and shows it once"
 )
 
@@ -491,69 +187,3 @@ def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> N
     assert error(short) == f"short: {SHORT}"
     assert error(added) == f"stdin: {SHORT}"
     assert kept(run) == before
-
-
-def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path: Path) -> None:
-    """Rules, errors: a missing policy is reported with its subscription; export and remove still work."""
-    (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
-    run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}))
-    (tmp_path / "leveret.toml").write_text("")
-
-    for words in (("list",), ("show", "acme/shop"), ("test", "acme/shop")):
-        assert error(run("subscriptions", *words)).startswith("acme/shop: retry.policy: 'night' is none of ")
-    assert run("subscriptions", "remove", "acme/shop").exit_code == 0
-
-
-def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) -> None:
-    """All are shown, the faulty one with its fault and without waits; exit 1 names it."""
-    (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
-    run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}, TILL))
-    (tmp_path / "leveret.toml").write_text("")
-
-    listed = run("subscriptions", "list", "--json")
-    table = run("subscriptions", "list")
-    shown = run("subscriptions", "show", "acme/shop", "--json")
-
-    shop, till = rows(listed)
-    assert [shop[name] for name in ("name", "retry", "max_attempts", "timeout_s")] == ["shop", None, None, 15]
-    assert str(shop["fault"]).startswith("retry.policy: 'night' is none of ")
-    assert (till["name"], till["retry"], till["fault"]) == ("till", "default", None)
-    assert [row.split()[1] for row in table.stdout.splitlines()] == ["name", "shop", "till"]
-    assert [error(one) for one in (listed, table, shown)] == [f"acme/shop: {shop['fault']}"] * 3
-    assert rows(shown)[0]["delays_s"] is None
-    assert run("subscriptions", "list", "--tenant", "globex").exit_code == 0
-
-
-@pytest.mark.parametrize("scope", [("--all",), ("--tenant", "acme"), ("--subscription", "acme/shop")])
-def test_a_pause_is_shown(run: Run, scope: tuple[str, ...]) -> None:
-    """List and show report the pause that holds a subscription; others are not shown as paused."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP, {**TILL, "tenant": "globex"}))
-    assert [row["paused"] for row in rows(run("subscriptions", "list", "--json"))] == [False, False]
-
-    run("pause", *scope)
-
-    listed = rows(run("subscriptions", "list", "--json"))
-    assert [row["paused"] for row in listed] == [True, scope == ("--all",)]
-    assert rows(run("subscriptions", "show", "acme/shop", "--json"))[0]["paused"] is True
-    assert "paused" in run("subscriptions", "list").stdout.splitlines()[0].split()
-
-
-def test_an_eleventh_secret_is_refused_with_the_time_at_which_the_oldest_ends(run: Run) -> None:
-    """Otherwise the receivers of the oldest secret would reject every webhook."""
-    run("subscriptions", "apply", "-", stdin=text(SHOP))
-    for _ in range(9):
-        assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0
-    [before] = kept(run)
-
-    told = error(run("subscriptions", "rotate-secret", "acme/shop"))
-    newer = [secret_of("new"), *before["secrets"][:-1]]
-    by_file = error(run("subscriptions", "apply", "-", stdin=text({**SHOP, "secrets": newer})))
-
-    assert re.search(
-        r"acme/shop: secrets: 10 sign already, .* ends at 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", told
-    )
-    assert "10 sign already" in by_file
-    assert kept(run) == [before]
-    assert "replaced_at" not in before
-    assert run("subscriptions", "rotate-secret", "acme/shop", "--drop-old").exit_code == 0
-    assert run("subscriptions", "rotate-secret", "acme/shop").exit_code == 0

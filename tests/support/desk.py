@@ -32,7 +32,7 @@ VERDICTS = {
 
 
 class Desk:
-    """An observer, what it wrote and what it counted."""
+    """An observer with its log lines and its metrics."""
 
     def __init__(self, tenants: int = 100) -> None:
         self.log = RecordingLog()

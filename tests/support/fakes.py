@@ -1,4 +1,4 @@
-"""Ports without a world, and a time that only passes when nothing else is left to do.
+"""Fakes of the ports, and a virtual time that passes once nothing else is left to do.
 
 Data flow: test -> flow under test -> fakes (one journal of all that happened, in order) -> test.
 """
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Stuck(RuntimeError):
-    """Nothing is left that could ever happen: what the test waits for will not come."""
+    """Nothing is left to run: the condition that the test waits for can never hold."""
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Never waits: where it would, the loop's time jumps to the next timer."""
+    """A selector that never waits: the time of the loop jumps to the next timer instead."""
 
     passed_s = 0.0
 
@@ -64,7 +64,7 @@ def run_virtually(main: Callable[[], Awaitable[T]]) -> T:
 
 
 async def settled() -> None:
-    """Let everything happen that needs no time."""
+    """Run everything that needs no time."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -73,15 +73,15 @@ class ManualClock:
     """The Clock port over the running virtual loop, or over a number that the test moves."""
 
     def __init__(self) -> None:
-        self.step_s = 0.0  #: what the wall clock was set by (it may jump; the monotonic one may not)
-        self.passed_s = 0.0  #: what passed at once, without anything that falls into it
+        self.step_s = 0.0  #: sum of the steps of the wall clock (the monotonic clock has none)
+        self.passed_s = 0.0  #: time that was skipped without running the timers in it
 
     def now(self) -> float:
         """Unix seconds."""
         return START + self.step_s + self.monotonic()
 
     def monotonic(self) -> float:
-        """Seconds that never step back."""
+        """Monotonic seconds."""
         return asyncio.get_running_loop().time() + self.passed_s
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
@@ -89,7 +89,7 @@ class ManualClock:
         return asyncio.get_running_loop().call_later(delay_s, callback).cancel
 
     async def advance(self, delay_s: float) -> None:
-        """Let *delay_s* pass, and all that falls into it happen."""
+        """Let *delay_s* pass, and run all timers in it."""
         await asyncio.sleep(delay_s)
         await settled()
 
@@ -105,14 +105,14 @@ class Step:
 
 
 class Journal(list[Step]):
-    """All that happened, in order."""
+    """All steps, in their order."""
 
     def note(self, what: str, of: str, publication: Publication | None = None) -> None:
         """Add a step."""
         self.append(Step(what, of, asyncio.get_running_loop().time(), publication))
 
     def places(self, *what: str) -> list[int]:
-        """Return where steps of these kinds stand."""
+        """Return the positions of the steps of these kinds."""
         return [place for place, step in enumerate(self) if step.what in what]
 
     def words(self) -> list[str]:
@@ -130,7 +130,7 @@ class FakeTicket:
         self._journal = Journal() if journal is None else journal
 
     def alive(self) -> bool:
-        """Whether the message is still ours to bring to an end."""
+        """Whether the worker still has to settle the message."""
         return not self.dead
 
     async def ack(self) -> None:
@@ -179,7 +179,7 @@ class Published:
 
 
 class FakePublisher:
-    """A broker that takes everything, unless told otherwise. Implements ``ports.Publisher``.
+    """A broker that takes everything, until a test sets a fault. Implements ``ports.Publisher``.
 
     Attributes:
         confirmed: What was taken, in order.
@@ -210,15 +210,15 @@ class FakePublisher:
         self._open.clear()
 
     def go_on(self) -> None:
-        """Confirm again, what hangs included."""
+        """Confirm again, pending publishes included."""
         self._open.set()
 
     def pressed(self) -> str | None:
-        """Say why no new attempt should start, or None."""
+        """Return why no new attempt should start, or None."""
         return self.reason
 
     async def publish(self, publication: Publication) -> None:
-        """Take it, or fail as told."""
+        """Take the publication, or fail as the test set it up."""
         self._journal.note("publishing", publication.routing_key, publication)
         await asyncio.sleep(self.confirm_s)
         await self._open.wait()
@@ -230,7 +230,7 @@ class FakePublisher:
         self.on_confirmed(published)
 
     def to(self, beginning: str) -> list[Published]:
-        """Return what was taken for routing keys that begin so."""
+        """Return the publications whose routing keys start with *beginning*."""
         return [each for each in self.confirmed if each.key.startswith(beginning)]
 
     def _fail(self, key: str) -> None:
@@ -257,7 +257,7 @@ class PacedSender(FakeSender):
         self._journal = Journal() if journal is None else journal
 
     async def send(self, request: SignedRequest) -> Outcome:
-        """Answer as told."""
+        """Answer as the test set it up."""
         url = request.url
         self._journal.note("sending", url)
         self.started.append((url, asyncio.get_running_loop().time()))
@@ -284,16 +284,16 @@ class MemoryArchive:
     _hangs: bool = False
 
     def hang(self) -> None:
-        """Take nothing until :meth:`go_on`."""
+        """Let each append wait until :meth:`go_on`."""
         self._hangs = True
 
     def go_on(self) -> None:
-        """Take again, what hangs included."""
+        """Take entries again, pending appends included."""
         self._hangs = False
         self._idle.set()
 
     async def append(self, entry: Mapping[str, object]) -> None:
-        """Keep *entry*, or fail as told."""
+        """Keep *entry*, or raise the next of :attr:`failures`."""
         if self._hangs:
             await self._idle.wait()
         if self.failures:
@@ -334,5 +334,5 @@ def incoming(message: RawMessage, ticket: FakeTicket | None = None) -> Incoming:
 
 
 def tickets_of(taken: Sequence[Incoming]) -> list[FakeTicket]:
-    """Return the fake tickets of what was given out."""
+    """Return the fake tickets of *taken*."""
     return [each.ticket for each in taken if isinstance(each.ticket, FakeTicket)]

@@ -1,4 +1,4 @@
-"""A fake of the port for routes."""
+"""A fake of ``ports.Routes``."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ class FakeRoutes:
 
     def __init__(self) -> None:
         self.bindings: set[tuple[str, str]] = set()
-        self.stands: dict[str, int] = {}  #: messages ready, by queue
+        self.stands: dict[str, int] = {}  #: number of ready messages, by queue
         self.asked = 0
         self.allowed = True
         self.connected = True
 
     async def bind(self, tenant: str, queue: str) -> bool:
-        """Bind, where it is allowed."""
+        """Bind, if :attr:`allowed`; return whether it was."""
         self._demand()
         if self.allowed:
             self.bindings.add((tenant, queue))
         return self.allowed
 
     async def unbind(self, tenant: str, queue: str) -> None:
-        """Unbind what may not even be bound."""
+        """Unbind, whether or not it was bound."""
         self._demand()
         self.bindings.discard((tenant, queue))
 
     async def ready(self, queues: Iterable[str]) -> dict[str, int]:
-        """Return what the test said."""
+        """Return the numbers that the test set."""
         self._demand()
         self.asked += 1
         return {queue: self.stands.get(queue, 0) for queue in queues}

@@ -15,20 +15,20 @@ _BY_CLASS = {2: OutcomeKind.OK, 3: OutcomeKind.HTTP_3XX, 4: OutcomeKind.HTTP_4XX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What an endpoint does with one request."""
+    """How an endpoint treats one request."""
 
     status: int = 200
     retry_after: str | None = None
     location: str | None = None
     control: Control | None = None  #: ``webhook-delivery``, as a sender that obeys it hands it on
     body: bytes = b""
-    fault: OutcomeKind | None = None  #: no response: this instead
+    fault: OutcomeKind | None = None  #: the outcome, without a response
     hang: bool = False  #: never answers: the request's deadline ends it
     gate: asyncio.Event | None = None  #: answers once this is set
 
 
 class FakeSender:
-    """Answers as told. URLs that nobody told about answer 200."""
+    """Answers as the test set it up; every other URL answers 200."""
 
     def __init__(self, *, max_response_bytes: int = 16_384) -> None:
         self.sent: list[SignedRequest] = []  #: every request, in the order of its start
@@ -54,7 +54,7 @@ class FakeSender:
             await self._changed.wait()
 
     async def send(self, request: SignedRequest) -> Outcome:
-        """Answer as told; a reply that is late for the deadline is a timeout."""
+        """Answer as the test set it up; a reply after the deadline is a time-out."""
         if self._closed:
             return Outcome(kind=OutcomeKind.CLIENT_ERROR, duration_s=0.0, detail="the sender is closed")
         loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class FakeSender:
         return self._outcome(reply, loop.time() - began)
 
     async def close(self) -> None:
-        """Refuse what comes later."""
+        """Refuse later requests."""
         self._closed = True
 
     async def _reply(self, url: str) -> Reply:

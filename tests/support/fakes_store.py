@@ -30,7 +30,7 @@ def counting_secrets() -> Callable[[], str]:
 
 
 class MemoryStore:
-    """Subscriptions in memory. Implements ``ports.Store``, and what the command line needs.
+    """Subscriptions in memory. Implements ``ports.Store``, with the methods of the command line.
 
     Attributes:
         failure: Raised by every call while it is set: a store that is away (fault 68).
@@ -75,7 +75,7 @@ class MemoryStore:
         return entry.filled(dict.fromkeys(entry.credentials(), MASK)).model_copy(update=locked)
 
     def _sealed(self, entry: StoredEntry) -> StoredEntry:
-        """Return *entry* with what stays sealed of the one that was there, if it is locked."""
+        """Return *entry* with the sealed parts of the stored one, if that is locked."""
         if entry.locked is None:
             return entry
         old = self._entries[entry.id]
@@ -129,12 +129,12 @@ class MemoryStore:
         )
 
     async def changed(self) -> bool:
-        """Say whether there is something else than at the last :meth:`load`."""
+        """Return whether anything changed since the last :meth:`load`."""
         self._fail()
         return self._version != self._loaded
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing: the store has no connection."""
 
     def _fail(self) -> None:
         if self.failure is not None:
@@ -142,7 +142,7 @@ class MemoryStore:
 
 
 class MemoryRecord:
-    """The broker's memory of the store. Implements ``ports.StoreRecord``.
+    """The record of the store that the broker keeps. Implements ``ports.StoreRecord``.
 
     Attributes:
         generation: What is recorded.
@@ -169,33 +169,33 @@ class MemoryRecord:
 
 
 class MemoryRecorder:
-    """Keeps what it is told, in order. Implements ``ports.Recorder``."""
+    """Keeps all records, in their order. Implements ``ports.Recorder``."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, str, int, str]] = []  #: name of the subscription, state, epoch, reason
-        self.healths: list[tuple[str, Health]] = []  #: name of the subscription, what was noted
+        self.healths: list[tuple[str, Health]] = []  #: name of the subscription, its health
         self.holds: list[tuple[str, float]] = []  #: name of the subscription, until when
-        self.entries: dict[str, ParkedRow] = {}  #: what is parked now, by entry id
+        self.entries: dict[str, ParkedRow] = {}  #: entries that are parked now, by id
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
-        """Note the state of an endpoint."""
+        """Record the state of an endpoint."""
         self.states.append((subscription.name, state, epoch, reason))
 
     def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
-        """Note what is known of failures."""
+        """Record the health of an endpoint."""
         self.healths.append((subscription.name, health))
 
     def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
-        """Note until when the endpoint wants nothing."""
+        """Record until when an endpoint asked to wait."""
         self.holds.append((subscription.name, until))
 
     def parked(self, entry: ParkedEntry) -> None:
-        """Note what was parked."""
+        """Record a parked entry."""
         self.entries[entry.id] = parked_row(entry)
 
     def unparked(self, entry_id: str) -> None:
-        """Note that an entry is parked no more."""
+        """Record that an entry has left the parked queue."""
         self.entries.pop(entry_id, None)
 
     async def finish(self) -> None:
-        """Hold nothing back."""
+        """Do nothing: each record was kept at once."""

@@ -1,7 +1,7 @@
 """Run the suite as two processes side by side: while one waits for a broker or a daemon, the other goes on.
 
-Data flow: two pytest processes -> their progress, line by line -> one coverage report, then what each has to
-say at its end, whole -> one exit code. ``python -m tests.support.halves ARGUMENTS`` is one plain run of
+Data flow: two pytest processes -> their progress, line by line -> one coverage report, then the
+summary of each -> one exit code. ``python -m tests.support.halves ARGUMENTS`` is one plain run of
 the named tests.
 """
 
@@ -23,7 +23,7 @@ from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
 SYSTEM = ROOT / "tests" / "system"
-OWN_NODES = frozenset((SYSTEM / "broker" / "test_broker_faults.py",))
+OWN_NODES = frozenset(SYSTEM / "broker" / name for name in ("test_broker_blocks.py", "test_broker_faults.py"))
 """System tests that start brokers of their own, or take long for another reason."""
 FIRST = (
     "tests/core",
@@ -33,7 +33,7 @@ FIRST = (
 """About half of the suite, by time: tests that only compute, and the system tests that share one broker."""
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
-LOOK_S = 0.1  #: pause between two looks at what the halves say
+LOOK_S = 0.1  #: pause between two reads of the output of the halves
 
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
@@ -50,7 +50,7 @@ HALVES = (
     Half("first", ("--no-skips", *FIRST)),
     Half("second", ("--no-skips", "tests", *(f"--ignore={path}" for path in FIRST))),
 )
-"""Together every test, none twice: the second is whatever the first leaves out."""
+"""Each test is in one of the halves: the second is all that the first leaves out."""
 
 
 class Running:
@@ -70,7 +70,7 @@ class Running:
         self.process = spawn(argv, log=self._log, env=env, cwd=root)
 
     def progress(self) -> Iterator[str]:
-        """Yield the lines that are new; from the first heading on they are its last words, and kept back."""
+        """Yield the new lines; lines from the first heading on belong to the summary, and are held back."""
         with self._log.open("rb") as log:
             log.seek(self._read_bytes)
             new = log.read()
@@ -83,7 +83,7 @@ class Running:
                 yield f"{self.name:<7}| {line}"
 
     def last_words(self) -> str:
-        """Return what it said at its end, its failures among it."""
+        """Return the summary, with all failures."""
         took_s = time.monotonic() - self._began
         rest = self._rest.decode("utf-8", "replace")
         return "\n".join([f"--- {self.name}, {took_s:.0f} s", *self._words, rest]).rstrip()
@@ -109,7 +109,7 @@ def run(halves: Sequence[Half], root: Path = ROOT) -> int:
 
 
 def _follow(all_running: Sequence[Running]) -> Iterator[tuple[str, str]]:
-    """Print the progress of all; yield name and last words of each that has ended."""
+    """Print the progress of all; yield name and summary of each that has ended."""
     left = list(all_running)
     while left:
         ended = [one for one in left if one.process.poll() is not None]
@@ -123,7 +123,7 @@ def _follow(all_running: Sequence[Running]) -> Iterator[tuple[str, str]]:
 
 
 def _pass_on_signals(all_running: Sequence[Running]) -> dict[signal.Signals, Handler]:
-    """Let the halves end in their own time. A terminal sends Ctrl-C to them by itself, SIGTERM nobody."""
+    """Pass SIGTERM on, and let the halves end by themselves. A terminal sends them Ctrl-C itself."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         for one in all_running:
@@ -148,7 +148,7 @@ def _report_coverage(root: Path, files: Sequence[Path]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run both halves, or with *arguments* what they name."""
+    """Run both halves, or only the tests that *arguments* name."""
     if not arguments:
         return run(HALVES)
     alone = [*PYTEST, "--no-skips", "--cov", "--cov-report=term:skip-covered", *arguments]

@@ -1,4 +1,4 @@
-"""What the tests of the real sender share: a rule that allows loopback, a request, one exchange."""
+"""The tests of the real sender share these: a rule that allows loopback, a request, one exchange."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SENDERS: Mapping[str, BuildSender] = {
 LOOPBACK = parse_rule(["127.0.0.0/8", "::1/128"])
 OPTIONS = SenderOptions(max_response_bytes=1_000, egress=LOOPBACK)
 
-#: What a bound far below it and a busy machine take together; a request that nothing ends before takes 5 s.
+#: A short time-out ends a request within this time, also on a busy machine; the deadline would take 5 s.
 SOON_S = 4.0
 
 
@@ -48,7 +48,7 @@ async def outcome_of(sender: WebhookSender, talk: Talk, *, timeout_s: float = 5.
 
 
 def in_namespaces(*kinds: str) -> list[str]:
-    """Return how a command is begun that runs in namespaces of its own, such as ``--net``; skips without."""
+    """Return the prefix of a command that gets its own namespaces, such as ``--net``, or skip the test."""
     begin = ["unshare", "--user", "--map-root-user", *kinds]
     if shutil.which("unshare") is None or subprocess.run([*begin, "true"], check=False).returncode != 0:
         pytest.skip("this system lets nobody but root have namespaces (unshare --user)")

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import asyncpg
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
+from consumer.core.errors import StoreUnavailable
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
@@ -26,18 +29,20 @@ from consumer.ports import Store
 from consumer.settings import load_settings
 from tests.support.fakes_store import Step
 
+REMEDY = "; "  #: separates a fault from its remedy
+
 RULES = SubscriptionRules()
 SHOP = subscription_id("acme", "shop")
 
 
 class AnyStore(Store, Protocol):
-    """What the command line needs beyond the port."""
+    """A store with the methods of the command line."""
 
     async def entries(self) -> Sequence[StoredEntry]:
-        """Return what is kept."""
+        """Return the stored entries."""
 
     async def change(self, step: Step, *, write: bool = True) -> Merge:
-        """Let a pure step see what is kept, and keep what it made of it."""
+        """Give the stored entries to a pure step, and store its result."""
 
 
 @dataclass(slots=True)
@@ -84,7 +89,7 @@ def many(count: int) -> Sequence[dict[str, object]]:
 
 
 def wanted(*entries: dict[str, object]) -> Sequence[SubscriptionEntry]:
-    """Return *entries* as a file would give them."""
+    """Return *entries* as read from a file."""
     return parse_subscriptions(json.dumps({"subscriptions": list(entries)}), "f", RULES).entries
 
 
@@ -111,7 +116,7 @@ def by_id(subscriptions: Sequence[Subscription]) -> dict[str, Subscription]:
 
 
 def engine_of(place: Place) -> AsyncEngine:
-    """Return an engine on the test's database, without anything of ours."""
+    """Return an engine on the test's database, without the schema of Leveret."""
     url = place.url.replace("postgresql:", "postgresql+asyncpg:") or f"sqlite+aiosqlite:///{place.file}"
     return create_async_engine(url)
 
@@ -134,7 +139,7 @@ def copied(path: Path) -> Path:
 
 
 def put_back(path: Path, copy: Path) -> None:
-    """Put the copy in the place of whatever is there; it is used up, since it soon is an older one."""
+    """Put the copy in the place of the file or folder there, and delete the copy."""
     if path.is_dir():
         path.rmdir()
     for log in ("-wal", "-shm"):
@@ -143,3 +148,27 @@ def put_back(path: Path, copy: Path) -> None:
     fresh.chmod(0o600)
     fresh.replace(path)
     copy.unlink()
+
+
+async def refused(store: SqlStore, told: str) -> None:
+    """Every write fails with one line that matches *told* and names a remedy."""
+    for write in (apply(store, shop(timeout_s=9)), store.disable(SHOP, "HTTP 410"), store.rekey()):
+        with pytest.raises(StoreUnavailable, match=told) as error:
+            await write
+        assert "\n" not in str(error.value)
+        assert REMEDY in str(error.value)
+
+
+async def unreadable(store: SqlStore, told: str) -> None:
+    """Reading and writing fail with one line that matches *told*."""
+    for read in (store.load(), store.entries(), store.changed(), store.endpoint_states()):
+        with pytest.raises(StoreUnavailable, match=told):
+            await read
+    await refused(store, told)
+
+
+async def on(url: str, statement: str) -> None:
+    """Run a statement as an operator would."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(statement)
+    await connection.close()

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, as a person has it: what it draws is read, keys are pressed."""
+"""A program on a terminal of its own, as a person has it: a test reads the screen and presses keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Terminal:
 
     @property
     def raw(self) -> str:
-        """Everything that the terminal was told so far."""
+        """All output so far, escape sequences included."""
         return self._got.decode("utf-8", "replace")
 
     @property
@@ -85,7 +85,7 @@ class Terminal:
         os.close(self._ours)
 
     def _read(self, deadline: float) -> bool:
-        """Read what there is; False at the end of the program or of the time."""
+        """Read the available output; return False at the end of the program or of the time."""
         ready, _, _ = select.select([self._ours], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
@@ -99,10 +99,10 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of a command."""
+    """The result of a command."""
 
     code: int
-    text: str  #: everything that the terminal was told, escape sequences included
+    text: str  #: all output, escape sequences included
 
 
 async def on_terminal(

@@ -1,4 +1,4 @@
-"""One worker of the flow between fakes, and a small broker that brings back what it published."""
+"""One worker of the flow between fakes, and a small broker that brings its messages back."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Worker:
         self.store = MemoryStore()
         self.record = MemoryRecorder()
         self.archive = MemoryArchive()
-        self.samples = 0.5  #: what chance says
+        self.samples = 0.5  #: the result of each random draw
         decode = bounds.pop("decode", DecodeRules())
         rate = bounds.pop("rate", None)
         self.context = Context(
@@ -185,7 +185,7 @@ class Worker:
         return [read_delivery(published.raw()) for published in taken]
 
     def parked(self) -> list[ParkedEntry]:
-        """Return what was parked, in order."""
+        """Return the parked entries, in their order."""
         return [read_entry(published.raw()) for published in self.publisher.to("parked.")]
 
     def sent(self, name: str) -> int:
@@ -197,13 +197,13 @@ class Worker:
         return self.series.registry.get_sample_value(f"leveret_{series}", labels) or 0.0
 
     def bugs(self) -> list[dict[str, object]]:
-        """Return the errors that nobody expected."""
+        """Return the unexpected errors."""
         return self.log.events("task.failed")
 
 
 @dataclass
 class LoopBack:
-    """Brings back what a worker publishes, as the ladder would: a small broker in virtual time.
+    """Brings the messages of a worker back, as the ladder would: a small broker in virtual time.
 
     Attributes:
         lag_s: How much later than its TTL a message comes back.

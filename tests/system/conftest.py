@@ -12,7 +12,8 @@ from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.broker.vhosts import add_vhost, remove_vhost
 from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher
+from tests.support.system.daemon import Daemon
+from tests.support.system.publisher import EventPublisher
 
 
 @pytest.fixture(scope="module")

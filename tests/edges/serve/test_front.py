@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 
 from consumer.edges.serve.bounded_connections import BoundedConnections
-from tests.support.system.daemon import until
+from tests.support.system.waiting import until
 
 MOST = 8
 

@@ -1,4 +1,4 @@
-"""Publish events as a user's application would, and look into queues from outside.
+"""Publish events as the application of a user would, and count messages in queues from outside.
 
 The publisher keeps each event, with its ``message_id``, until the broker has confirmed it, and publishes
 what a lost connection left unconfirmed again: that is what the outside contract asks of an application.
@@ -145,7 +145,7 @@ class Management:
 
 
 async def wait_empty(management: Management, *, keep: Sequence[str] = (), timeout_s: float) -> bool:
-    """Wait until two counts 6 s apart find every queue but *keep* empty; say whether that came.
+    """Wait until two counts 6 s apart find every queue but *keep* empty; return False at the time-out.
 
     The record of the store, one message, does not count.
     """
@@ -185,6 +185,6 @@ async def purge(url: str, names: Sequence[str]) -> None:
 
 
 def quiet() -> None:
-    """Keep the AMQP client's complaints about a broker that we killed ourselves out of the output."""
+    """Hide the warnings of the AMQP client about a broker that the proof itself killed."""
     for name in ("aiormq", "aiormq.connection", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

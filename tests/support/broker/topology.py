@@ -10,6 +10,7 @@ from typing import Any
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.exceptions import DeliveryError
 
 from topology.declare import declare
 from topology.plan import Plan, TopologySpec, build_plan
@@ -31,7 +32,7 @@ async def connected(url: str) -> AsyncIterator[AbstractConnection]:
 
 @dataclass(slots=True)
 class Live:
-    """A plan that stands on a broker, and a channel with confirms to use it."""
+    """A plan that was declared on a broker, and a channel with confirms."""
 
     plan: Plan
     connection: AbstractConnection
@@ -81,3 +82,13 @@ async def standing(url: str, spec: TopologySpec) -> AsyncIterator[Live]:
         assert await declare(plan, connection) == ()
         channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         yield Live(plan, connection, channel)
+
+
+async def count_until_refused(live: Live) -> int:
+    """Park up to 50 entries; return how many the broker took before it said nack."""
+    for accepted in range(50):
+        try:
+            await live.publish(SMALL.names.dlx, SMALL.names.parked_key("exhausted"), b"parked")
+        except DeliveryError:
+            return accepted
+    return 50

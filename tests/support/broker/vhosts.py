@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shutil
 
@@ -11,9 +12,9 @@ from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 
 
 def end(broker: PrivateBroker) -> None:
-    """End a node and remove its data, which in a chroot no one else would; its logs stay.
+    """End a node and remove its data, also from inside a chroot; its logs stay.
 
-    Killed, as nobody needs its data again: a clean stop takes 3 to 6 s.
+    The node is killed: its data is of no more use, and a clean stop takes 3 to 6 s.
     """
     broker.kill()
     broker.stop()
@@ -29,7 +30,7 @@ def managed(node: BrokerEndpoint) -> httpx2.Client:
 def add_vhost(management: httpx2.Client, user: str) -> str:
     """Make an empty vhost on which *user* has every right; return its name.
 
-    Not with rabbitmqctl, which takes some seconds: it starts an Erlang machine of its own.
+    ``rabbitmqctl`` would take some seconds: each call starts an Erlang machine.
     """
     name = f"test-{secrets.token_hex(4)}"
     management.put(f"/api/vhosts/{name}").raise_for_status()
@@ -41,3 +42,8 @@ def add_vhost(management: httpx2.Client, user: str) -> str:
 def remove_vhost(management: httpx2.Client, name: str) -> None:
     """Remove a vhost with all that is in it."""
     management.delete(f"/api/vhosts/{name}").raise_for_status()
+
+
+async def ctl(node: PrivateBroker, *arguments: str) -> str:
+    """Run ``rabbitmqctl`` in a thread, so that endpoints on the event loop go on answering."""
+    return await asyncio.to_thread(node.ctl, *arguments)

@@ -42,7 +42,7 @@ ATTEMPTS = st.builds(
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> DeliveryMessage:
-    """Draw a delivery message that has lived: its number of attempts is at least what is remembered."""
+    """Draw a delivery message: it was attempted at least as often as it has remembered attempts."""
     attempts = tuple(draw(st.lists(ATTEMPTS, max_size=5)))
     return DeliveryMessage(
         event=draw(EVENTS),

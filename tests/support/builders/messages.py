@@ -1,4 +1,4 @@
-"""Messages for the tests of decoding, and what a broker makes of a hop."""
+"""Messages for the tests of decoding, and a message after its hop over the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def message(body: bytes = b'{"n":1}', **more: Any) -> RawMessage:
-    """A plain event as the docs tell to publish it; *more* replaces fields."""
+    """A plain event as the documentation shows how to publish it; *more* replaces fields."""
     fields: dict[str, Any] = {
         "body": body,
         "headers": {"tenant": "acme"},
@@ -31,21 +31,21 @@ def message(body: bytes = b'{"n":1}', **more: Any) -> RawMessage:
 
 
 def decoded(raw: RawMessage, rules: DecodeRules = RULES) -> Event:
-    """Decode what needs no hop."""
+    """Decode a message that needs no hop."""
     event = decode_event(raw, rules, NOW)
     assert isinstance(event, Event), event
     return event
 
 
 def hopped(raw: RawMessage, rules: DecodeRules = RULES) -> NeedsInbox:
-    """Decode what needs the hop."""
+    """Decode a message that needs the hop."""
     hop = decode_event(raw, rules, NOW)
     assert isinstance(hop, NeedsInbox), hop
     return hop
 
 
 def attempt(raw: RawMessage, rules: DecodeRules = RULES) -> Event | NeedsInbox | BadEvent:
-    """Decode, with the one error that is allowed as a value."""
+    """Decode; return the one error that decoding may raise as a value."""
     try:
         return decode_event(raw, rules, NOW)
     except BadEvent as bad:
@@ -53,7 +53,7 @@ def attempt(raw: RawMessage, rules: DecodeRules = RULES) -> Event | NeedsInbox |
 
 
 def parked(raw: RawMessage, rules: DecodeRules = RULES) -> str:
-    """Why it is parked; it is."""
+    """Assert that the message is parked, and return the reason."""
     bad = attempt(raw, rules)
     assert isinstance(bad, BadEvent), bad
     assert bad.reason in set(ParkReason)
@@ -62,7 +62,7 @@ def parked(raw: RawMessage, rules: DecodeRules = RULES) -> str:
 
 
 def republished(hop: NeedsInbox, made_id: str = "0193-made") -> RawMessage:
-    """What comes back from a lane after the hop was published to the events exchange."""
+    """Return the message that a lane gives out after the hop was published to the events exchange."""
     return RawMessage(
         body=hop.body,
         headers=dict(hop.headers),

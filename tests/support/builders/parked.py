@@ -16,7 +16,7 @@ NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=AT, ttl_s=604
 
 
 def parked(raw: RawMessage, headers: dict[str, object]) -> RawMessage:
-    """The entry as the parked queue gives it out."""
+    """Return the entry as the parked queue gives it out."""
     fields: dict[str, Any] = {
         "headers": headers,
         "exchange": "leveret.dlx",

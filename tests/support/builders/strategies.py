@@ -1,4 +1,4 @@
-"""What hypothesis draws for the tests of decoding: JSON, messages of any content, and rules."""
+"""Hypothesis strategies for the tests of decoding: JSON, messages of any content, and rules."""
 
 from __future__ import annotations
 

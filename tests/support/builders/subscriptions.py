@@ -36,7 +36,7 @@ AUTH: Mapping[str, Mapping[str, object]] = {
         }
     },
 }
-"""An ``auth`` table of each kind; ``sesame`` stands in every secret and nowhere else."""
+"""An ``auth`` table of each kind; each secret, and no other value, contains ``sesame``."""
 TLS: Mapping[str, Mapping[str, object]] = {
     "ca": {"ca": AUTHORITY.pem},
     "pair": {"certificate": PAIR.certificate, "key": PAIR.key},
@@ -119,7 +119,7 @@ FIELDS = st.fixed_dictionaries(
 
 @st.composite
 def kept_sets(draw: st.DrawFn, *, least: int = 0) -> Sequence[StoredEntry]:
-    """Draw what a store may hold: each name and URL of a tenant once, some disabled by the daemon."""
+    """Draw the content of a store: each name and URL of a tenant once, some disabled by the daemon."""
     identities = draw(st.lists(st.tuples(TENANTS, NAMES), unique=True, min_size=least, max_size=5))
     rows = [entry(name, tenant, **draw(FIELDS)) for tenant, name in identities]
     notes = {"enabled": False, "disabled_reason": "HTTP 410", "disabled_at": "2026-01-01T00:00:00Z"}

@@ -1,4 +1,4 @@
-"""What a publisher can forge who holds nothing but the write right on ``leveret.events``: one table of kinds.
+"""One table of forgeries: messages of a publisher whose only right is to write to ``leveret.events``.
 
 Each kind is one message. The proof and the system tests publish it and look for anything that it changed
 outside of its own delivery.
@@ -79,7 +79,7 @@ def _death(**changes: Any) -> dict[str, Any]:
 
 
 def _lane_death(**changes: Any) -> dict[str, Any]:
-    """Return an entry for the lane itself: the broker counts it up and keeps what it says."""
+    """Return an entry for the lane itself: the broker increases its count and keeps the other fields."""
     return _death(**({"queue": LANE, "exchange": NAMES.events, "routing-keys": [KEY]} | changes))
 
 
@@ -170,7 +170,7 @@ def _operators() -> Sequence[Forgery]:
 
 
 def _own_headers() -> Sequence[Forgery]:
-    """Return events that carry what Leveret writes on its own queues, aimed at the victim."""
+    """Return events that carry the headers of Leveret's own messages, aimed at the victim."""
     event = Event(
         id="forged",
         tenant=VICTIM,
@@ -237,13 +237,13 @@ FORGERIES: Final[Sequence[Forgery]] = (
 """Every kind."""
 
 
-FEW = 3  #: of any other kind
+FEW = 3  #: copies of a forgery without a death
 
 
 async def publish(
     url: str, forgeries: Iterable[Forgery], copies: int, expiration_ms: int | None = None
 ) -> None:
-    """Publish each of *forgeries* so many times, confirmed; those that are no death at most :data:`FEW`."""
+    """Publish *copies* of each forgery, confirmed; at most :data:`FEW` of one without a death."""
     messages = []
     for forgery in forgeries:
         for number in range(copies if "x-death" in forgery.headers else min(copies, FEW)):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from tests.support.processes.children import free_port
 
-HOST_S = 1.0  #: a host takes so long for an answer, so that many connections are open at once
+HOST_S = 1.0  #: seconds until a host answers, so that many connections are open at once
 PORT = free_port()  #: of every host
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 def addresses(hosts: int) -> Sequence[str]:
-    """Return as many loopback addresses."""
+    """Return that many loopback addresses."""
     return [f"127.0.{number // 200 + 1}.{number % 200 + 1}" for number in range(hosts)]
 
 
@@ -28,16 +28,16 @@ class Hosts:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Serve meanwhile."""
+        """Serve inside the block."""
         async with await asyncio.start_server(self._answer, list(addresses(self.hosts)), PORT):
             yield
 
     def url(self, address: str) -> str:
-        """Return where one of them is."""
+        """Return the URL of one host."""
         return f"http://{address}:{PORT}/"
 
     def has_answered(self, wanted: int) -> bool:
-        """Say whether so many requests were answered."""
+        """Return whether at least *wanted* requests were answered."""
         return self.answered >= wanted
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from tests.support.broker.load import EventSpec
 
-TENANTS = 64  #: so many spread over every lane
+TENANTS = 64  #: enough to use every lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Messages of one size, and what may come of them."""
+    """Messages of one size, and the settings of their daemon."""
 
     name: str
     count: int

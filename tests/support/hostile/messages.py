@@ -1,4 +1,4 @@
-"""Publish messages whose frames are already encoded: what a hostile client sends costs the stage nothing."""
+"""Publish messages whose frames are already encoded, so that hostile messages cost their sender little."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "hostile"  #: the tenant that attacks publish for and subscribe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """One message; its header table is bytes, whatever they hold."""
+    """One message, whose header table may be any bytes."""
 
     id: str
     body: bytes = b"{}"
@@ -60,7 +60,7 @@ class Raw:
 
 
 def long_text(data: bytes) -> bytes:
-    """Return *data* behind its length, as strings, tables and arrays stand in a frame."""
+    """Return *data* behind its length, as frames carry strings, tables and arrays."""
     return struct.pack(">I", len(data)) + data
 
 

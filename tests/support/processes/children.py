@@ -1,4 +1,4 @@
-"""Child processes that never outlive the proof that started them."""
+"""Child processes that end with the process that started them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from consumer.edges.private_broker.files import draw_port
 
-#: Becomes the program named after it, and dies when we do. Not between fork and exec in Python, which is
+#: Becomes the program named after it, and dies with its parent. Not between fork and exec in Python, which is
 #: unsafe with threads. Source: prctl(2), PR_SET_PDEATHSIG = 1, kept over execve; 9 is SIGKILL.
 LAUNCH = """
 import ctypes, os, sys
@@ -62,7 +62,7 @@ async def stop(process: subprocess.Popen[bytes] | None, timeout_s: float = 10.0)
 
 
 async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Look every 20 ms whether *holds*; return False when it does not within *timeout_s*."""
+    """Check every 20 ms whether *holds* is true; return False when it is not within *timeout_s*."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     while not (held := holds()):
         if asyncio.get_running_loop().time() >= deadline:
@@ -72,7 +72,7 @@ async def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float = 20.0) -> bytes:
-    """GET a URL of our own on loopback and return the body.
+    """GET a URL on loopback and return the body.
 
     Raises:
         OSError: nobody answered, or not with 200.
@@ -84,7 +84,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
 
 
 def free_port() -> int:
-    """Draw a TCP port on 127.0.0.1 that nobody listens on now.
+    """Draw a TCP port of 127.0.0.1 that is free now.
 
     It lies below the kernel's range for outgoing connections and for listeners that ask for any port, so none
     of those takes it before our own listener does.
@@ -93,7 +93,7 @@ def free_port() -> int:
 
 
 def python_env() -> dict[str, str]:
-    """Return this environment without any setting of ours."""
+    """Return this environment without the settings of Leveret."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
 
 

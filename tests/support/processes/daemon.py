@@ -20,7 +20,7 @@ from tests.support.broker.load import secret_of
 from tests.support.processes.children import fetch, free_port, python_env, spawn, stop, wait_exit
 
 READY_S = 60.0  #: it must be consuming within this time
-LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs what follows with so few open files
+LIMITED = 'ulimit -n "$0" && exec "$@"'  #: runs a command with a limit of open files
 STARTS = 3  #: another program may take a drawn port before it listens
 
 
@@ -66,7 +66,7 @@ class Daemon:
         await stop(self.process, 25)
 
     def limit_handles(self, handles: int) -> None:
-        """Let it have at most so many open files, from its next start on."""
+        """Limit its open files, from its next start on."""
         self._limited = ["sh", "-c", LIMITED, str(handles)]
 
     async def start(self, failpoint: str = "") -> None:
@@ -105,7 +105,7 @@ class Daemon:
         return port_is_free(int(self.listen.rpartition(":")[2]))
 
     def ready(self) -> bool:
-        """Say whether ``/readyz`` answers 200."""
+        """Return whether ``/readyz`` answers 200."""
         try:
             fetch(f"http://{self.listen}/readyz", timeout_s=5)
         except OSError:
@@ -188,7 +188,7 @@ def subscription(name: str, url: str, **more: object) -> dict[str, object]:
     }
 
 
-#: No breaker: what the endpoint does never holds a delivery back.
+#: No breaker: failures of the endpoint never delay a delivery.
 NO_BREAKER: Mapping[str, object] = {"failures": 0}
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own: made in a folder, started on a free port of loopback, ended by its process.
+"""A private PostgreSQL: made in a folder, started on a free port of loopback, ended with its process.
 
 The server refuses to run as root; there it runs as ``postgres``, or else as ``nobody``.
 """
@@ -74,7 +74,7 @@ class Postgres:
 
     @property
     def log(self) -> Path:
-        """Where the server writes what it has to say."""
+        """The log file of the server."""
         assert self.folder is not None
         return self.folder / "postgres.log"
 
@@ -121,7 +121,7 @@ class Postgres:
             await wait_exit(self.process, STOP_S)
 
     def suspend(self) -> None:
-        """Let nobody have an answer: the processes stop, the connections stay."""
+        """Stop all answers: the processes stop, the connections stay."""
         self._signal_all(signal.SIGSTOP)
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""A real Prometheus on the very files that docker-compose.yml mounts; only who is scraped is other.
+"""A real Prometheus on the very files that docker-compose.yml mounts; only the targets differ.
 
 Data flow: deploy/prometheus/prometheus.yml and grafana/alerts.yml, copied -> prometheus -> its HTTP API. The
 targets stand in files of their own (file_sd), which is what the compose file gives it too.
@@ -22,7 +22,7 @@ import yaml
 from tests.support.data import ROOT
 from tests.support.processes.children import fetch, free_port, spawn, stop
 
-SCRAPE_S = 5.0  #: as prometheus.yml says
+SCRAPE_S = 5.0  #: as in prometheus.yml
 START_S = 30.0
 
 
@@ -58,7 +58,7 @@ class Prometheus:
         await stop(self._process)
 
     def lay_out(self) -> None:
-        """Put the files where the container has them, with our targets."""
+        """Put the files where the container has them, with the targets of the test."""
         shutil.copytree(ROOT / "deploy" / "prometheus", self.folder)
         shutil.copy(ROOT / "grafana" / "alerts.yml", self.folder)
         for job, address in self._targets.items():

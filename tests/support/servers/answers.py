@@ -127,7 +127,7 @@ class AnswerServer:
         self.kind = kind
         self.port = 0
         self.seen: Counter[str] = Counter()  #: requests, by webhook-id
-        self.said = asyncio.Event()  #: the kind's answer is out, and so is what follows it
+        self.said = asyncio.Event()  #: set once the answer and all bytes after it are written
         self._first = True
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -148,7 +148,7 @@ class AnswerServer:
 
     @property
     def url(self) -> str:
-        """Where webhooks go."""
+        """The URL for webhooks."""
         return f"http://127.0.0.1:{self.port}/hook"
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

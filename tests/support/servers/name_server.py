@@ -1,4 +1,4 @@
-"""A real name server on loopback, over UDP and TCP, that answers as told and counts what it was asked.
+"""A real name server on loopback, over UDP and TCP, with answers from the test; it counts the questions.
 
 Data flow: resolver -> question -> (NameServer) the next answer of that name -> addresses, a code or silence.
 """
@@ -20,7 +20,7 @@ _UDP_BYTES = 1_232  #: a longer answer is cut over UDP, and the client comes bac
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a name has, or why it has nothing."""
+    """The records of a name, or why it has none."""
 
     addresses: tuple[str, ...] = ()
     ttl_s: int = 0
@@ -30,7 +30,7 @@ class Answer:
 
 
 class NameServer:
-    """Answers for the names that it was told, at :attr:`address`. An async context manager."""
+    """Answers for the names that the test added, at :attr:`address`. An async context manager."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()  #: questions for A records, by name
@@ -64,7 +64,7 @@ class NameServer:
         await self._tcp.wait_closed()
 
     def reply(self, question: bytes) -> dnslib.DNSRecord | None:
-        """Return what to say to *question*; None is silence."""
+        """Return the answer to *question*; None is silence."""
         request = dnslib.DNSRecord.parse(question)
         name = str(request.q.qname).rstrip(".")
         answer = self._next(name, request.q.qtype)

@@ -1,4 +1,4 @@
-"""A real egress proxy on loopback: HTTP CONNECT or SOCKS5, with or without a login, that may fail as told.
+"""A real egress proxy on loopback: HTTP CONNECT or SOCKS5, login or none, faults from the test.
 
 Data flow: client -> CONNECT host:port or SOCKS5 request -> (ProxyServer) TCP to there -> bytes both ways.
 """
@@ -17,7 +17,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ProxyServer(LoopbackServer):
-    """Tunnels to where it is asked, and remembers it. An async context manager."""
+    """Opens the tunnels that clients ask for, and remembers them. An async context manager."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ProxyServer(LoopbackServer):
         self._reply = reply
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read what is asked for, and be a tunnel to there."""
+        """Read the request for a tunnel, and open it."""
         client, first = (reader, writer), await reader.readexactly(1)
         behind = await (self._socks(client) if first == b"\x05" else self._http(client, first))
         if behind is not None:

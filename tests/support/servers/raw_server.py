@@ -1,4 +1,4 @@
-"""Servers that say whatever bytes a test wants, for clients that must survive them.
+"""Servers that send any bytes, for clients that must survive them.
 
 Data flow: client -> (RawServer) the test's own talk with reader and writer; what was read is kept.
 """
@@ -92,12 +92,12 @@ class LoopbackServer:
 
 
 class RawServer(LoopbackServer):
-    """Talks as told."""
+    """Runs the talk of the test on each connection."""
 
     def __init__(self, talk: Talk, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         super().__init__(tls=tls, host=host)
         self.requests: list[bytes] = []
-        self.open = 0  #: open now, as far as the talks know
+        self.open = 0  #: connections whose talk is running
         self._talk = talk
 
     def url(self, path: str = "/hook", *, host: str = "127.0.0.1") -> str:
@@ -105,7 +105,7 @@ class RawServer(LoopbackServer):
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Let the talk talk."""
+        """Run the talk on one connection."""
         self.open += 1
         try:
             await self._talk(Call(self, reader, writer))
@@ -114,7 +114,7 @@ class RawServer(LoopbackServer):
 
 
 def says(answer: bytes, *, close: bool = False) -> Talk:
-    """Return a talk that answers every request with the same bytes, and then closes if told to."""
+    """Return a talk that answers every request with the same bytes, and then closes if *close*."""
 
     async def talk(call: Call) -> None:
         while True:

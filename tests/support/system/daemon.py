@@ -1,7 +1,7 @@
-"""The daemon as a black box, and what a test needs around it: events, endpoints, a wire to cut.
+"""The daemon as a black box.
 
-Data flow: EventPublisher -> broker -> Daemon (a child process) -> Receiver; the test looks at its log lines,
-its metrics and its health from outside. Everything waits on conditions with a deadline.
+Data flow: EventPublisher -> broker -> Daemon (a child process) -> Receiver; the test reads the log lines, the
+metrics and the health of the daemon from outside. Each wait has a condition and a deadline.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ import re
 import secrets
 import signal
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 from urllib.error import HTTPError
 
 import aio_pika
 import orjson
 import yaml
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
@@ -34,16 +31,10 @@ from consumer.edges.operate.parked import browse
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
-from tests.support.broker.load import secret_of
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, stop
-from tests.support.servers.receiver import Received, Receiver
+from tests.support.system.waiting import PATIENCE_S, until
 from topology.names import Names
-
-T = TypeVar("T")
-
-PATIENCE_S = 60.0  #: longest wait for a condition that must come, on the slowest machine
-LOOK_S = 0.02  #: pause between two looks
 
 SMALL: Mapping[str, str] = {
     "LEVERET_TOPOLOGY__LANES": "2",
@@ -55,34 +46,9 @@ SMALL: Mapping[str, str] = {
 }
 """Few queues and a short ladder: it starts fast and retries fast."""
 
-QUICK: Mapping[str, object] = {"max_attempts": 3, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
-"""A retry policy of three attempts, 0.1 s apart."""
-
-BREAKER_OFF: Mapping[str, object] = {"failures": 0}
-
-
-async def until(holds: Callable[[], object], what: str = "", timeout_s: float = PATIENCE_S) -> None:
-    """Return once *holds* is true.
-
-    Raises:
-        AssertionError: it was not within *timeout_s*.
-    """
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what or holds}"
-        await asyncio.sleep(LOOK_S)
-
-
-async def shown(look: Callable[[], Awaitable[Iterable[T]]], fits: Callable[[T], bool]) -> Sequence[T]:
-    """Look until something fits; return all that does."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process tells)
-            await asyncio.sleep(LOOK_S)
-    return found
-
 
 class Daemon(processes.Daemon):
-    """One ``leveret run`` with a home of its own; what the proofs use, and looks inside."""
+    """One ``leveret run`` with a home of its own: the daemon of the proofs, and ways to look inside."""
 
     def __init__(
         self, folder: Path, amqp_url: str, settings: Mapping[str, str] | None = None, name: str = "daemon"
@@ -164,7 +130,7 @@ class Daemon(processes.Daemon):
         return total
 
     def health(self) -> str:
-        """Return what ``/readyz`` says, with whatever status."""
+        """Return the body of ``/readyz``, whatever the status."""
         try:
             return fetch(f"http://{self.listen}/readyz", timeout_s=5).decode()
         except HTTPError as error:
@@ -186,7 +152,7 @@ class Daemon(processes.Daemon):
 
     @property
     def store_path(self) -> Path:
-        """Where its SQLite file is."""
+        """The path of its SQLite file."""
         return self.home / FILE_NAME
 
     def store(self) -> SqlStore:
@@ -194,7 +160,7 @@ class Daemon(processes.Daemon):
         return open_store(load_settings(environ=self.env))
 
     async def entries(self) -> Sequence[StoredEntry]:
-        """Return what its store holds."""
+        """Return the entries of its store."""
         store = self.store()
         try:
             return await store.entries()
@@ -227,7 +193,7 @@ class Daemon(processes.Daemon):
             await (self.loaded() if signal_it else self.knows(len(merged.entries)))
 
     async def loaded(self) -> None:
-        """Let it load what its store holds now.
+        """Let it load the present content of its store.
 
         Twice: the first load that ends may have begun, and read, before now; the next one begins after that.
         """
@@ -283,187 +249,5 @@ async def running(
         await stop(daemon.process, 10)
 
 
-class EventPublisher:
-    """A user's application: publishes persistent, mandatory and confirmed."""
-
-    def __init__(self, amqp_url: str, prefix: str = "leveret") -> None:
-        self._url = amqp_url
-        self._names = Names(prefix)
-        self._connection: AbstractConnection | None = None
-        self._channel: AbstractChannel | None = None
-        self._exchange: AbstractExchange | None = None
-
-    async def __aenter__(self) -> EventPublisher:
-        self._connection = await aio_pika.connect(self._url)
-        self._channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-        self._exchange = await self._channel.get_exchange(self._names.events, ensure=False)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-
-    @property
-    def channel(self) -> AbstractChannel:
-        """The channel, for what else a test does to the broker."""
-        assert self._channel is not None
-        return self._channel
-
-    async def publish(
-        self,
-        tenant: str | None,
-        kind: str = "order.created",
-        body: bytes = b'{"n":1}',
-        event_id: str = "",
-        headers: Mapping[str, Any] | None = None,
-        **properties: Any,
-    ) -> str:
-        """Publish one event and return its id.
-
-        Args:
-            tenant: Its tenant header; None leaves it out.
-            kind: Routing key.
-            body: Its bytes.
-            event_id: ``message_id``; an empty text makes one.
-            headers: Besides the tenant.
-            properties: Of the message, as aio-pika names them.
-        """
-        made = f"evt_{secrets.token_hex(8)}" if event_id == "" else event_id
-        named = {} if tenant is None else {"tenant": tenant}
-        message = aio_pika.Message(
-            body,
-            headers={**named, **(headers or {})},
-            message_id=made,
-            delivery_mode=2,
-            **{"content_type": "application/json", **properties},
-        )
-        assert self._exchange is not None
-        await self._exchange.publish(message, kind, mandatory=True)
-        return made
-
-    async def publish_many(self, tenant: str, count: int, kind: str = "order.created") -> list[str]:
-        """Publish *count* events side by side and return their ids."""
-        return list(await asyncio.gather(*(self.publish(tenant, kind) for _ in range(count))))
-
-
-def to(receiver: Receiver, target: str, tenant: str, **more: object) -> dict[str, object]:
-    """Return one entry of a subscriptions file: all events of *tenant* to *target*, quick retries."""
-    entry = {
-        "tenant": tenant,
-        "name": target,
-        "url": receiver.url(target),
-        "events": ["#"],
-        "secrets": [secret(tenant, target)],
-        "retry": dict(QUICK),
-    }
-    return entry | more
-
-
 def _make_secret() -> str:
     return format_secret(secrets.token_bytes(32))
-
-
-def secret(tenant: str, target: str) -> str:
-    """Return the secret of the subscription that :func:`to` makes."""
-    return secret_of(f"{tenant} {target}")
-
-
-def requests_of(receiver: Receiver, target: str, event_id: str | None = None) -> list[Received]:
-    """Return the requests that came to *target*, or those of one event, in their order."""
-    return [r for r in receiver.requests if r.target == target and event_id in (None, r.webhook_id)]
-
-
-def deliveries(receiver: Receiver, target: str) -> Counter[str]:
-    """Return how often *target* answered each event with 200."""
-    return Counter(r.webhook_id for r in receiver.requests if r.target == target and r.status == 200)
-
-
-async def all_delivered(
-    receiver: Receiver, target: str, ids: Sequence[str], timeout_s: float = PATIENCE_S
-) -> Counter[str]:
-    """Wait until *target* has taken every event of *ids*; return how often each."""
-    wanted = set(ids)
-    await until(
-        lambda: wanted <= deliveries(receiver, target).keys(), f"{len(wanted)} events at {target}", timeout_s
-    )
-    return deliveries(receiver, target)
-
-
-class Wire:
-    """A TCP proxy between daemon and broker that can go silent without closing anything."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._upstream = (host, port)
-        self._server: asyncio.Server | None = None
-        self._pumps: set[asyncio.Task[None]] = set()
-        self._old_silent = asyncio.Event()  #: set: connections made before swallow everything
-        self._answers_flow = asyncio.Event()  #: cleared: what the broker says is kept back
-        self._answers_flow.set()
-        self.connections = 0
-        self.port = 0
-
-    async def __aenter__(self) -> Wire:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for pump in list(self._pumps):
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
-
-    def cut(self) -> None:
-        """Swallow all on the connections of now, without FIN or RST; later connections work."""
-        self._old_silent.set()
-        self._old_silent = asyncio.Event()
-
-    def hold_answers(self) -> None:
-        """Keep back what the broker says, on every connection."""
-        self._answers_flow.clear()
-
-    def let_answers_through(self) -> None:
-        """Let it flow again, what was kept back first."""
-        self._answers_flow.set()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        silent = self._old_silent
-        there, away = await asyncio.open_connection(*self._upstream)
-        pumps = {
-            asyncio.create_task(self._pump(reader, away, silent, None)),
-            asyncio.create_task(self._pump(there, writer, silent, self._answers_flow)),
-        }
-        self._pumps |= pumps
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for pump in pumps:
-                pump.cancel()
-            writer.close()
-            away.close()
-            self._pumps -= pumps
-
-    async def _pump(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        silent: asyncio.Event,
-        flows: asyncio.Event | None,
-    ) -> None:
-        try:
-            while data := await source.read(65536):
-                if silent.is_set():
-                    continue
-                if flows is not None:
-                    await flows.wait()
-                sink.write(data)
-                await sink.drain()
-        except OSError:
-            return

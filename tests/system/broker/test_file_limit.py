@@ -15,7 +15,8 @@ import pytest
 from consumer.edges.private_broker import PrivateBroker
 from tests.support.broker.vhosts import end
 from tests.support.system.command import command
-from tests.support.system.daemon import Daemon, running, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.waiting import until
 from topology.plan import TopologySpec, build_plan
 
 LIMIT = 1024

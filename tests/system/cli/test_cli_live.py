@@ -18,14 +18,9 @@ from tests.support.processes.children import free_port, python_env
 from tests.support.servers.raw_server import Call, RawServer
 from tests.support.servers.receiver import Receiver
 from tests.support.system.command import command, objects
-from tests.support.system.daemon import (
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    requests_of,
-    secret,
-    to,
-)
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import all_delivered, requests_of, secret, to
+from tests.support.system.publisher import EventPublisher
 from tests.support.terminal import on_terminal
 
 DEAD = "amqp://leveret:hush@127.0.0.1:1/"

@@ -21,7 +21,9 @@ from standardwebhooks.webhooks import Webhook
 
 from consumer.edges.private_broker.processes import wait_until
 from tests.support.broker.load import secret_of
-from tests.support.system.daemon import Daemon, EventPublisher, until
+from tests.support.system.daemon import Daemon
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 SECRET = secret_of("shop")
 ORDER = b'{"type":"order.created"}'

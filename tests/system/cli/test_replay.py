@@ -14,7 +14,9 @@ import aio_pika
 
 from consumer.edges.store.sqlite import FILE_NAME
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
 
 SOURCES = json.dumps([{"name": "legacy", "exchange": "shop.legacy", "tenant": "body:/company/id"}])
 PARK_MISSING = {"LEVERET_EVENTS__MISSING_TENANT": "park"}

@@ -11,17 +11,10 @@ import pytest
 from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
 from tests.support.system.command import command, objects
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    QUICK,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    requests_of,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import BREAKER_OFF, QUICK, all_delivered, deliveries, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 MANY = {"max_attempts": 30, "base_s": 0.1, "multiplier": 1, "max_s": 1, "jitter": 0}
 

@@ -13,7 +13,9 @@ import aio_pika
 import pytest
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 CLOUDEVENT = {"id": "1", "source": "/shop", "specversion": "1.0", "type": "order.paid", "subject": "o-1"}

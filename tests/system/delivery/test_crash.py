@@ -8,18 +8,10 @@ import pytest
 
 from consumer.edges.process.failpoints import FAILPOINTS
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    PATIENCE_S,
-    QUICK,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    running,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import BREAKER_OFF, QUICK, all_delivered, deliveries, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import PATIENCE_S, until
 
 MANY = {**QUICK, "max_attempts": 30}
 EVENTS = 40

@@ -11,17 +11,10 @@ import httpx2
 from standardwebhooks import Webhook
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    requests_of,
-    secret,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import BREAKER_OFF, all_delivered, deliveries, requests_of, secret, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 
 async def test_each_subscriber_gets_it_signed(

@@ -9,17 +9,10 @@ from pathlib import Path
 
 from consumer.edges.private_broker import PrivateBroker
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    requests_of,
-    running,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import BREAKER_OFF, all_delivered, deliveries, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 GRACE = "LEVERET_SENDING__DRAIN_GRACE_S"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import EventPublisher, requests_of, running, secret, to, until
+from tests.support.system.daemon import running
+from tests.support.system.endpoints import requests_of, secret, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 
 async def test_dry_signs_and_logs_and_sends_nothing(tmp_path: Path, vhost: str, receiver: Receiver) -> None:

@@ -15,7 +15,10 @@ from aio_pika.abc import AbstractConnection
 from consumer.edges.broker.connection.current import CurrentConnection
 from consumer.edges.broker.routes import BrokerRoutes
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, deliveries, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 from topology.declare import declare
 from topology.names import Names
 from topology.plan import TopologySpec, build_plan

@@ -8,7 +8,10 @@ import time
 import yaml
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, to, until
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import all_delivered, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 WITHIN_S = 1.0
 SLACK_S = 5.0  #: what a busy machine may add; the proof `change_visible_s` measures without it

@@ -15,19 +15,12 @@ import pytest
 
 from consumer.core.message.delivery import wrap_raw
 from consumer.core.model import RawMessage
-from tests.support.servers.receiver import Received, Receiver
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    QUICK,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    requests_of,
-    shown,
-    to,
-    until,
-)
+from tests.support.servers.receiver import Receiver
+from tests.support.servers.requests import Received
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import BREAKER_OFF, QUICK, all_delivered, deliveries, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import shown, until
 
 EARLY_S = 0.002  #: a wait counts from the answer's end in the daemon, not in the receiver
 SLACK_S = 1.0  #: what a busy machine may add between the daemon and the receiver

@@ -8,7 +8,10 @@ from pathlib import Path
 import aio_pika
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 SOURCES = json.dumps(
     [

@@ -6,15 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import (
-    BREAKER_OFF,
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    deliveries,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import BREAKER_OFF, all_delivered, deliveries, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 MOST_DEATHS = 8  #: Source: fault 70
 

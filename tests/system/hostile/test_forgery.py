@@ -11,7 +11,10 @@ import pytest
 
 from tests.support.hostile.forged import FORGERIES, HOSTILE, OPERATORS, SOURCES, VICTIM, Forgery, publish
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, to, until
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 SETTINGS = {"LEVERET_TOPOLOGY__LANES": "1", "LEVERET_SOURCES": json.dumps(SOURCES)}
 OUT, DESK, OWN = "/ok/victim", "/ok/desk", "/ok/hostile"

@@ -9,7 +9,10 @@ import pytest
 from tests.support.hostile.header_tables import HEADER_TABLES
 from tests.support.hostile.messages import Raw, entry, long_text, send
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, deliveries, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 FLOOD = 30
 

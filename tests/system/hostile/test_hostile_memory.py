@@ -8,7 +8,10 @@ from tests.support.broker.load import publish
 from tests.support.hostile.healthy_hosts import Hosts, addresses
 from tests.support.hostile.large_events import Load, events
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, deliveries, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, deliveries, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 MIB = 1024 * 1024
 MEMORY = {"LEVERET_LIMITS__MEMORY_BYTES": str(16 * MIB), "LEVERET_EVENTS__MAX_EVENT_BYTES": str(5 * MIB)}

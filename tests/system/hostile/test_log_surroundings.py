@@ -8,7 +8,10 @@ from pathlib import Path
 
 from tests.support.processes.children import unread_pipe
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, to, until
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import all_delivered, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 TARGET = "/ok/log"
 

@@ -13,7 +13,10 @@ from yarl import URL
 
 from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.servers.receiver import Receiver
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 from topology.permissions import Permissions, permissions
 from topology.plan import TopologySpec
 

@@ -12,16 +12,10 @@ import pytest
 from tests.support.processes.postgres import Postgres
 from tests.support.servers.receiver import Receiver
 from tests.support.stores import copied, put_back
-from tests.support.system.daemon import (
-    Daemon,
-    EventPublisher,
-    all_delivered,
-    requests_of,
-    running,
-    shown,
-    to,
-    until,
-)
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import shown, until
 
 NOTE = "the store cannot be"  #: how ``/readyz`` begins to say it, still answering 200
 

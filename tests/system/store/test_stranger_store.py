@@ -14,7 +14,10 @@ from tests.support.broker.load import ready_counts
 from tests.support.processes.children import stop
 from tests.support.servers.receiver import Receiver
 from tests.support.stores import copied, put_back
-from tests.support.system.daemon import Daemon, EventPublisher, all_delivered, requests_of, running, to, until
+from tests.support.system.daemon import Daemon, running
+from tests.support.system.endpoints import all_delivered, requests_of, to
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 REMEDY = "leveret store adopt"
 LANES = ["leveret.lane.00", "leveret.lane.01"]
