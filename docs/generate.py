@@ -1,7 +1,8 @@
-"""Write the parts of the documents that follow from the code: ``python -m docs.generate``.
+"""Write the generated parts of the documents: ``python -m docs.generate``.
 
 Data flow: code (settings, metrics, policies, command line ...) -> text of a block -> the file between
-``<!-- generated: NAME -->`` and ``<!-- end -->``. With ``--check`` nothing is written; 1 if text is stale.
+``<!-- generated: NAME -->`` and ``<!-- end -->``. ``--check`` writes nothing; it
+exits with 1 if a text is stale.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ _ONE_PARAGRAPH = re.compile(r"\s*\n\s*")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; cells are kept to one line."""
+    """Return a Markdown table with one line per row."""
     lines = [list(head), ["---"] * len(head), *map(list, rows)]
     return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
 
 
 def _cell(text: str) -> str:
-    """Fit *text* into one cell; sources of numbers are for readers of the code."""
+    """Fit *text* into one cell, without the source of a number, which only readers of the code need."""
     line = _ONE_PARAGRAPH.sub(" ", text.strip()).partition(" Source: ")[0]
     return line.replace("``", "`").replace("|", "\\|")
 
@@ -73,7 +74,7 @@ def _cell(text: str) -> str:
 
 
 def settings_tables() -> str:
-    """Every setting by section: key, what it may hold, default, meaning."""
+    """Return every setting by section: key, allowed values, default, meaning."""
     sections: dict[str, list[Sequence[str]]] = {}
     headings: dict[str, str] = {}
     for path, field in schema.leaves(Settings):
@@ -118,7 +119,7 @@ def _model_table(model: type[BaseModel]) -> str:
 
 
 def subscription_tables() -> str:
-    """The fields of one entry of a subscriptions file."""
+    """Return the fields of one entry of a subscriptions file."""
     return (
         _model_table(SubscriptionEntry)
         + "\nFields of `retry`:\n\n"
@@ -140,7 +141,7 @@ def subscription_tables() -> str:
 
 
 def metrics_table() -> str:
-    """Every series of a worker."""
+    """Return every series of a worker."""
     registry = CollectorRegistry()
     Series(registry)
     values = {
@@ -150,7 +151,7 @@ def metrics_table() -> str:
     rows = []
     for collector in registry._collector_to_names:
         metric = next(iter(collector.collect()), None)
-        if metric is None:  # it only settles the others
+        if metric is None:  # a collector without samples of its own
             continue
         short = metric.name.removeprefix("leveret_")
         labels = [
@@ -166,7 +167,7 @@ def metrics_table() -> str:
 
 
 def alerts_table() -> str:
-    """Every alert rule: when it fires, how bad it is, where to look."""
+    """Return every alert rule: its condition, severity and section of the runbook."""
     rows = []
     for group in yaml.safe_load((ROOT / "grafana" / "alerts.yml").read_text())["groups"]:
         for rule in group["rules"]:
@@ -183,7 +184,7 @@ def alerts_table() -> str:
 
 
 def log_table() -> str:
-    """Every event name that is logged, with its level and the module that does it."""
+    """Return every event name of the log, with its level and the module that logs it."""
     levels = {"said": "info", "warned": "warning"}
     found: dict[tuple[str, str], str] = {}
     for path in sorted((ROOT / "consumer").rglob("*.py")):
@@ -208,7 +209,7 @@ _LOG_METHODS = frozenset(("debug", "info", "warning", "error", "said", "warned")
 
 
 def cli_tables() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     rows = []
     for names, command in _commands(typer.main.get_command(app), ("leveret",)):
         options = []
@@ -237,19 +238,19 @@ def _commands(
 
 
 def classification() -> str:
-    """What each kind of answer means."""
+    """Return the meaning of each kind of answer."""
     rows = [(what, rule.value, signal.value, why) for what, rule, signal, why in classification_table()]
-    return table(("answer", "we", "the breaker learns", "because"), rows)
+    return table(("answer", "we", "the breaker learns", "reason"), rows)
 
 
 def outcomes() -> str:
-    """What each kind of outcome means, what we do, and whether the breaker counts it."""
+    """Return for each kind of outcome its meaning, the verdict, and whether the breaker counts it."""
     rows = [(f"`{kind}`", what, do, counts) for kind, what, do, counts in kind_table()]
     return table(("kind", "means", "we", "counts for the breaker"), rows)
 
 
 def policies() -> str:
-    """Every named retry policy with its waits."""
+    """Return every named retry policy with its waits."""
     rows = []
     for name, policy in POLICIES.items():
         waits = ", ".join(format_duration(wait) for wait in planned_delays_s(policy))
@@ -269,7 +270,7 @@ def policies() -> str:
 
 
 def breakers() -> str:
-    """Every named breaker."""
+    """Return every named breaker."""
     rows = [
         (
             f"`{name}`",
@@ -286,17 +287,17 @@ def breakers() -> str:
 
 
 def rungs() -> str:
-    """The default ladder in one line."""
+    """Return the default ladder in one line."""
     return ", ".join(format_duration(rung) for rung in RUNGS_S) + "\n"
 
 
 def graph() -> str:
-    """The default topology as a Mermaid graph."""
+    """Return the default topology as a Mermaid graph."""
     return f"```mermaid\n{mermaid(build_plan(TopologySpec()))}```\n"
 
 
 def permission_patterns() -> str:
-    """What the broker's user needs, for the default prefix."""
+    """Return the rights of the broker's user, for the default prefix."""
     lines = []
     for what, declare in (("leveret run", True), ("leveret run --no-declare", False)):
         needed = permissions(TopologySpec(), declare=declare)
@@ -306,7 +307,7 @@ def permission_patterns() -> str:
 
 
 def example(name: str) -> str:
-    """A file of docs/examples as a code block."""
+    """Return a file of docs/examples as a code block."""
     kind = {"py": "python", "mjs": "js", "yaml": "yaml", "toml": "toml"}[name.rpartition(".")[2]]
     return f"```{kind}\n{(ROOT / 'docs' / 'examples' / name).read_text()}```\n"
 
@@ -335,7 +336,7 @@ def block(name: str) -> str:
 
 
 def generated(text: str) -> str:
-    """Return *text* with every block made anew."""
+    """Return *text* with every block generated anew."""
     return _BLOCK.sub(lambda found: f"{found[1]}{block(found['name'])}{found[3]}", text)
 
 
@@ -345,7 +346,7 @@ def schema_text() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write what is stale, or with ``--check`` only name it; 1 if ``--check`` found something."""
+    """Write stale texts, or with ``--check`` only name them and return 1 if there are any."""
     texts = {path: generated(path.read_text()) for path in FILES} | {SCHEMA: schema_text()}
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:

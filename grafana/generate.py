@@ -1,6 +1,6 @@
-"""Write the dashboard: ``python -m grafana.generate``; with ``--check`` only say whether it is up to date.
+"""Write the dashboard: ``python -m grafana.generate``; ``--check`` only compares it with the file.
 
-Data flow: panels.py -> Grafana's builders -> grafana/dashboards/leveret.json, which Grafana opens with.
+Data flow: panels.py -> Grafana's builders -> grafana/dashboards/leveret.json, Grafana's home page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from grafana.spec import Kind, PanelSpec, Query, all_queries
 
 OUTPUT = Path(__file__).parent / "dashboards" / "leveret.json"
 RUNBOOK = "/public/leveret/runbook.md"
-"""Where Grafana of docker-compose.yml serves docs/runbook.md: a constant of the dashboard, changed in it."""
+"""Where Grafana of docker-compose.yml serves docs/runbook.md; users change this constant there."""
 
 SOURCE = commonmodel.DataSourceRef(type_val="prometheus", uid="${datasource}")
 LAST = common.ReduceDataOptions().calcs(["lastNotNull"])
@@ -47,13 +47,13 @@ def dashboard_json() -> str:
     """Return the dashboard as Grafana reads it.
 
     Raises:
-        ValueError: a panel reads a series that a worker does not have.
+        ValueError: A panel reads a series that no worker has.
     """
     list(all_queries(ROWS))
     board = (
         dashboard.Dashboard("Leveret")
         .uid("leveret")
-        .description("Webhooks from RabbitMQ: what is delivered, tried again, parked, and for whom.")
+        .description("Webhooks from RabbitMQ: delivered, retried and parked, by tenant and endpoint.")
         .tags(["leveret"])
         .refresh("10s")
         .time("now-30m", "now")
@@ -125,7 +125,7 @@ def _target(query: Query, ref: str, kind: Kind) -> prometheus.Dataquery:
 
 
 def _add_thresholds(panel: _Thresholded, spec: PanelSpec) -> None:
-    """Colour from *warn* and *bad* on, or up to them where small values are the bad ones."""
+    """Colour values from *warn* and *bad* on, or below them if small values are bad."""
     warn, bad = spec.warn, spec.bad
     if warn is not None and bad is not None and bad < warn:
         steps = [(None, "red"), (bad, "yellow"), (warn, "green")]
@@ -197,7 +197,7 @@ _KINDS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the file, or with ``--check`` return 1 when it is stale."""
+    """Write the file, or with ``--check`` return 1 if it is stale."""
     text = dashboard_json()
     if "--check" in arguments:
         return 0 if OUTPUT.exists() and OUTPUT.read_text() == text else 1

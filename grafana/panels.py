@@ -1,4 +1,4 @@
-"""What the dashboard shows, row by row."""
+"""List the dashboard's rows in order."""
 
 from __future__ import annotations
 

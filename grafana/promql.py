@@ -1,4 +1,4 @@
-"""PromQL that the rows share. ``@`` in a selector stands for the chosen jobs and instances."""
+"""Build PromQL for the rows. ``@`` in a selector means the chosen jobs and instances."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def rate(name: str, more: str = "", by: str = "") -> str:
 
 
 def over_range(name: str, by: str, more: str = "") -> str:
-    """Return by how much a counter grew over the time that the dashboard shows."""
+    """Return the growth of a counter over the time that the dashboard shows."""
     return f"sum by ({by}) (increase({name}{{@{more}}}[$__range]))"
 
 
 def quantile(share: float, name: str) -> Query:
-    """Return a quantile of a histogram, all labels together."""
+    """Return a quantile of a histogram over all labels."""
     inner = f"sum by (le) (rate({name}_bucket{{@}}{RATE}))"
     return Query(f"histogram_quantile({share}, {inner})", f"p{share * 100:g}")
 
 
 def ratio(part: str, whole: str, legend: str = "") -> Query:
-    """Return *part* by *whole*."""
+    """Return *part* divided by *whole*."""
     return Query(f"{part} / {whole}", legend)

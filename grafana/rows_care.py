@@ -1,4 +1,4 @@
-"""The dashboard's lower rows: what is parked, endpoints, workers and the broker.
+"""The dashboard's lower rows: parked entries, endpoints, workers and the broker.
 
 Gauges that every worker reads from the broker are joined with ``max``: the sum would count a queue twice.
 """
@@ -13,7 +13,7 @@ PARKED = RowSpec(
     (
         PanelSpec(
             title="Parked entries",
-            text="Entries that wait for an operator, and those that a full parked queue refused.",
+            text="Entries that wait for an operator, and entries that a full parked queue refused.",
             queries=(
                 Query('max by (queue) (leveret_queue_messages{@,queue=~"parked|overflow"})', "{{queue}}"),
             ),
@@ -38,7 +38,7 @@ PARKED = RowSpec(
         ),
         PanelSpec(
             title="Share parked",
-            text="Parked of all deliveries that ended. Over 2 % an alert fires.",
+            text="Share of the ended deliveries that were parked. Over 2 % an alert fires.",
             queries=(
                 ratio(
                     rate("leveret_deliveries_total", ',verdict="parked"'),
@@ -53,7 +53,7 @@ PARKED = RowSpec(
         ),
         PanelSpec(
             title="Parked by reason",
-            text="Why things are parked. malformed and its like are the publisher's, the rest endpoints'.",
+            text="Reasons for parking. malformed and similar ones point to publishers, others to endpoints.",
             queries=(Query(over_range("leveret_parked_total", "reason") + " > 0", "{{reason}}"),),
             kind=Kind.BARS,
             width=6,
@@ -61,7 +61,7 @@ PARKED = RowSpec(
         ),
         PanelSpec(
             title="Parked by last failure",
-            text="What the last attempt came to. none: nothing was sent, such as to a disabled endpoint.",
+            text="Result of the last attempt. none: nothing was sent, for example to a disabled endpoint.",
             queries=(Query(over_range("leveret_parked_by_code_total", "code"), "{{code}}"),),
             kind=Kind.BARS,
             width=6,
@@ -69,7 +69,7 @@ PARKED = RowSpec(
         ),
         PanelSpec(
             title="Parked by tenant",
-            text="The ten tenants of which most was parked in the chosen time. Over 50 an alert fires.",
+            text="The ten tenants with the most parked entries in the chosen time. Over 50 an alert fires.",
             queries=(
                 Query(
                     f"topk(10, {over_range('leveret_tenant_parked_total', 'tenant')})",
@@ -83,8 +83,8 @@ PARKED = RowSpec(
             runbook="much-is-parked-for-one-tenant",
         ),
         PanelSpec(
-            title="How long it stood parked",
-            text="Age at which entries left the parked queue in the chosen time, by where they went.",
+            title="Age when leaving",
+            text="Age at which entries left the parked queue in the chosen time, by their destination.",
             queries=(
                 Query(
                     over_range("leveret_parked_age_seconds_bucket", "way, le"),
@@ -102,20 +102,20 @@ ENDPOINTS = RowSpec(
     (
         PanelSpec(
             title="Breakers",
-            text="Endpoints by the state of their breaker, as the worker with most of them sees it.",
+            text="Endpoints by the state of their breaker, of the worker with the most.",
             queries=(Query("max by (state) (leveret_breakers{@})", "{{state}}"),),
             kind=Kind.STACK,
             runbook="one-endpoint-is-down",
         ),
         PanelSpec(
             title="Breakers that opened",
-            text="Times that a breaker opened, per minute. Many at once: look at your own network first.",
+            text="Breakers that opened, per minute. Many at once: check your own network first.",
             queries=(Query(f"60 * {rate('leveret_breaker_openings_total')}", "openings/min"),),
             runbook="one-endpoint-is-down",
         ),
         PanelSpec(
-            title="Put off",
-            text="Targets put off without an attempt. saturated or slow: it takes less than there is.",
+            title="Deferred",
+            text="Deferrals by reason. saturated or slow: the endpoint accepts less than there is to send.",
             queries=(Query(rate("leveret_deferrals_total", by="reason"), "{{reason}}"),),
             kind=Kind.STACK,
             unit="reqps",
@@ -128,19 +128,19 @@ WORKERS = RowSpec(
     (
         PanelSpec(
             title="In hand, not started",
-            text="Messages that the broker gave out and no job works on yet, by source.",
+            text="Messages that the broker gave to a worker and that no job works on yet, by source.",
             queries=(Query("sum by (source) (leveret_window_messages{@})", "{{source}}"),),
             kind=Kind.STACK,
         ),
         PanelSpec(
             title="Bytes in hand",
-            text="What the messages in hand take. From half of [limits] memory_bytes on no more is read.",
+            text="Bytes of the messages in hand. At half of [limits] memory_bytes the worker stops reading.",
             queries=(Query("max by (instance) (leveret_held_bytes{@})", "{{instance}}"),),
             unit="bytes",
         ),
         PanelSpec(
             title="Publish to confirm",
-            text="How long the broker takes to confirm what we publish. Over 5 s nothing new is sent.",
+            text="Time from a publish to its confirm. Over 5 s Leveret sends nothing new.",
             queries=tuple(quantile(share, "leveret_confirm_seconds") for share in (0.5, 0.99)),
             unit="s",
             warn=1,
@@ -148,8 +148,8 @@ WORKERS = RowSpec(
             runbook="nothing-is-sent-readyz-is-red",
         ),
         PanelSpec(
-            title="Trouble with the broker",
-            text="Publishes not confirmed, acks that came too late, connections refused and made again.",
+            title="Broker errors",
+            text="Unconfirmed publishes, late acks, refused connections, and connections made again.",
             queries=(
                 Query(rate("leveret_publish_failures_total", by="error"), "publish {{error}}"),
                 Query(rate("leveret_connect_failures_total"), "connection refused"),
@@ -161,13 +161,13 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Broker against plan",
-            text="Differences that `leveret topology check` names: file handles, policies, bindings.",
+            text="Findings of `leveret topology check`: file handles, policies, bindings.",
             queries=(Query("max by (severity) (leveret_topology_findings{@})", "{{severity}}"),),
             runbook="the-broker-differs-from-the-plan",
         ),
         PanelSpec(
             title="Event loop",
-            text="Longest stop of the worker's loop in the last minute. Over a second it is short of CPU.",
+            text="Longest lag of the event loop in the last minute. Over 1 s the worker is short of CPU.",
             queries=(Query("max by (instance) (leveret_loop_lag_seconds{@})", "{{instance}}"),),
             unit="s",
             warn=0.1,
@@ -175,12 +175,12 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Subscriptions",
-            text="In memory, enabled or not.",
+            text="Subscriptions in memory, enabled and disabled.",
             queries=(Query("max by (enabled) (leveret_subscriptions{@})", "enabled {{enabled}}"),),
         ),
         PanelSpec(
             title="Store",
-            text="1 while it can be used and is right; locked subscriptions; lines given up.",
+            text="1 while the store works and is the right one; locked subscriptions; lines given up.",
             queries=(
                 Query("min by (instance) (leveret_store_up{@})", "up, {{instance}}"),
                 Query("min by (instance) (leveret_store_trusted{@})", "right, {{instance}}"),
@@ -200,8 +200,8 @@ WORKERS = RowSpec(
             runbook="the-store-is-away-or-damaged",
         ),
         PanelSpec(
-            title="Bytes that wait",
-            text="What is on the ladder, estimated. From the limit on fresh events stay in their lanes.",
+            title="Waiting bytes",
+            text="Estimated bytes on the ladder. At the limit fresh events stay in their lanes.",
             queries=(
                 Query("max(leveret_waiting_bytes{@})", "waiting"),
                 Query("max(leveret_waiting_limit_bytes{@})", "limit"),
@@ -210,13 +210,13 @@ WORKERS = RowSpec(
             runbook="too-much-waits",
         ),
         PanelSpec(
-            title="Workers that live",
-            text="As each worker counts them; rates are divided by it. Who differs is cut off.",
+            title="Live workers",
+            text="Live workers, as each counts them. Rates are divided by it. One that differs is cut off.",
             queries=(Query("max by (instance) (leveret_workers{@})", "{{instance}}"),),
         ),
         PanelSpec(
             title="Operational events",
-            text="Published per minute, on the exchange and as webhooks.",
+            text="Operational events per minute, on the exchange and as webhooks.",
             queries=(Query(f"60 * {rate('leveret_ops_events_total')}", "events/min"),),
         ),
     ),

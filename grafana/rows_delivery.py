@@ -1,4 +1,4 @@
-"""The dashboard's upper rows: what happens now, throughput, attempts and retries.
+"""The dashboard's upper rows: the present state, throughput, attempts and retries.
 
 Gauges that every worker reads from the broker are joined with ``max``: the sum would count a queue twice.
 """
@@ -13,7 +13,7 @@ NOW = RowSpec(
     (
         PanelSpec(
             title="Ready",
-            text="Workers that are ready, of those that answer. /readyz says what is missing.",
+            text="Share of the workers that are ready. /readyz names the missing part.",
             queries=(Query("sum(leveret_ready{@}) / count(leveret_ready{@})"),),
             kind=Kind.STAT,
             unit="percentunit",
@@ -36,7 +36,7 @@ NOW = RowSpec(
         ),
         PanelSpec(
             title="Delivered",
-            text="Webhooks that endpoints took, per second.",
+            text="Webhooks that endpoints accepted, per second.",
             queries=(Query(rate("leveret_deliveries_total", ',verdict="delivered"')),),
             kind=Kind.STAT,
             unit="reqps",
@@ -57,7 +57,7 @@ NOW = RowSpec(
         ),
         PanelSpec(
             title="In flight",
-            text="HTTP requests that wait for their answer now.",
+            text="HTTP requests that wait for their answer.",
             queries=(Query("sum(leveret_requests_in_flight{@})"),),
             kind=Kind.STAT,
             width=3,
@@ -65,7 +65,7 @@ NOW = RowSpec(
         ),
         PanelSpec(
             title="Waiting",
-            text="Deliveries that wait for their next attempt, in the queues of the delay ladder.",
+            text="Deliveries that wait for their next attempt, in the queues of the ladder.",
             queries=(Query('max(leveret_queue_messages{@,queue="wait"})'),),
             kind=Kind.STAT,
             width=3,
@@ -84,7 +84,7 @@ NOW = RowSpec(
         ),
         PanelSpec(
             title="Open breakers",
-            text="Endpoints that are left alone for now because they failed again and again.",
+            text="Endpoints that get no requests because they failed several times in a row.",
             queries=(Query('max(leveret_breakers{@,state="open"})'),),
             kind=Kind.STAT,
             width=3,
@@ -100,20 +100,20 @@ THROUGHPUT = RowSpec(
     (
         PanelSpec(
             title="Events",
-            text="Events taken from the lanes, by what became of them. unrouted: nobody subscribed to it.",
+            text="Events taken from the lanes, by outcome. unrouted: no subscription wants the event.",
             queries=(Query(rate("leveret_events_total", by="outcome"), "{{outcome}}"),),
             unit="eps",
         ),
         PanelSpec(
             title="Deliveries that ended",
-            text="How deliveries ended. cancelled: its subscription was deleted. archived: parked too long.",
+            text="Deliveries by their end. cancelled: the subscription was deleted. archived: too old.",
             queries=(Query(rate("leveret_deliveries_total", by="verdict"), "{{verdict}}"),),
             kind=Kind.STACK,
             unit="reqps",
         ),
         PanelSpec(
             title="Deliveries that succeed",
-            text="Share of the deliveries that ended by being taken; the rest was parked.",
+            text="Share of the ended deliveries that an endpoint accepted; the others were parked.",
             queries=(
                 ratio(
                     rate("leveret_deliveries_total", ',verdict="delivered"'),
@@ -128,7 +128,7 @@ THROUGHPUT = RowSpec(
         ),
         PanelSpec(
             title="From event to delivery",
-            text="From an event's arrival to the end of the request that delivered it, retries included.",
+            text="Time from an event's arrival to its delivery, retries included.",
             queries=tuple(quantile(share, "leveret_delivery_seconds") for share in (0.5, 0.95, 0.99)),
             unit="s",
             warn=60,
@@ -143,7 +143,7 @@ THROUGHPUT = RowSpec(
         ),
         PanelSpec(
             title="Queues",
-            text="Messages ready on the broker, by kind of queue. lane: fresh events; wait: retries.",
+            text="Ready messages on the broker, by kind of queue. lane: fresh events; wait: retries.",
             queries=(Query("max by (queue) (leveret_queue_messages{@})", "{{queue}}"),),
             runbook="the-brokers-memory-or-disk-is-near-its-limit",
         ),
@@ -155,7 +155,7 @@ ATTEMPTS = RowSpec(
     (
         PanelSpec(
             title="Attempts by number",
-            text="HTTP requests by how often the delivery was tried. All but 1 are retries.",
+            text="HTTP requests by the number of the attempt. All but 1 are retries.",
             queries=(Query(rate("leveret_attempts_by_number_total", by="attempt"), "attempt {{attempt}}"),),
             kind=Kind.STACK,
             unit="reqps",
@@ -178,7 +178,7 @@ ATTEMPTS = RowSpec(
         ),
         PanelSpec(
             title="Failures by code",
-            text="Failed requests by HTTP status, or by the kind of error where no status came.",
+            text="Failed requests by HTTP status, or by the kind of error if no status came.",
             queries=(Query(rate("leveret_failures_total", by="code"), "{{code}}"),),
             kind=Kind.STACK,
             unit="reqps",
@@ -186,7 +186,7 @@ ATTEMPTS = RowSpec(
         ),
         PanelSpec(
             title="Planned waits",
-            text="How long the retries planned just now wait: the backoff, jitter and Retry-After included.",
+            text="Waits of the retries planned just now, with backoff, jitter and Retry-After.",
             queries=(
                 Query(f"sum by (le) (increase(leveret_retry_wait_seconds_bucket{{@}}{RATE}))", "{{le}}"),
             ),
@@ -195,7 +195,7 @@ ATTEMPTS = RowSpec(
         ),
         PanelSpec(
             title="Time between attempts",
-            text="What really lay between two attempts, beside the mean wait that was planned.",
+            text="Measured time between two attempts, beside the mean planned wait.",
             queries=(
                 ratio(
                     rate("leveret_attempt_gap_seconds_sum"), rate("leveret_attempt_gap_seconds_count"), "mean"

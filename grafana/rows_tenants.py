@@ -1,4 +1,4 @@
-"""The dashboard's rows on how a worker is shared out: tenants, fairness."""
+"""The dashboard's rows on the sharing of a worker: tenants, fairness."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ TENANTS = RowSpec(
     (
         PanelSpec(
             title="Jobs by tenant",
-            text="The ten busiest tenants. other: all those without a series of their own.",
+            text="The ten busiest tenants. other: all tenants without a series of their own.",
             queries=(Query(f"topk(10, {rate('leveret_tenant_jobs_total', by='tenant')})", "{{tenant}}"),),
             kind=Kind.STACK,
             unit="ops",
             runbook="one-tenant-floods",
         ),
         PanelSpec(
-            title="Messages that wait for their tenant's turn",
-            text="In hand and not started. One tenant alone: it floods. All: too few workers.",
+            title="Messages in hand by tenant",
+            text="Messages in hand, not started. One tenant alone: it floods. All: too few workers.",
             queries=(Query("topk(10, sum by (tenant) (leveret_tenant_waiting_messages{@}))", "{{tenant}}"),),
             runbook="one-tenant-floods",
         ),
         PanelSpec(
             title="Rounds without service",
-            text="Rounds since the tenant was last served, while it waits. In each, all have their share.",
+            text="Rounds since the waiting tenant was last served. In a round each tenant has its share.",
             queries=(Query("topk(10, max by (tenant) (leveret_tenant_rounds_waited{@}))", "{{tenant}}"),),
             runbook="one-tenant-floods",
         ),
         PanelSpec(
             title="Tenants now",
-            text="Where each tenant stands: jobs in all and in a row, what waits, priority (1 is highest).",
+            text="Each tenant: jobs in all and in a row, waiting messages, priority (1 is highest).",
             queries=(
                 Query("sum by (tenant) (leveret_tenant_jobs_total{@})", "jobs"),
                 Query(
@@ -55,8 +55,8 @@ FAIRNESS = RowSpec(
     "Fairness",
     (
         PanelSpec(
-            title="How even",
-            text="Jain's index of the last minute, of the tenants that waited throughout; 1 is even.",
+            title="Jain's index",
+            text="Evenness in the last minute, over the tenants that waited throughout; 1 is even.",
             queries=(Query("min by (instance) (leveret_fairness_index{@})", "{{instance}}"),),
             warn=0.98,
             bad=0.9,
@@ -64,13 +64,13 @@ FAIRNESS = RowSpec(
         ),
         PanelSpec(
             title="Tenants that waited throughout",
-            text="Over them the index is taken. Many for long: too few workers.",
+            text="Tenants that Jain's index counts. Many for long: too few workers.",
             queries=(Query("max by (instance) (leveret_fairness_tenants{@})", "{{instance}}"),),
             runbook="one-tenant-floods",
         ),
         PanelSpec(
             title="Wait in hand",
-            text="How long messages were in hand before they started, by what they are.",
+            text="Time that messages were in hand before they started, by share.",
             queries=tuple(
                 Query(
                     f"histogram_quantile({share}, sum by (le, share) "
@@ -83,25 +83,25 @@ FAIRNESS = RowSpec(
             runbook="one-tenant-floods",
         ),
         PanelSpec(
-            title="Led around the lanes",
-            text="Noisy tenants whose events go to a spill queue, as each worker knows; lanes of their own.",
+            title="Rerouted tenants",
+            text="Noisy tenants whose events go to a spill queue; tenants with a dedicated lane.",
             queries=(
                 Query("max(leveret_noisy_tenants{@})", "noisy"),
-                Query("max(leveret_dedicated_tenants{@})", "own lane"),
-                Query(f"60 * {rate('leveret_tenant_spills_total')}", "led around/min"),
+                Query("max(leveret_dedicated_tenants{@})", "dedicated lane"),
+                Query(f"60 * {rate('leveret_tenant_spills_total')}", "rerouted/min"),
             ),
             runbook="one-tenant-floods",
         ),
         PanelSpec(
-            title="Moved out of hand",
-            text="Messages not started that went to a spill queue, or to the end of their own.",
+            title="Moved messages",
+            text="Unstarted messages moved to a spill queue, or to the end of their own queue.",
             queries=(Query(rate("leveret_moved_messages_total"), "moved"),),
             unit="ops",
             runbook="one-tenant-floods",
         ),
         PanelSpec(
-            title="What one tenant may borrow",
-            text="Requests in flight, while nobody else waits. It sinks where the worker is short of CPU.",
+            title="Borrow limit",
+            text="Requests in flight that a tenant may borrow while no other waits. Lag lowers it.",
             queries=(Query("min by (instance) (leveret_borrowable_deliveries{@})", "{{instance}}"),),
         ),
     ),

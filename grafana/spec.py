@@ -1,7 +1,7 @@
-"""What a panel is, in our words: a title, a sentence, PromQL on our own series, a unit, thresholds.
+"""Define a panel: a title, a sentence, PromQL on our own series, a unit, thresholds.
 
-Data flow: rows_*.py write PanelSpec -> generate.py makes Grafana's JSON of it; tests and the proof ask real
-Prometheus each query with the variables filled in.
+Data flow: rows_*.py -> PanelSpec -> generate.py -> Grafana's JSON. Tests and the proof fill in the variables
+and send each query to a real Prometheus.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from metrics.series import Series
 
 ON = 'job=~"$job",instance=~"$instance"'
-"""What every selector begins with; written ``@`` in the rows."""
+"""The begin of every selector; written ``@`` in the rows."""
 
 VARIABLES: Mapping[str, str] = {
     "$job": ".*",
@@ -25,16 +25,16 @@ VARIABLES: Mapping[str, str] = {
     "$__rate_interval": "20s",
     "$__range": "5m",
 }
-"""What the variables stand for where no Grafana fills them in: everything, and four scrapes 5 s apart."""
+"""Values of the variables without Grafana: everything, and the time of four scrapes 5 s apart."""
 
 SAMPLE = re.compile(r"\bleveret_[a-z_]+\b")
 
 
 def filled(promql: str) -> str:
-    """Return a query of the dashboard as Prometheus takes it, all jobs and instances together.
+    """Return a query of the dashboard for Prometheus, with all jobs and instances.
 
     Raises:
-        ValueError: a variable is left that :data:`VARIABLES` does not know.
+        ValueError: The query has a variable that is not in :data:`VARIABLES`.
     """
     for name, value in VARIABLES.items():
         promql = promql.replace(name, value)
@@ -44,7 +44,7 @@ def filled(promql: str) -> str:
 
 
 class Kind(StrEnum):
-    """How a panel is drawn."""
+    """The kind of drawing of a panel."""
 
     STAT = "stat"
     LINES = "timeseries"
@@ -63,11 +63,11 @@ class Query:
 
     @property
     def promql(self) -> str:
-        """The expression with Grafana's variables in it."""
+        """Return the expression with Grafana's variables in it."""
         return self.expr.replace("@", ON)
 
     def series(self) -> set[str]:
-        """Return the names of the samples that it reads."""
+        """Return the names of the samples that the query reads."""
         return set(SAMPLE.findall(self.expr))
 
 
@@ -76,7 +76,7 @@ class PanelSpec:
     """One panel."""
 
     title: str
-    text: str  #: what it shows and when to worry, in a sentence or two
+    text: str  #: its content, and the sign of a fault, in a sentence or two
     queries: tuple[Query, ...]
     kind: Kind = Kind.LINES
     unit: str = "short"  #: of Grafana's list, such as ``s``, ``percentunit``, ``reqps``
@@ -85,7 +85,7 @@ class PanelSpec:
     warn: float | None = None  #: yellow from here on
     bad: float | None = None  #: red from here on; under *warn* when small values are bad
     runbook: str = ""  #: anchor of a section in docs/runbook.md
-    values: Mapping[str, str] | None = None  #: words for values of a stat
+    values: Mapping[str, str] | None = None  #: texts for values of a stat
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def all_queries(rows: tuple[RowSpec, ...]) -> Iterator[tuple[PanelSpec, Query]]:
     """Yield each query with its panel.
 
     Raises:
-        ValueError: one reads a series that we do not have, or forgets the selector.
+        ValueError: A query reads a series that no worker has, or lacks the selector.
     """
     known = sample_names()
     for panel in chain.from_iterable(row.panels for row in rows):
