@@ -1,4 +1,4 @@
-"""The store: subscriptions with their secrets, endpoint states, the index of parked entries. Decision 24."""
+"""Keep subscriptions with their secrets, endpoint states, and the index of parked entries. Decision 24."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ class _Attempt:
     lease: _Lease | None = None  #: None before there is a connection, and after its return to the pool
 
     def took(self, lease: _Lease) -> _Lease:
-        """Hold a connection; return it."""
+        """Note the connection of the attempt; return it."""
         self.lease = lease
         return lease
 
     def gave_back(self) -> None:
-        """Hold none: the pool has it, or will."""
+        """Forget the connection, as the pool owns it again."""
         self.lease = None
 
 
@@ -205,7 +205,7 @@ class AiohttpSender:
             self._watched[lease] = self._loop.call_later(QUIET_S, self._watch, lease, target)
 
     def _watch(self, lease: _Lease, target: Target) -> None:
-        """See whether a 204 was followed by nothing; its endpoint's connections are kept from then on."""
+        """Check that a 204 was followed by nothing; then its endpoint's connections are kept from now on."""
         del self._watched[lease]
         poll = lease.protocol.poll
         target.seen(quiet=not lease.protocol.should_close and poll is not None and not poll.has_input())
@@ -252,7 +252,7 @@ class AiohttpSender:
         poll = protocol.poll
         if poll is None:
             poll = protocol.first_use(transport, self._loop.time() + self._options.connection_max_age_s)
-            useless = poll.is_closed()  # bytes may be TLS's own, and belong to no request before this one
+            useless = poll.is_closed()  # input may belong to TLS itself, as no request came before
         else:
             useless = poll.has_input()
         return None if useless else _Lease(connection, protocol, transport)

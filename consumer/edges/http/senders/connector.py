@@ -86,15 +86,15 @@ class Target:
     watched: bool = False  #: whether one of its connections is watched to find that out
 
     def watch(self) -> None:
-        """Wait on one of its connections."""
+        """Note that one of its connections is watched."""
         self.watched = True
 
     def seen(self, *, quiet: bool) -> None:
-        """The wait is over."""
+        """Note the end of the watch, and whether nothing came."""
         self.watched, self.quiet = False, quiet
 
     def spoke(self) -> None:
-        """Something came on a connection on which no request was out."""
+        """Note bytes on a connection while no request was out."""
         self.quiet = False
 
 
@@ -103,10 +103,10 @@ class Handler(ResponseHandler):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.target: Target | None = None  #: of the last request
-        self.poll: SocketPoll | None = None  #: None until its first use
-        self.ends_at = 0.0  #: in the loop's time: from then on it is not kept
-        self._session_kept = False
+        self.target: Target | None = None  #: target of the last request
+        self.poll: SocketPoll | None = None  #: None until the connection's first use
+        self.ends_at = 0.0  #: loop time after which the connection is not kept
+        self._session_kept = False  #: whether its TLS session is kept
         self._answer: Answer | None = None  #: None while no request is out
         self._finished: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -117,12 +117,12 @@ class Handler(ResponseHandler):
         return self._should_close or self.transport is None or self._answer is not None
 
     def first_use(self, transport: asyncio.Transport, ends_at: float) -> SocketPoll:
-        """Note when the connection ends, in the loop's time; return what its kernel knows of it."""
+        """Note the loop time at which the connection ends; return the kernel's view of it."""
         self.poll, self.ends_at = SocketPoll(transport), ends_at
         return self.poll
 
     def keep_session(self, context: ResumingContext) -> None:
-        """Let *context* keep its TLS session, once."""
+        """Let *context* keep the TLS session of this connection, once."""
         if not self._session_kept and self.transport is not None:
             self._session_kept = True
             context.keep(self.transport.get_extra_info("ssl_object"))
