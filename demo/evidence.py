@@ -71,7 +71,7 @@ class Watch:
         self._names = {id_: name for (_, name), id_ in self.stage.subscription_ids.items()}
 
     def look(self, now: float) -> None:
-        """Read what is new; *now* in Unix seconds."""
+        """Read all new rows; *now* in Unix seconds."""
         self.news.look(now)
         for row in self._requests.rows():
             request = request_of(row)
@@ -101,7 +101,7 @@ class Watch:
 
 
 def final_book(stage: Stage, watch: Watch) -> Book:
-    """Balance anew, from the endpoints' whole records and the contents of the parked queue.
+    """Balance the account from the endpoints' whole records and the contents of the parked queue.
 
     The daemon's log, on which the live view relies, is not used here.
 

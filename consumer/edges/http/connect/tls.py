@@ -29,7 +29,7 @@ class ResumingContext(ssl.SSLContext):
     """
 
     def __new__(cls, most_sessions: int = _KEPT_SESSIONS) -> ResumingContext:
-        """Make a context for a client: it verifies chain, name and dates; it keeps so many sessions."""
+        """Make a context for a client: it verifies chain, name and dates, and keeps *most_sessions*."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.hostname_checks_common_name = False  # Source: RFC 9525, 6.3
