@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from consumer.edges.operate.paced import Pace
+from consumer.edges.operate.paced import Schedule
 from demo.account import Book, Pair
 from demo.evidence import Watch, daemon_counts, final_book
 from demo.screen import Screen
@@ -108,8 +108,8 @@ class Play:
                 self._watch.sent.append(sent)
 
         count = None if seconds is None else max(1, round(seconds * rate))
-        pace = Pace(count=count, rate_per_s=rate)
-        await publish(self._stage.broker.amqp_url, pace, made, book.confirmed)
+        schedule = Schedule(count=count, rate_per_s=rate)
+        await publish(self._stage.broker.amqp_url, schedule, made, book.confirmed)
         self._over_at = time.monotonic()
 
     async def _watch_until_over(self, publishing: asyncio.Task[None]) -> Book | None:

@@ -30,7 +30,7 @@ from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.core.text.rfc3339 import from_ms
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.paced import Pace, publish_paced
+from consumer.edges.operate.paced import Schedule, publish_paced
 from consumer.ports import Publication
 from consumer.settings import Settings, load_settings
 from topology.names import Names
@@ -179,20 +179,20 @@ def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, done: 
                 _show(event, draft, as_json=options.as_json)
             advance()
 
-        pace = Pace(count=count, rate_per_s=options.rate)
-        asyncio.run(_publish_all(link, names.events, make, pace, confirmed))
+        schedule = Schedule(count=count, rate_per_s=options.rate)
+        asyncio.run(_publish_all(link, names.events, make, schedule, confirmed))
 
 
 async def _publish_all(
     link: Link,
     exchange: str,
     make: Callable[[int], Publication],
-    pace: Pace,
+    schedule: Schedule,
     confirmed: Callable[[Publication], None],
 ) -> None:
     connection = await connect(link.options, "publish")
     try:
-        await publish_paced(connection, exchange, make, pace, confirmed)
+        await publish_paced(connection, exchange, make, schedule, confirmed)
     finally:
         await close_quietly(connection)
 

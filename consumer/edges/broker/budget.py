@@ -1,7 +1,7 @@
 """Bound the bytes of the messages in hand, by pausing the reader while there are too many.
 
 Data flow: the connection's reader -> Gate.put (one for each channel) -> the library's queue of the channel;
-a ticket that is settled, or dropped unsettled -> Gate.release -> Budget -> the reader goes on.
+a ticket that is settled, or dropped unsettled -> Gate.release -> ByteBudget -> the reader goes on.
 
 A prefetch counts messages, and a producer chooses their size. So the header of each message, which contains
 its size, waits here until the message fits. Meanwhile the connection is not read, and the broker's socket
@@ -37,7 +37,7 @@ LAST_FRAME = "_Connection__last_frame_time"  #: attribute by which the library d
 
 
 @dataclass(slots=True)
-class Budget:
+class ByteBudget:
     """The bytes in hand of one worker."""
 
     limit_bytes: int
@@ -121,7 +121,7 @@ class Budget:
 class Gate:
     """Lets one channel's messages through, and keeps the charge of each by its delivery tag."""
 
-    def __init__(self, channel: Channel, budget: Budget) -> None:
+    def __init__(self, channel: Channel, budget: ByteBudget) -> None:
         """Put the gate between the connection's reader and *channel*."""
         self.budget = budget
         self._channel = channel

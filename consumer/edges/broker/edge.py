@@ -17,7 +17,7 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
-from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
 from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.queue_depths import follow_sizes
@@ -39,7 +39,8 @@ class EdgeOptions:
     windows: Sequence[Window]
     control: str | None  #: fanout exchange of control messages; None without the right to bind
     depths: Sequence[QueueDepths] = ()  #: receive the number of messages in our queues
-    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
+    #: Bytes in hand, all windows together.
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
     inspection: Inspection | None = None  #: checks of the broker, beside the work; None for no checks
     left: frozenset[Source] = frozenset()  #: sources that are not consumed until :meth:`BrokerEdge.leave`
 

@@ -7,7 +7,7 @@ bodies: a window of larger messages takes fewer.
 
 from __future__ import annotations
 
-from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.windows import Window
 from consumer.ports import Source
 from consumer.settings import Settings
@@ -18,9 +18,9 @@ BODIES_SHARE = 0.5
 """Share of the memory for messages in hand; the rest is for requests, publishes and values made from them."""
 
 
-def budget(settings: Settings) -> Budget:
+def budget(settings: Settings) -> ByteBudget:
     """Return the bound on the bytes in hand; a message that may inflate is charged as inflated."""
-    return Budget(
+    return ByteBudget(
         int(settings.limits.memory_bytes * BODIES_SHARE), inflated_bytes=settings.events.max_event_bytes
     )
 

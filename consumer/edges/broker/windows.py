@@ -20,7 +20,7 @@ from pamqp.commands import Basic
 from consumer.core.fairness.prefetch import Prefetch
 from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
-from consumer.edges.broker.budget import Budget, Gate
+from consumer.edges.broker.budget import ByteBudget, Gate
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     close_reason,
@@ -131,7 +131,7 @@ class WindowReader:
     on_missing: Callable[[], None]  #: called when a queue is missing, or its consumer was cancelled
     wanted: Callable[[], bool]  #: whether to consume now; called at each :meth:`follow`
     consuming: bool = False
-    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
     _prefetch: Prefetch = field(init=False)
     _acks: Acks | None = None
     _gate: Gate | None = None

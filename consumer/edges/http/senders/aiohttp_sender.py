@@ -37,7 +37,7 @@ from consumer.edges.http.outcomes import AttemptFailed, answered, classify, cont
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
-from consumer.edges.http.senders.connector import Connector, Handler, Target
+from consumer.edges.http.senders.connector import Connector, Handler, PoolTarget
 from consumer.edges.http.senders.request import first_lines, read_url, write_head
 from consumer.flow.base.loop import running_loop
 
@@ -115,7 +115,7 @@ class AiohttpSender:
         self._options = parts.options
         self._parts = parts
         self._connector: Connector | None = None
-        self._targets: dict[str | tuple[str, TlsPolicy], Target] = {}
+        self._targets: dict[str | tuple[str, TlsPolicy], PoolTarget] = {}
         self._in_flight: set[Handler] = set()
         self._watched: dict[_Lease, asyncio.TimerHandle] = {}  #: see :meth:`_watch`
         self._closed = False
@@ -192,7 +192,7 @@ class AiohttpSender:
                 lease.protocol.keep_session(target.context)
             self._give_back(lease, target, attempt.answer)
 
-    def _give_back(self, lease: _Lease, target: Target, answer: Answer) -> None:
+    def _give_back(self, lease: _Lease, target: PoolTarget, answer: Answer) -> None:
         lease.protocol.rest()
         if not answer.kept or self._loop.time() >= lease.protocol.ends_at:
             lease.connection.close()
@@ -204,7 +204,7 @@ class AiohttpSender:
             target.watch()
             self._watched[lease] = self._loop.call_later(QUIET_S, self._watch, lease, target)
 
-    def _watch(self, lease: _Lease, target: Target) -> None:
+    def _watch(self, lease: _Lease, target: PoolTarget) -> None:
         """Check that a 204 was followed by nothing; then its endpoint's connections are kept from now on."""
         del self._watched[lease]
         poll = lease.protocol.poll
@@ -214,7 +214,7 @@ class AiohttpSender:
         else:
             lease.connection.close()
 
-    async def _connect(self, target: Target) -> _Lease:
+    async def _connect(self, target: PoolTarget) -> _Lease:
         """Return a connection on which the first byte can be written now.
 
         One that broke in the pool is dropped and replaced once, as nothing was written on it.
@@ -268,7 +268,7 @@ class AiohttpSender:
         for key in [key for key in self._targets if isinstance(key, tuple) and key[1] == policy]:
             del self._targets[key]
 
-    async def _target(self, text: str, policy: TlsPolicy | None) -> Target:
+    async def _target(self, text: str, policy: TlsPolicy | None) -> PoolTarget:
         """Parse a URL into its target, and remember it."""
         url = read_url(text, self._options.egress)
         tls = url.scheme == "https"
@@ -278,7 +278,7 @@ class AiohttpSender:
         if self._connector is None:
             self._connector = Connector(self._parts.dialer, self._options)
             self._parts.handles.relieve.append(self._connector.relieve)
-        target = Target(
+        target = PoolTarget(
             request=ClientRequest("POST", url, loop=self._loop, ssl=context or True),
             head=first_lines(url),
             context=context,

@@ -76,7 +76,7 @@ class Connector(BaseConnector):
 
 
 @dataclass(slots=True)
-class Target:
+class PoolTarget:
     """A parsed URL with its TLS context."""
 
     request: ClientRequest  #: identifies the pool's entry for the connector; it is never sent itself
@@ -103,7 +103,7 @@ class Handler(ResponseHandler):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.target: Target | None = None  #: target of the last request
+        self.target: PoolTarget | None = None  #: target of the last request
         self.poll: SocketPoll | None = None  #: None until the connection's first use
         self.ends_at = 0.0  #: loop time after which the connection is not kept
         self._session_kept = False  #: whether its TLS session is kept
@@ -127,7 +127,7 @@ class Handler(ResponseHandler):
             self._session_kept = True
             context.keep(self.transport.get_extra_info("ssl_object"))
 
-    def begin(self, target: Target, answer: Answer) -> None:
+    def begin(self, target: PoolTarget, answer: Answer) -> None:
         """Read *answer* from now on."""
         self.target = target
         self._answer = answer
