@@ -1,11 +1,11 @@
-"""The book of the demo: what is owed for each event, and where it ended. Pure.
+"""Keep the book of the demo: the deliveries that each event owes, and where each of them ended. Pure.
 
 Data flow: made, confirmed (publisher) + requests (endpoints' records) + parked entries -> Book -> rows.
 
 A pair is an event and an endpoint that its tenant subscribed. It ends as *delivered* (the endpoint answered
-2xx), *parked*, or, at the endpoint that is gone, *unmatched*: nothing was ever sent, and the healthy endpoint
-was sent the event only after the first 410, so the event was matched when the subscription was disabled.
-Everything else is open.
+2xx), *parked*, or, at the endpoint that is gone, *unmatched*: no request was ever sent to it, and the healthy
+endpoint got the event only after the first 410, so the event was matched when the subscription was disabled.
+Every other pair is open.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ End: TypeAlias = Literal["delivered", "parked", "unmatched"]
 
 HEALTHY: Final = "healthy"
 GONE: Final = "gone"
-LATENCIES: Final = 200  #: recent deliveries of an endpoint that its latency is taken from
-REMEMBERED: Final = 50_000  #: pairs that ended and are still known; a demo may play for days
+LATENCIES: Final = 200  #: recent deliveries of an endpoint from which its latency is computed
+REMEMBERED: Final = 50_000  #: ended pairs that are remembered; a demo may play for days
 
 
 class Pair(NamedTuple):
-    """A delivery, by names."""
+    """The names of a delivery."""
 
     event_id: str
     endpoint: str
@@ -37,15 +37,15 @@ class Request(NamedTuple):
     """One request, as an endpoint recorded it."""
 
     pair: Pair
-    began: float  #: Unix seconds when it had been read
+    began: float  #: Unix seconds when the request was read
     ended: float  #: Unix seconds when the answer left
-    status: int | None  #: None: the caller went away before the answer
-    good: bool  #: its signature verified
+    status: int | None  #: None if the client left before the answer
+    good: bool  #: whether its signature verified
 
 
 @dataclass(slots=True)
 class Delivery:
-    """What is known of one pair."""
+    """The record of one pair."""
 
     tenant: str
     at: float  #: Unix seconds when the event was published
@@ -73,8 +73,8 @@ class Row:
     waiting: int
     parked: int
     unmatched: int
-    half_s: float | None  #: half of the recent deliveries took at most this, from publishing to 2xx
-    most_s: float | None  #: and 95 of 100 this
+    half_s: float | None  #: median time from publishing to 2xx, of recent deliveries
+    most_s: float | None  #: their 95th percentile
 
 
 @dataclass(slots=True)
@@ -90,29 +90,29 @@ class _Tally:
 
 @dataclass(slots=True)
 class Book:
-    """Everything that was seen; fed in any order, as the sources are read one after the other."""
+    """All observations, in any order, as the sources are read one after the other."""
 
     open: dict[Pair, Delivery] = field(default_factory=dict)
     gone_at: float | None = None  #: Unix seconds of the first 410
-    disabled: bool = False  #: the subscription of the endpoint that is gone is disabled
-    events: Counter[str] = field(default_factory=Counter)  #: confirmed ones, by tenant
+    disabled: bool = False  #: whether the subscription of the endpoint that is gone is disabled
+    events: Counter[str] = field(default_factory=Counter)  #: confirmed events by tenant
     bad_signatures: int = 0
     strangers: int = 0  #: requests that belong to no pair
-    repeated: int = 0  #: 2xx for a pair that had one
+    repeated: int = 0  #: further 2xx for a delivered pair
     _unconfirmed: dict[str, str] = field(default_factory=dict)  #: id -> tenant
     _ended: OrderedDict[Pair, Delivery] = field(default_factory=OrderedDict)
     _tallies: Mapping[str, _Tally] = field(default_factory=lambda: {e.name: _Tally() for e in ENDPOINTS})
 
-    # what comes in
+    # observations
 
     def made(self, event_id: str, tenant: str, at: float) -> None:
-        """Note an event that is about to be published: a receiver may be faster than the confirm."""
+        """Note an event that is about to be published, as a receiver may be faster than the confirm."""
         self._unconfirmed[event_id] = tenant
         for endpoint in endpoints_of(tenant):
             self.open[Pair(event_id, endpoint.name)] = Delivery(tenant, at)
 
     def confirmed(self, event_id: str) -> None:
-        """Note that the broker has taken an event: from now on it is owed."""
+        """Note that the broker has confirmed an event: from now on its deliveries are owed."""
         self.events[self._unconfirmed.pop(event_id)] += 1
 
     def requested(self, request: Request) -> None:
@@ -135,7 +135,7 @@ class Book:
                 self._end(pair, "delivered")
 
     def parked(self, pair: Pair) -> None:
-        """Note a parked entry; what was delivered as well counts as delivered."""
+        """Note a parked entry; a delivery that is also delivered counts as delivered."""
         if pair in self.open:
             self._end(pair, "parked")
 
@@ -144,7 +144,7 @@ class Book:
         self.disabled = True
 
     def settle_unmatched(self) -> None:
-        """End the pairs of the disabled subscription to which nothing was sent, and nothing will be."""
+        """End the pairs of the disabled subscription without a request, as none will follow."""
         if self.gone_at is None or not self.disabled:
             return
         for pair in [p for p in self.open if p.endpoint == GONE and self._is_unmatched(p)]:
@@ -160,7 +160,7 @@ class Book:
     def _end(self, pair: Pair, how: End) -> None:
         delivery = self.open.pop(pair, None)
         tally = self._tallies[pair.endpoint]
-        if delivery is None:  # it had ended otherwise before: parked, and then taken after all
+        if delivery is None:  # it had ended as parked before, and was then delivered after all
             delivery = self._ended[pair]
             tally.ends[str(delivery.end)] -= 1
         delivery.ends(how)
@@ -169,10 +169,10 @@ class Book:
         if len(self._ended) > REMEMBERED:
             self._ended.popitem(last=False)
 
-    # what can be asked
+    # results
 
     def is_confirmed(self, event_id: str) -> bool:
-        """Say whether the broker has taken an event that was made."""
+        """Return whether the broker has confirmed the event."""
         return event_id not in self._unconfirmed
 
     def unaccounted(self) -> Sequence[Pair]:
@@ -180,7 +180,7 @@ class Book:
         return [pair for pair in self.open if self.is_confirmed(pair.event_id)]
 
     def pairs(self) -> int:
-        """Return how many pairs are owed in all."""
+        """Return the number of pairs that are owed in all."""
         return sum(len(endpoints_of(tenant)) * count for tenant, count in self.events.items())
 
     def rows(self) -> Iterator[Row]:
@@ -202,7 +202,7 @@ class Book:
 
 
 def _typical(latencies: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the median and the 95th percentile; None where too little is known."""
+    """Return the median and the 95th percentile; None without enough data."""
     if len(latencies) < 2:
         return None, None
     cuts = quantiles(latencies, n=20, method="inclusive")

@@ -1,6 +1,6 @@
-"""Read what is seen from outside: the endpoints' records, the daemon's log and metrics, the parked queue.
+"""Read the evidence from outside: the endpoints' records, the daemon's log and metrics, the parked queue.
 
-Data flow: files that grow -> Tail -> rows -> Watch.look -> Book, News; at the end listings -> a fresh Book.
+Data flow: growing files -> Tail -> rows -> Watch.look -> Book, News; at the end listings -> a fresh Book.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ METRICS_S: Final = 2.0  #: longest wait for the daemon's metrics
 
 @dataclass(slots=True)
 class Tail:
-    """The whole lines that came to a file of JSON lines since the last look."""
+    """The complete lines that were added to a file of JSON lines since the last look."""
 
     file: Path
     _read_bytes: int = 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield what is new; a line that is not whole yet comes at the next look."""
+        """Yield the new rows; an incomplete line follows at the next look."""
         with self.file.open("rb") as lines:
             lines.seek(self._read_bytes)
             whole, _, _ = lines.read().rpartition(b"\n")
@@ -41,7 +41,7 @@ class Tail:
 
 
 def request_of(row: Mapping[str, Any]) -> Request:
-    """Return one line of ``leveret listen --json`` as a request."""
+    """Convert one line of ``leveret listen --json`` into a request."""
     began = datetime.fromisoformat(row["at"]).timestamp()
     return Request(
         pair=Pair(str(row["webhook_id"]), row["path"].strip("/")),
@@ -54,13 +54,13 @@ def request_of(row: Mapping[str, Any]) -> Request:
 
 @dataclass(slots=True)
 class Watch:
-    """The live look: feeds the book and the news from what was written since the last one."""
+    """The live look: feeds the book and the news from all that was written since the last one."""
 
     stage: Stage
     book: Book = field(default_factory=Book)
     news: News = field(default_factory=News)
     breakers: dict[str, str] = field(default_factory=dict)  #: endpoint -> state of its breaker, or disabled
-    sent: list[Sent] = field(default_factory=list)  #: every event that was made, for the account at the end
+    sent: list[Sent] = field(default_factory=list)  #: every made event, for the account at the end
     _requests: Tail = field(init=False)
     _log: Tail = field(init=False)
     _names: dict[str, str] = field(init=False)  #: subscription id -> endpoint
@@ -71,7 +71,7 @@ class Watch:
         self._names = {id_: name for (_, name), id_ in self.stage.subscription_ids.items()}
 
     def look(self, now: float) -> None:
-        """Read what is new; *now* in Unix seconds."""
+        """Read all new rows; *now* in Unix seconds."""
         self.news.look(now)
         for row in self._requests.rows():
             request = request_of(row)
@@ -82,7 +82,7 @@ class Watch:
         self.book.settle_unmatched()
 
     def _logged(self, row: Mapping[str, Any]) -> None:
-        """Take in one line of the daemon's log."""
+        """Add one line of the daemon's log."""
         name = self._names.get(str(row.get("subscription_id")))
         if name is None:
             return
@@ -101,9 +101,9 @@ class Watch:
 
 
 def final_book(stage: Stage, watch: Watch) -> Book:
-    """Balance anew, from the endpoints' whole record and what really stands in the parked queue.
+    """Balance the account from the endpoints' whole records and the contents of the parked queue.
 
-    The daemon's log, which the live view believes, has no say here.
+    The daemon's log, on which the live view relies, is not used here.
 
     Raises:
         RuntimeError: a listing failed.
@@ -126,7 +126,7 @@ def final_book(stage: Stage, watch: Watch) -> Book:
 
 
 def daemon_counts(stage: Stage) -> dict[str, int]:
-    """Return the daemon's own count of deliveries that ended, by how; empty when it does not answer."""
+    """Return the daemon's own counts of ended deliveries by verdict; empty if it does not answer."""
     try:
         answer = httpx2.get(f"{stage.health_url}/metrics", timeout=METRICS_S, trust_env=False)
         answer.raise_for_status()

@@ -1,4 +1,4 @@
-"""Let the demo play: publish, look, draw; and at the end of a bounded play balance the account.
+"""Play the demo: publish, look, draw; and at the end of a bounded play balance the account.
 
 Data flow: Stage -> publish + Watch.look -> live picture or lines -> final_book -> Outcome.
 """
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from consumer.edges.operate.paced import Pace
+from consumer.edges.operate.paced import Schedule
 from demo.account import Book, Pair
 from demo.evidence import Watch, daemon_counts, final_book
 from demo.screen import Screen
@@ -22,28 +22,28 @@ from demo.stage import Stage
 from demo.traffic import Sent, publish
 from demo.view import Snapshot
 
-LOOK_S: Final = 0.25  #: between two looks
-RATE_OVER_S: Final = 5.0  #: events and deliveries a second are those of this long
+LOOK_S: Final = 0.25  #: seconds between two looks
+RATE_OVER_S: Final = 5.0  #: seconds over which rates are measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How long and how fast."""
+    """Duration and rate of a play."""
 
-    seconds: float | None  #: of events; None plays until Ctrl-C and checks nothing
+    seconds: float | None  #: seconds of events; None plays until Ctrl-C and checks nothing
     rate_per_s: float  #: events a second
-    patience_s: float  #: from the last event until everything has to be accounted for
+    patience_s: float  #: seconds from the last event until all deliveries must be accounted for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How it ended."""
+    """The result of a play."""
 
     now: Snapshot
-    stopped: bool  #: somebody ended it before its time: nothing was checked
+    stopped: bool  #: whether somebody ended it early, so that nothing was checked
     unaccounted: Sequence[Pair] = ()
     pairs: int = 0
-    faults: Sequence[str] = ()  #: whatever else is not as it should be
+    faults: Sequence[str] = ()  #: other faults
     note: str = ""
 
 
@@ -54,7 +54,7 @@ class _Rates:
     _marks: deque[tuple[float, int, int]] = field(default_factory=deque)
 
     def of(self, at: float, events: int, deliveries: int) -> tuple[float, float]:
-        """Take in two sums; return how fast they grow."""
+        """Add two sums; return their growth per second."""
         self._marks.append((at, events, deliveries))
         while self._marks[0][0] < at - RATE_OVER_S:
             self._marks.popleft()
@@ -80,8 +80,8 @@ class Play:
         """Play to the end.
 
         Raises:
-            RuntimeError: a part of the stage ended, or could not be asked.
-            BrokerUnavailable: the broker did not take an event.
+            RuntimeError: a part of the stage ended, or did not answer.
+            BrokerUnavailable: the broker refused an event.
         """
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
@@ -108,15 +108,15 @@ class Play:
                 self._watch.sent.append(sent)
 
         count = None if seconds is None else max(1, round(seconds * rate))
-        pace = Pace(count=count, rate_per_s=rate)
-        await publish(self._stage.broker.amqp_url, pace, made, book.confirmed)
+        schedule = Schedule(count=count, rate_per_s=rate)
+        await publish(self._stage.broker.amqp_url, schedule, made, book.confirmed)
         self._over_at = time.monotonic()
 
     async def _watch_until_over(self, publishing: asyncio.Task[None]) -> Book | None:
-        """Look and draw until all has ended, or the patience has.
+        """Look and draw until all deliveries have ended, or the patience has.
 
         Returns:
-            The book, balanced anew; None when somebody stopped the play.
+            The book, balanced anew; None if somebody stopped the play.
         """
         while not self._stop.is_set():
             self._look()
@@ -161,9 +161,9 @@ def _outcome(book: Book, now: Snapshot, counts: Mapping[str, int]) -> Outcome:
     if book.strangers:
         faults.append(f"{book.strangers} requests that belong to no event of ours")
     delivered = sum(row.delivered for row in now.rows)
-    said, gave_up = counts.get("delivered", 0), counts.get("parked", 0)
-    note = f"the daemon's own count: {said:,} delivered, {gave_up:,} parked"
-    if said != delivered + book.repeated:
+    counted, gave_up = counts.get("delivered", 0), counts.get("parked", 0)
+    note = f"the daemon's own count: {counted:,} delivered, {gave_up:,} parked"
+    if counted != delivered + book.repeated:
         note += f"; the endpoints took {delivered + book.repeated:,}"
     return Outcome(
         now=now,

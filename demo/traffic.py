@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
-from consumer.edges.operate.paced import Pace, publish_paced
+from consumer.edges.operate.paced import Schedule, publish_paced
 from consumer.ports import Publication
 from demo.cast import TENANTS, TYPES
 from topology.names import Names
@@ -25,13 +25,13 @@ class Sent(NamedTuple):
 
 
 async def publish(
-    amqp_url: str, pace: Pace, made: Callable[[Sent], None], confirmed: Callable[[str], None]
+    amqp_url: str, schedule: Schedule, made: Callable[[Sent], None], confirmed: Callable[[str], None]
 ) -> None:
-    """Publish until the count of *pace* is reached, or until cancelled.
+    """Publish until the count of *schedule* is reached, or until cancelled.
 
     Args:
         amqp_url: URL of the broker.
-        pace: Number and rate of the events.
+        schedule: Number and rate of the events.
         made: Called with each event before it is sent, as a receiver may be faster than the confirm.
         confirmed: Called with the id of each confirmed event.
 
@@ -58,6 +58,6 @@ async def publish(
 
     connection = await connect(AmqpOptions(urls=(amqp_url,)), "demo")
     try:
-        await publish_paced(connection, exchange, make, pace, report)
+        await publish_paced(connection, exchange, make, schedule, report)
     finally:
         await close_quietly(connection)

@@ -121,7 +121,7 @@ async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
         async with opened_store(settings) as store:
             await store.records.decide(decided)
     except StoreUnavailable as error:
-        raise StoreUnavailable(f"all workers were told, but a restart forgets it: {error}") from None
+        raise StoreUnavailable(f"all workers were notified, but a restart forgets it: {error}") from None
 
 
 def _report(

@@ -158,7 +158,7 @@ def _notify_workers(settings: Settings) -> None:
     try:
         asyncio.run(send_to_workers(find_broker(settings).options, names, {"kind": "store"}))
     except BrokerUnavailable as error:
-        warn(f"the workers could not be told, and look at the store within half a minute: {error}")
+        warn(f"the workers could not be notified, and look at the store within half a minute: {error}")
 
 
 def _with_store(use: Callable[[SqlStore], Awaitable[T]]) -> T:

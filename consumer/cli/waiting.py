@@ -138,7 +138,9 @@ def _cancel_reservations(wanted: Wanted) -> None:
         try:
             asyncio.run(send_to_workers(link.options, names, message))
         except BrokerUnavailable as error:
-            warn(f"the workers could not be told, and may send new deliveries later than possible: {error}")
+            warn(
+                f"the workers could not be notified, and may send new deliveries later than possible: {error}"
+            )
 
 
 def _agreed(wanted: Wanted) -> bool:

@@ -29,7 +29,7 @@ AWAY = "the broker is away, so waiting and parked deliveries cannot be counted"
 
 
 def owed_by(settings: Settings, removed: Sequence[StoredEntry]) -> Owed:
-    """Count the deliveries that would be lost with *removed*; the result says so if the broker is away."""
+    """Count the deliveries that would be lost with *removed*; without the broker they stay uncounted."""
     if not removed:
         return Owed()
     try:

@@ -56,7 +56,7 @@ def fail(text: str) -> NoReturn:
 
 
 def demand_terminal(what: str = "") -> None:
-    """Return if somebody at a terminal can confirm a removal.
+    """Check that somebody at a terminal can confirm a removal.
 
     Raises:
         BadParameter: stdin is not a terminal; the message begins with *what*, the planned removal.

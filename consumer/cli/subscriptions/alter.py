@@ -39,7 +39,7 @@ Several = Annotated[
         metavar="SUBSCRIPTION", help="tenant/name, id, or name alone.", autocompletion=subscription_names
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Why, as a note for whoever looks at it later.")]
+Reason = Annotated[str, typer.Option(help="Reason, as a note for later readers.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, even if deliveries wait or are parked.")]
 
 

@@ -83,7 +83,7 @@ def listen(options: ListenOptions) -> None:
     """Receive webhooks, verify them, and print one line for each; Ctrl-C ends it.
 
     A path that begins with /healthy, /slow, /flaky, /dead, /gone, /busy or /hold behaves as its name
-    says, changed by its query: /slow?delay=0.5.  Every other path behaves as the options of the command say.
+    says, changed by its query: /slow?delay=0.5. Every other path behaves as the options of the command say.
     """
     if options.tenant is not None and not options.subscribe:
         raise typer.BadParameter("--tenant goes with --subscribe")

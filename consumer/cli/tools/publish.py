@@ -30,14 +30,14 @@ from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.core.text.rfc3339 import from_ms
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.paced import Pace, publish_paced
+from consumer.edges.operate.paced import Schedule, publish_paced
 from consumer.ports import Publication
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
-FEW = 20  #: more ids than this are not printed on a terminal
+FEW = 20  #: on a terminal, more ids than this are not printed
 
-_DATA = "The event's data, - is stdin; absent: --file, or stdin when something is piped in."
+_DATA = "The event's data; - is stdin; absent: --file, or stdin when something is piped in."
 _NUMBERED = "With --count, {n} in DATA and --id is the number of the event, from 1."
 
 
@@ -51,22 +51,22 @@ class PublishOptions:
         str | None, typer.Option(help="Tenant; absent: the default tenant.", autocompletion=tenant_names)
     ] = None
     file: Annotated[Path | None, typer.Option(help="Read the data from this file.")] = None
-    content_type: Annotated[str, typer.Option(help="What the data is.")] = "application/json"
+    content_type: Annotated[str, typer.Option(help="Media type of the data.")] = "application/json"
     cloudevents: Annotated[
-        Literal["structured", "binary"] | None, typer.Option(help="Send a CloudEvent 1.0, in this way.")
+        Literal["structured", "binary"] | None, typer.Option(help="Send a CloudEvent 1.0 in this mode.")
     ] = None
-    source: Annotated[str, typer.Option(help="source of a CloudEvent.")] = "/leveret/publish"
-    id: Annotated[str | None, typer.Option(help="Id of the event; absent: a new one each.")] = None
-    count: Annotated[int | None, typer.Option(min=1, help=f"Publish so many. {_NUMBERED}")] = None
+    source: Annotated[str, typer.Option(help="Source of a CloudEvent.")] = "/leveret/publish"
+    id: Annotated[str | None, typer.Option(help="Id of the event; absent: a new one for each.")] = None
+    count: Annotated[int | None, typer.Option(min=1, help=f"Publish this many events. {_NUMBERED}")] = None
     rate: Annotated[
-        float | None, typer.Option(min=0.001, max=1e6, help="Events a second; absent: as fast as it goes.")
+        float | None, typer.Option(min=0.001, max=1e6, help="Events a second; absent: as fast as possible.")
     ] = None
     as_json: AsJson = False
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the broker has confirmed so far."""
+class _Confirmed:
+    """The events that the broker has confirmed so far."""
 
     began: float  #: monotonic seconds
     count: int = 0
@@ -103,16 +103,16 @@ def publish(options: PublishOptions) -> None:
         draft.check(settings.events.max_event_bytes)
         _warn_of_other_type(draft.type)
         link = find_broker(settings)
-        told = _Told(time.monotonic())
+        done = _Confirmed(time.monotonic())
         try:
-            _run(options, draft, link, Names(settings.topology.prefix), told)
+            _run(options, draft, link, Names(settings.topology.prefix), done)
         except BrokerUnavailable as error:
-            fail(_stopped(told, options.count, str(error)))
+            fail(_stopped(done, options.count, str(error)))
         except KeyboardInterrupt:
-            typer.echo(f"leveret: stopped: {told.count} of {options.count or 1} confirmed", err=True)
+            typer.echo(f"leveret: stopped: {done.count} of {options.count or 1} confirmed", err=True)
             raise
     if options.count is not None and not options.as_json:
-        _sum_up(told)
+        _sum_up(done)
 
 
 def _check_usage(options: PublishOptions) -> None:
@@ -121,7 +121,7 @@ def _check_usage(options: PublishOptions) -> None:
     if options.rate is not None and options.count is None:
         raise typer.BadParameter("--rate needs --count")
     if (options.count or 1) > 1 and options.id is not None and "{n}" not in options.id:
-        raise typer.BadParameter("--id with --count needs {n} in it, or receivers take all for one event")
+        raise typer.BadParameter("--id with --count needs {n} in it, or all events would have the same id")
     if options.data is None and options.file is None and sys.stdin.isatty():
         raise typer.BadParameter("no data: give it as an argument, with --file, or pipe it in")
 
@@ -156,8 +156,8 @@ def _warn_of_other_type(given: str) -> None:
         warn(f"receivers see the type {seen}: words of A-Z a-z 0-9 _ joined by full stops")
 
 
-def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, told: _Told) -> None:
-    """Publish all; *told* knows at any time how far it came."""
+def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, done: _Confirmed) -> None:
+    """Publish all events; *done* is up to date at any time."""
     count = options.count or 1
     sent: dict[str, Composed] = {}
 
@@ -174,25 +174,25 @@ def _run(options: PublishOptions, draft: Draft, link: Link, names: Names, told: 
 
         def confirmed(publication: Publication) -> None:
             event = sent.pop(str(publication.message_id))
-            told.add(event.id)
+            done.add(event.id)
             if shown:
                 _show(event, draft, as_json=options.as_json)
             advance()
 
-        pace = Pace(count=count, rate_per_s=options.rate)
-        asyncio.run(_publish_all(link, names.events, make, pace, confirmed))
+        schedule = Schedule(count=count, rate_per_s=options.rate)
+        asyncio.run(_publish_all(link, names.events, make, schedule, confirmed))
 
 
 async def _publish_all(
     link: Link,
     exchange: str,
     make: Callable[[int], Publication],
-    pace: Pace,
+    schedule: Schedule,
     confirmed: Callable[[Publication], None],
 ) -> None:
     connection = await connect(link.options, "publish")
     try:
-        await publish_paced(connection, exchange, make, pace, confirmed)
+        await publish_paced(connection, exchange, make, schedule, confirmed)
     finally:
         await close_quietly(connection)
 
@@ -210,7 +210,7 @@ def _publication(event: Composed, names: Names) -> Publication:
 
 
 def _progress(stack: ExitStack, count: int) -> Callable[[], None]:
-    """Return what moves a progress bar on; only many events on a terminal have one."""
+    """Return a function that advances a progress bar; only many events on a terminal have a bar."""
     if count <= FEW or not sys.stderr.isatty():
         return lambda: None
     columns = (TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -235,13 +235,13 @@ def _show(event: Composed, draft: Draft, *, as_json: bool) -> None:
     )
 
 
-def _sum_up(told: _Told) -> None:
-    rate = f", {told.count / told.seconds:,.1f} a second" if told.seconds > 0 and told.count > 1 else ""
-    ids = f"; ids {printable(told.first)} to {printable(told.last)}" if told.count > FEW else ""
-    typer.echo(f"{told.count:,} confirmed in {told.seconds:.2f} s{rate}{ids}", err=True)
+def _sum_up(done: _Confirmed) -> None:
+    rate = f", {done.count / done.seconds:,.1f} a second" if done.seconds > 0 and done.count > 1 else ""
+    ids = f"; ids {printable(done.first)} to {printable(done.last)}" if done.count > FEW else ""
+    typer.echo(f"{done.count:,} confirmed in {done.seconds:.2f} s{rate}{ids}", err=True)
 
 
-def _stopped(told: _Told, count: int | None, error: str) -> str:
+def _stopped(done: _Confirmed, count: int | None, error: str) -> str:
     if count is None:
         return error
-    return f"{error} ({told.count} of {count} events were confirmed)"
+    return f"{error} ({done.count} of {count} events were confirmed)"

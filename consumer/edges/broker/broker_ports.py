@@ -1,4 +1,4 @@
-"""The ports of the broker that the flow calls: publisher, routes, record of the store.
+"""Build the broker's ports that the flow calls: publisher, routes, record of the store.
 
 They are complete before the flow is built. The consuming half, :mod:`.edge`, is built after the flow, which
 it calls.
@@ -25,12 +25,12 @@ from topology.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """The broker, and our part of it."""
+    """The options of the broker and of our topology."""
 
     amqp: AmqpOptions
     plan: Plan
-    instance: str  #: name of this worker, another one after each start
-    tenant_header: str = "tenant"  #: by which the route exchange knows tenants
+    instance: str  #: name of this worker, new at each start
+    tenant_header: str = "tenant"  #: header that names the tenant, for the route exchange
     sized_queues: Sequence[tuple[str, str]] = ()  #: (queue, label of its gauge)
     declare: bool = True
     sample: Callable[[], float] = random.random  #: uniform in [0, 1)
@@ -40,9 +40,9 @@ class BrokerPorts:
     """Everything that the flow calls, and the connections behind it.
 
     Attributes:
-        consuming: The other connection: acks and everything that is consumed.
+        consuming: The consuming connection, which also carries the acks.
         current: That connection while it is open, for routes and record.
-        repair: Set where a queue, binding or exchange is missing.
+        repair: Set when a queue, binding or exchange is missing.
     """
 
     def __init__(self, options: BrokerOptions, observe: BrokerReports) -> None:

@@ -1,11 +1,11 @@
-"""Bound the bytes of the messages in hand, by reading nothing more while they are too many.
+"""Bound the bytes of the messages in hand, by pausing the reader while there are too many.
 
 Data flow: the connection's reader -> Gate.put (one for each channel) -> the library's queue of the channel;
-a ticket that is settled, or dropped unsettled -> Gate.release -> Budget -> the reader goes on.
+a ticket that is settled, or dropped unsettled -> Gate.release -> ByteBudget -> the reader goes on.
 
-A prefetch counts messages, and a producer chooses their size. So the header of each message, which names its
-size, waits here until the message fits. Meanwhile nothing of the connection is read, and the broker's socket
-fills up: that is back-pressure by TCP. Our heartbeats go on, the broker's are not missed meanwhile.
+A prefetch counts messages, and a producer chooses their size. So the header of each message, which contains
+its size, waits here until the message fits. Meanwhile the connection is not read, and the broker's socket
+fills up: back-pressure by TCP. Our heartbeats continue, and the missing ones of the broker are tolerated.
 
 RabbitMQ closes a connection that it cannot write to for 15 to 30 s. So a wait ends after :data:`LONGEST_S`,
 and lets :data:`TRICKLE_BYTES` pass.
@@ -28,48 +28,48 @@ from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-LONGEST_S = 8.0  #: for so long nothing is read at most
-BEAT_S = 1.0  #: how often a wait says that the connection lives
-TRICKLE_BYTES = 256 * 1024  #: pass after the longest wait, and at least one message
-VALUES_BYTES = 256 * 1024  #: the most that the values of a header table take beyond their bytes
+LONGEST_S = 8.0  #: longest time without reading
+BEAT_S = 1.0  #: interval at which a wait marks the connection as alive
+TRICKLE_BYTES = 256 * 1024  #: bytes that pass after the longest wait, and at least one message
+VALUES_BYTES = 256 * 1024  #: memory of the values of a header table beyond their bytes, at most
 HEADER_FACTOR = 16  #: bytes in memory for each byte of a table of small values
-LAST_FRAME = "_Connection__last_frame_time"  #: by which the library judges whether a connection is stuck
+LAST_FRAME = "_Connection__last_frame_time"  #: attribute by which the library detects a stuck connection
 
 
 @dataclass(slots=True)
-class Budget:
+class ByteBudget:
     """The bytes in hand of one worker."""
 
     limit_bytes: int
-    inflated_bytes: int = 0  #: charged beside its own size for a message that names a content encoding
+    inflated_bytes: int = 0  #: extra charge for a message with a content encoding
     held_bytes: int = 0
-    waits: int = 0  #: times that a message had to wait, since the start
-    _whole: int = 0  #: messages in hand that are here to their last byte; only those are settled some day
+    waits: int = 0  #: messages that had to wait, since the start
+    _whole: int = 0  #: complete messages in hand; only those are settled some day
     _lifted: int = 0
     _trickle: int = 0  #: bytes that may still pass
     _waiter: asyncio.Future[None] | None = field(default=None, init=False)
 
     def cost(self, header_bytes: int, header: ContentHeader) -> int:
-        """Return what a message is charged: its body, and what its headers become as values of Python."""
+        """Return the charge of a message: its body, and its headers as Python values."""
         inflated = self.inflated_bytes if header.properties.content_encoding else 0
         values = min((HEADER_FACTOR - 1) * header_bytes, VALUES_BYTES)
         return int(header.body_size or 0) + header_bytes + values + inflated
 
     def is_full(self, cost: int = 0) -> bool:
-        """Say whether a message of *cost* would have to wait."""
+        """Return whether a message of *cost* would have to wait."""
         return self._whole > 0 and self.held_bytes + cost > self.limit_bytes
 
     def is_over(self) -> bool:
-        """Say whether more is in hand than should be: it passed while the bound was lifted."""
+        """Return whether the bytes in hand exceed the bound, as they may after :meth:`lifted`."""
         return self.held_bytes > self.limit_bytes
 
     def is_waiting(self) -> bool:
-        """Say whether a message waits now, and with it all that is behind it."""
+        """Return whether a message waits now, and with it all that follow."""
         return self._waiter is not None
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Let everything pass: an answer that is waited for stands behind it."""
+        """Let every message pass meanwhile, as an awaited answer of the broker is behind them."""
         self._lifted += 1
         self._wake()
         try:
@@ -103,11 +103,11 @@ class Budget:
         self.held_bytes += cost
 
     def completed(self) -> None:
-        """Its last byte has come."""
+        """Count a message whose last byte has arrived."""
         self._whole += 1
 
     def give_back(self, cost: int, *, whole: bool) -> None:
-        """A message is in hand no more."""
+        """Stop counting a message."""
         self.held_bytes -= cost
         self._whole -= whole
         self._trickle = 0
@@ -119,26 +119,26 @@ class Budget:
 
 
 class Gate:
-    """Lets one channel's messages through, and knows what each is charged, by its delivery tag."""
+    """Lets one channel's messages through, and keeps the charge of each by its delivery tag."""
 
-    def __init__(self, channel: Channel, budget: Budget) -> None:
-        """Stand between the connection's reader and *channel*."""
+    def __init__(self, channel: Channel, budget: ByteBudget) -> None:
+        """Put the gate between the connection's reader and *channel*."""
         self.budget = budget
         self._channel = channel
         self._frames = channel.frames
-        self._tag = 0  #: of the message whose frames come now
+        self._tag = 0  #: tag of the message whose frames are arriving
         self._left = 0  #: bytes of its body to come
-        self._ticketed = 0  #: up to this tag somebody holds a ticket, who gives it back
+        self._ticketed = 0  #: highest tag with a ticket, whose holder releases it
         self._charges: dict[int, int] = {}
         channel.frames.put = self.put  # type: ignore[method-assign]  # all frames of the channel come this way
         self._closing = channel.closing
         self._closing.add_done_callback(lambda _: self._close())
 
     async def put(self, item: tuple[int, Any]) -> None:
-        """Hand a frame on; the header of a message waits until the message fits."""
+        """Pass a frame on; the header of a message waits until the message fits."""
         size, frame = item
         if isinstance(frame, ContentBody):
-            self._came(len(frame.value or b""))
+            self._count_body(len(frame.value or b""))
         elif isinstance(frame, ContentHeader):
             cost = self.budget.cost(size, frame)
             await self.budget.room(cost, self._channel.connection)  # type: ignore[arg-type]  # the real one
@@ -153,26 +153,26 @@ class Gate:
             self._tag = frame.delivery_tag or 0
         self._frames.put_nowait(item)
 
-    def _came(self, size: int) -> None:
-        """Count bytes of a body; none of a message that came with the end of the channel."""
+    def _count_body(self, size: int) -> None:
+        """Count bytes of a body; after the channel's end they are ignored."""
         if self._left > 0:
             self._left -= size
             if self._left <= 0:
                 self.budget.completed()
 
     def ticketed(self, tag: int) -> int:
-        """Say that somebody holds the message of *tag*; return what it is charged."""
+        """Note that the message of *tag* has a ticket; return its charge."""
         self._ticketed = tag
         return self._charges.get(tag, 0)
 
     def release(self, tag: int) -> None:
-        """Give back what *tag* is charged; a second time nothing happens."""
+        """Give back the charge of *tag*; a second call does nothing."""
         cost = self._charges.pop(tag, None)
         if cost is not None:
             self.budget.give_back(cost, whole=True)
 
     def _close(self) -> None:
-        """Give back what came and was never handed over: the broker has it again."""
+        """Give back the charge of messages without a ticket, which the broker has again."""
         for tag in [tag for tag in self._charges if tag > self._ticketed]:
             whole = tag != self._tag or self._left <= 0
             self.budget.give_back(self._charges.pop(tag), whole=whole)

@@ -1,4 +1,4 @@
-"""The consuming half of the broker edge: connections kept alive, topology declared, windows open.
+"""Run the consuming half of the broker edge: keep connections alive, declare the topology, open windows.
 
 Data flow: queues -> windows -> the listener of :mod:`consumer.ports`; sizes of our queues -> their listeners.
 """
@@ -17,7 +17,7 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
-from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
 from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.queue_depths import follow_sizes
@@ -28,24 +28,25 @@ from topology.declare import TopologyError, declare
 from topology.names import Names
 from topology.probe import missing_parts
 
-REPAIR_PAUSE_S = 2.0  #: the topology is declared anew at most this often
+REPAIR_PAUSE_S = 2.0  #: shortest pause between two declarations of the topology
 RECANCEL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeOptions:
-    """What is consumed, and what is looked at beside it."""
+    """The windows to consume, and the checks beside them."""
 
     windows: Sequence[Window]
     control: str | None  #: fanout exchange of control messages; None without the right to bind
-    depths: Sequence[QueueDepths] = ()  #: hear how many messages our queues hold
-    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))  #: bytes in hand, all windows together
-    inspection: Inspection | None = None  #: of the broker, beside the work; None: it is not looked at
-    left: frozenset[Source] = frozenset()  #: left alone until :meth:`BrokerEdge.leave` says otherwise
+    depths: Sequence[QueueDepths] = ()  #: receive the number of messages in our queues
+    #: Bytes in hand, all windows together.
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
+    inspection: Inspection | None = None  #: checks of the broker, beside the work; None for no checks
+    left: frozenset[Source] = frozenset()  #: sources that are not consumed until :meth:`BrokerEdge.leave`
 
 
 class BrokerEdge:
-    """Keeps the daemon connected for ever."""
+    """Keeps the daemon connected, until cancelled."""
 
     def __init__(
         self, options: EdgeOptions, ports: BrokerPorts, listener: BrokerListener, observe: BrokerReports
@@ -53,10 +54,10 @@ class BrokerEdge:
         """Bind to both sides; :meth:`run` connects.
 
         Args:
-            options: What is consumed.
+            options: Windows and checks.
             ports: The half that the flow calls.
             listener: The flow.
-            observe: Takes reports.
+            observe: Receives reports.
         """
         self._options = options
         self._ports = ports
@@ -65,9 +66,9 @@ class BrokerEdge:
         self._budget = options.budget
         self._readers = [self._reader(window) for window in options.windows]
         self._listens = count()
-        self._left = options.left  #: not consumed for now, on purpose
+        self._left = options.left  #: sources that are deliberately not consumed now
         self._stopped = False
-        self._pressure = asyncio.Event()  #: set: it began or ended
+        self._pressure = asyncio.Event()  #: set when back-pressure begins or ends
         ports.publisher.pressure.add(self._pressed)
         self._declared = False
         self.fatal: TopologyMismatch | None = None
@@ -87,7 +88,7 @@ class BrokerEdge:
         """Serve until cancelled.
 
         Raises:
-            TopologyMismatch: at the start, when what stands on the broker is not what we need.
+            TopologyMismatch: at the start, the topology on the broker is not the planned one.
         """
         tasks = [
             asyncio.ensure_future(self._ports.publisher.run()),
@@ -102,7 +103,7 @@ class BrokerEdge:
                 raise error
 
     async def stop_consuming(self) -> None:
-        """Cancel every consumer; channels stay open so that what is in hand can be settled."""
+        """Cancel every consumer; channels stay open so that messages in hand can be settled."""
         self._stopped = True
         with self._budget.lifted():
             await self._follow()
@@ -113,29 +114,29 @@ class BrokerEdge:
         await self._follow()
 
     async def leave(self, sources: Collection[Source]) -> None:
-        """Leave what is in the queues of these sources there, and consume from all others."""
+        """Stop consuming from these sources, and consume from all others."""
         self._left = frozenset(sources)
         await self._follow()
 
     def wants(self, source: Source) -> bool:
-        """Say whether it is to be consumed now.
+        """Return whether *source* is to be consumed now.
 
-        Not suspect while nothing is started: what is unstarted at a stop is given back, and there a return
-        tells of a worker's death (fault 70).
+        Suspect is not consumed under back-pressure: at a stop unstarted messages are given back, and from
+        that queue a return would count as a worker's death (fault 70).
         """
         rests = source is Source.SUSPECT and self._ports.publisher.pressed() is not None
         return not (self._stopped or rests or source in self._left)
 
     async def flush(self) -> None:
-        """Return once every ack is with the broker; no window waits for another."""
+        """Return once the broker has every ack; no window waits for another."""
         await asyncio.gather(*(_flushed(reader) for reader in self._readers))
 
     def held_bytes(self) -> int:
-        """Return what the messages in hand are charged."""
+        """Return the bytes charged for the messages in hand."""
         return self._budget.held_bytes
 
     def unready(self) -> str | None:
-        """Say what is missing before events are delivered, or None."""
+        """Return why events are not delivered yet, or None."""
         if not self._declared:
             return "the topology is not declared yet"
         quiet = [r.window.source.value for r in self._readers if self._misses(r)]
@@ -144,7 +145,7 @@ class BrokerEdge:
         return self._ports.publisher.pressed()
 
     def notes(self) -> Sequence[str]:
-        """Say what differs on the broker and stops nothing; without names, since everybody may ask."""
+        """Return harmless differences on the broker, without names, as anybody may read them."""
         errors = 0 if self._options.inspection is None else self._options.inspection.errors()
         return [f"errors of `leveret topology check`: {errors}; see the log"] if errors else []
 
@@ -160,7 +161,7 @@ class BrokerEdge:
         self._pressure.set()
 
     def _take_stray(self, source: Source, incoming: Incoming) -> None:
-        """What lands in stray missed its own queue, and nobody was told: no publish came back."""
+        """Handle a message of the stray queue: it missed its own queue, and its publisher got no return."""
         self._ports.repair.set()
         self._listener.deliver(source, incoming)
 
@@ -175,7 +176,7 @@ class BrokerEdge:
             await self._serve(connection)
 
     async def _serve(self, connection: AbstractConnection) -> None:
-        """Do everything that a connection is for, until it closes."""
+        """Run all tasks of a connection, until it closes."""
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
             follow_sizes(connection, self._ports.options.sized_queues, self._options.depths),
@@ -194,10 +195,10 @@ class BrokerEdge:
             self._listener.reopened()
 
     async def _declare(self, connection: AbstractConnection) -> None:
-        """Declare the plan, or without the rights see that it stands.
+        """Declare the plan, or without the right to, check that it is declared.
 
-        A mismatch ends the daemon at its start; later it is logged and tried again, since deliveries in
-        hand still have to be settled.
+        A mismatch ends the daemon at its start. Later it is logged and tried again, as deliveries in hand
+        must still be settled.
         """
         options = self._ports.options
         try:
@@ -218,7 +219,7 @@ class BrokerEdge:
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:
-        """Declare again whenever a queue or binding turned out to be missing."""
+        """Declare again whenever a queue or binding is missing."""
         repair = self._ports.repair
         while True:
             await repair.wait()
@@ -231,18 +232,18 @@ class BrokerEdge:
             await asyncio.sleep(REPAIR_PAUSE_S)
 
     async def _follow_pressure(self) -> None:
-        """Leave suspect alone while nothing is started, and take it up again."""
+        """Stop consuming suspect while back-pressure lasts, and resume afterwards."""
         while True:
             await self._pressure.wait()
             self._pressure.clear()
             await self._follow()
 
     async def _control(self, connection: AbstractConnection, exchange: str) -> None:
-        """Listen to what other workers and the command line tell all workers."""
+        """Receive the control messages of other workers and of the command line."""
         while True:
             try:
                 channel = await open_channel(connection, confirms=False)
-                # named by us, not by the broker: rights on our names are all that a user needs
+                # named by us instead of the broker, so that a user needs rights only on our names
                 queue = f"{exchange}.{self._ports.options.instance}.{next(self._listens)}"
                 await channel.queue_declare(queue, exclusive=True, auto_delete=True)
                 await channel.queue_bind(queue, exchange)
@@ -261,8 +262,8 @@ class BrokerEdge:
 async def end(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel *tasks* until each has ended.
 
-    Once is not enough: a call of the AMQP library that is cancelled while its connection closes raises the
-    connection's error instead, and a loop that goes on after errors would go on.
+    Cancelling once is not enough. A call of the AMQP library that is cancelled while its connection closes
+    raises the connection's error instead, and a loop that continues after errors would then continue.
     """
     while left := [task for task in tasks if not task.done()]:
         for task in left:
@@ -277,10 +278,10 @@ async def _flushed(reader: WindowReader) -> None:
 
 
 def _demand(missing: Sequence[Finding], store: str) -> Sequence[Finding]:
-    """Refuse to go on without what is *missing*; return what a worker can do without: the store's record.
+    """Raise if parts are missing, except the store's record, which a worker can do without; return that.
 
     Raises:
-        TopologyMismatch: something else is missing.
+        TopologyMismatch: another part is missing.
     """
     spared = [finding for finding in missing if finding.subject.endswith(f" {store}")]
     if others := [finding for finding in missing if finding not in spared]:

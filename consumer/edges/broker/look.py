@@ -1,17 +1,19 @@
-"""Look into a queue: take what is in it now, settle some of it, give back the rest. Nothing else here does.
+"""Look into a queue: take its messages, settle some of them, give back the others. Only this module does so.
 
 Data flow: queue -> push consumers, one per window -> :class:`Held` -> ack, or back to the queue.
 
-Three rules keep every message, whatever happens to us and to the broker afterwards:
+Three rules keep every message, even if we or the broker fail afterwards:
 
-1. Messages come by push consumers, and each channel has one at most. What ``basic.get`` took and a closed
-   channel returned is in another order after the queue's log is read again: acks then hit other messages.
-2. The rest goes back by an explicit nack, after the consumers are cancelled and before the channel closes.
-3. A channel stays open until the queue counts none of our consumers: a cancelled one counts until all that
-   it took is settled. Acks that the broker has not passed on to the queue are forgotten with the channel.
+1. Messages come by push consumers, and each channel has at most one. Messages that ``basic.get`` took and a
+closed
+   channel returned are in another order after the queue's log is read again: acks then hit other messages.
+2. Unsettled messages go back by an explicit nack, after the consumers are cancelled and before the channel
+closes. 3. A channel stays open until the queue counts none of our consumers: a cancelled one counts until all
+of its
+   messages are settled. Acks that the broker has not passed on to the queue are lost with the channel.
 
-A look holds what it has seen, so another one would find nothing. Looks take turns: a queue with consumers is
-being looked into. All of this was measured: docs/brokers.md, "Looking into a queue".
+A look holds the messages that it has read, so another one would not find them. Looks take turns: a queue with
+consumers is in use. All of this was measured: docs/brokers.md, "Looking into a queue".
 """
 
 from __future__ import annotations
@@ -33,34 +35,34 @@ from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THER
 
 _T = TypeVar("_T")
 
-FIRST_WINDOW = 64  #: messages; nothing is known of their size yet
+FIRST_WINDOW = 64  #: messages in the first window, before their size is known
 WHOLE = 65_535  #: messages; AMQP's largest prefetch
 WINDOW_MAX = 4096  #: messages
 WINDOW_MIN = 16  #: messages
-WINDOW_BYTES = 64 * 1024 * 1024  #: of bodies that may be on their way to us
+WINDOW_BYTES = 64 * 1024 * 1024  #: bodies of one window, which may all be on their way
 WINDOWS_MAX = 500
-"""So many channels a look opens; RabbitMQ allows 2,047 per connection. They hold over a million messages."""
-QUIET_S = 0.25  #: after this long without a message the queue is asked whether it is empty
-TURN_S = 30.0  #: the longest wait for another look to end
-TURN_LOOK_S = 0.2  #: between two questions whether it has, at most
-GAP_S = 0.1  #: between the end of a look and the next one's beginning, at least
-RETURNED_S = 15.0  #: the longest wait until what was settled is in the queue's log
-ANSWER_S = 0.02  #: between two questions whether it is
-CALL_S = 15.0  #: the longest wait for an answer of the broker
+"""Channels of one look, at most; RabbitMQ allows 2,047 per connection. They hold over a million messages."""
+QUIET_S = 0.25  #: time without a message after which the queue is asked whether it is empty
+TURN_S = 30.0  #: longest wait for the end of another look
+TURN_LOOK_S = 0.2  #: longest pause between two checks for that end
+GAP_S = 0.1  #: shortest pause between the end of a look and the next one
+RETURNED_S = 15.0  #: longest wait until all settled messages are in the queue's log
+ANSWER_S = 0.02  #: pause between two checks for that
+CALL_S = 15.0  #: longest wait for an answer of the broker
 
 
 class QueueInUse(BrokerUnavailable):
-    """Somebody else reads the queue, and holds what is in it."""
+    """Another consumer reads the queue, and holds its messages."""
 
 
 async def completed(step: Awaitable[object]) -> bool:
-    """Run *step* to its end, whatever cancels us; return whether that happened.
+    """Run *step* to its end, even if we are cancelled; return whether we were.
 
-    The caller passes the cancellation on by raising ``CancelledError``. The AMQP library needs this too: a
-    call of a channel that is cancelled closes that channel.
+    The caller then passes the cancellation on by raising ``CancelledError``. The AMQP library needs this too:
+    a cancelled call of a channel closes that channel.
 
     Raises:
-        Exception: of *step*.
+        Exception: any error of *step*.
     """
     task, cancelled = asyncio.ensure_future(step), False
     while not task.done():
@@ -82,12 +84,12 @@ async def _whole(step: Awaitable[_T]) -> _T:
 
 @dataclass(slots=True, eq=False)
 class _Window:
-    """A channel, and its consumer."""
+    """A channel with its consumer."""
 
     channel: Channel
     prefetch: int
-    consumer: str = ""  #: its tag
-    in_hand: int = 0  #: messages that came and were not acked
+    consumer: str = ""  #: tag of the consumer
+    in_hand: int = 0  #: messages that arrived and were not acked
 
     def began(self, consumer: str) -> None:
         """Take the tag of its consumer."""
@@ -110,27 +112,27 @@ class Held:
     _window: _Window
 
     async def ack(self) -> None:
-        """Take it out of the queue; that has happened once the look ended without an error."""
+        """Take the message out of the queue; this is certain once the look ends without an error."""
         await self._window.channel.basic_ack(self.message.delivery_tag or 0, wait=False)
         self._window.acked()
 
 
 class Look:
-    """What one look sees. Made by :func:`look_into`."""
+    """One look into a queue. Made by :func:`look_into`."""
 
     def __init__(self, connection: AbstractConnection, queue: str, first_window: int) -> None:
         self.queue = queue
         self._first_window = first_window
-        self.left = 0  #: messages that were there at the start and have not come
+        self.left = 0  #: messages that were there at the start and have not arrived yet
         self._connection = connection
         self._windows: list[_Window] = []
         self._inbox: asyncio.Queue[Held] = asyncio.Queue()
         self._largest_bytes = 1
 
     async def messages(self) -> AsyncIterator[Held]:
-        """Yield as many messages as there were at the start, or fewer where some expire first.
+        """Yield as many messages as there were at the start, or fewer if some expire first.
 
-        The bodies of one window at most are on their way to us: a consumer that waits is sent no more.
+        At most the bodies of one window are on their way to us, as a full window receives no more.
 
         Raises:
             BrokerUnavailable: the connection broke.
@@ -155,22 +157,22 @@ class Look:
 
         Raises:
             QueueInUse: another look has not ended in time.
-            BrokerUnavailable: the queue is not there, or the connection broke.
+            BrokerUnavailable: the queue does not exist, or the connection broke.
         """
         deadline = asyncio.get_running_loop().time() + TURN_S
         try:
             while not await self._begun():
                 if asyncio.get_running_loop().time() > deadline:
                     raise QueueInUse(
-                        f"queue {self.queue} is being read by somebody else, who holds what is in it: "
-                        "another look, a replay or a purge; try again when that has ended"
+                        f"queue {self.queue} is being read by another consumer, which holds its messages: "
+                        "a look, a replay or a purge; try again when that has ended"
                     )
-                await asyncio.sleep(TURN_LOOK_S * random.random())  # parts two that began at once
+                await asyncio.sleep(TURN_LOOK_S * random.random())  # separates two looks that began at once
         except CONNECTION_ERRORS as error:
             raise _unavailable(self.queue, error) from None
 
     async def end(self) -> bool:
-        """Give back what is in hand; return whether all that was settled is in the queue's log."""
+        """Give the unacked messages back; return whether all settled ones are in the queue's log."""
         is_stored = False
         with suppress(*CONNECTION_ERRORS):
             await self._give_back()
@@ -179,12 +181,12 @@ class Look:
         return is_stored
 
     async def _begun(self) -> bool:
-        """Start to consume, unless somebody else reads the queue or nothing is in it."""
+        """Start to consume, unless another consumer reads the queue or it is empty."""
         self.left, others = await self._counted()
         if not (self.left or others):
             self.left, others = await self._counted(is_led=True)
             return not (self.left or others)
-        await asyncio.sleep(GAP_S)  # who ended just now sees that nobody reads before we do
+        await asyncio.sleep(GAP_S)  # a look that just ended must see the queue without consumers
         self.left, others = await self._counted()
         if others or not self.left:
             return False
@@ -192,22 +194,21 @@ class Look:
         _, readers = await self._counted()
         if readers <= 1:
             return True
-        await _whole(self._give_back())  # two began at once
+        await _whole(self._give_back())  # two looks began at once
         await _whole(self._close())
         self._windows, self._inbox = [], asyncio.Queue()
         return False
 
     async def _give_back(self) -> None:
-        for window in self._windows:  # first all: what one gives back must not come to another
+        for window in self._windows:  # cancel all first: a returned message must not come to another window
             await window.channel.basic_cancel(window.consumer, timeout=CALL_S)
         for window in self._windows:
-            await window.channel.basic_nack(0, multiple=True)  # also what we have not seen yet
-            await window.channel.basic_qos(
-                prefetch_count=1, timeout=CALL_S
-            )  # answered: now the next, in order
+            await window.channel.basic_nack(0, multiple=True)  # also those that we have not read yet
+            # Its answer shows that the nack was handled, so that the windows go back in their order.
+            await window.channel.basic_qos(prefetch_count=1, timeout=CALL_S)
 
     async def _is_stored(self) -> bool:
-        """Return once the queue counts none of our consumers; False where that does not come."""
+        """Return True once the queue counts none of our consumers; False if that takes too long."""
         deadline, before = asyncio.get_running_loop().time() + RETURNED_S, len(self._windows)
         is_led = False
         while self._windows:
@@ -218,7 +219,7 @@ class Look:
                 await self._demand_leader(channel)
                 is_led = True
                 continue
-            if not counted or counted > before:  # more: it is another's turn, so ours are gone
+            if not counted or counted > before:  # a higher count is another look's, so ours are gone
                 break
             if asyncio.get_running_loop().time() > deadline:
                 return False
@@ -227,9 +228,9 @@ class Look:
         return True
 
     async def _demand_leader(self, channel: Channel) -> None:
-        """Return once the queue has a leader: without one both counts are 0, whatever is in it.
+        """Return once the queue has a leader: without one both counts are 0, even if it has messages.
 
-        Source: ``rabbit_quorum_queue:stat``. To consume is an entry of the queue's log.
+        Source: ``rabbit_quorum_queue:stat``. A consume command is an entry of the queue's log.
         """
         answer = await channel.basic_consume(self.queue, _ignore, timeout=CALL_S)
         await channel.basic_cancel(answer.consumer_tag or "", timeout=CALL_S)
@@ -270,7 +271,7 @@ class Look:
         return max(WINDOW_MIN, min(WINDOW_MAX, 2 * last, WINDOW_BYTES // self._largest_bytes))
 
     async def _counted(self, *, is_led: bool = False) -> tuple[int, int]:
-        """Return how many messages are ready and how many consumers there are.
+        """Return the number of ready messages and of consumers.
 
         Without a leader both are 0; *is_led* waits for one.
         """
@@ -289,15 +290,15 @@ class Look:
         return await _whole(count())
 
     async def _is_dry(self) -> bool:
-        """Say whether no message is ready, and none is on its way to us.
+        """Return whether no message is ready or on its way to us.
 
-        The answer of a channel comes after what the queue had given it before.
+        A channel answers after the messages that the queue had given it before.
         """
         ready = 0
         for window in self._windows:
             asked = window.channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
             ready = (await _whole(asked)).message_count or 0
-        await asyncio.sleep(0)  # what came is put into the inbox by tasks
+        await asyncio.sleep(0)  # tasks put arrived messages into the inbox
         return not ready and self._inbox.empty()
 
 
@@ -305,18 +306,20 @@ class Look:
 async def look_into(
     connection: AbstractConnection, queue: str, first_window: int = FIRST_WINDOW
 ) -> AsyncIterator[Look]:
-    """Give a look into *queue*; at its end what was not acked goes back, also when it is cancelled.
+    """Open a look into *queue*; at its end, or when it is cancelled, unacked messages go back.
 
     Args:
-        connection: To the broker; open until the look has ended.
-        queue: Its name.
-        first_window: Messages that come at once. With :data:`WHOLE` up to so many go back in their order,
-            also when some were acked or the look ended early; their bodies may all be in memory.
+        connection: Connection to the broker, open until the look has ended.
+        queue: Name of the queue.
+        first_window: Messages that arrive at once. With :data:`WHOLE` up to so many go back in their order,
+        even
+            if some were acked or the look ended early; their bodies may all be in memory.
 
     Raises:
-        QueueInUse: another look holds what is in it.
-        BrokerUnavailable: the queue is not there, the connection broke, or acks may not have been stored:
-            what they settled may come again.
+        QueueInUse: another look holds the messages.
+        BrokerUnavailable: the queue does not exist, the connection broke, or acks may not have been stored,
+        so
+            that the acked messages may come again.
     """
     look = Look(connection, queue, first_window)
     try:
@@ -327,12 +330,12 @@ async def look_into(
         raise
     if not await _whole(look.end()):
         raise BrokerUnavailable(
-            f"queue {queue}: the broker did not store in time what was taken out; some of it may come again"
+            f"queue {queue}: the broker did not store all acks in time; some of the messages may come again"
         )
 
 
 async def _ignore(_message: DeliveredMessage) -> None:
-    """Leave a message to the nack that follows."""
+    """Leave a message to the following nack."""
 
 
 def _unavailable(queue: str, error: BaseException) -> BrokerUnavailable:

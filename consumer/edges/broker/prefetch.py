@@ -1,26 +1,26 @@
-"""How many messages of which queues are taken at once: settings -> windows, and the bytes of all of them.
+"""Compute the windows of a worker from the settings: prefetch per queue, and a bound on all bytes in hand.
 
-One lane's window alone can fill the worker. Due, replay and spill have windows of their own, so that no
-backlog takes room of another kind. All of them together fit into the part of the memory that is for bodies:
-a window whose messages are too large for that takes fewer.
+One lane's window alone can fill the worker. Due, replay and spill queues have their own windows, so that a
+backlog of one kind takes no room of another. All windows together fit into the part of the memory that is for
+bodies: a window of larger messages takes fewer.
 """
 
 from __future__ import annotations
 
-from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.windows import Window
 from consumer.ports import Source
 from consumer.settings import Settings
 from topology.plan import inbox_queues, lane_queues
 
-SINGLE_WINDOW = 1  #: suspect, overflow and expired are worked off one message at a time
+SINGLE_WINDOW = 1  #: suspect, overflow and expired are handled one message at a time
 BODIES_SHARE = 0.5
-"""Of the memory, for messages in hand; the rest is for what is made of them: requests, publishes, values."""
+"""Share of the memory for messages in hand; the rest is for requests, publishes and values made from them."""
 
 
-def budget(settings: Settings) -> Budget:
-    """Return the bound on the bytes in hand; one that may inflate is charged as if it did."""
-    return Budget(
+def budget(settings: Settings) -> ByteBudget:
+    """Return the bound on the bytes in hand; a message that may inflate is charged as inflated."""
+    return ByteBudget(
         int(settings.limits.memory_bytes * BODIES_SHARE), inflated_bytes=settings.events.max_event_bytes
     )
 
@@ -58,5 +58,5 @@ def windows(settings: Settings) -> tuple[Window, ...]:
 
 
 def lane_window(settings: Settings) -> int:
-    """Return how many messages of one lane are in hand at most."""
+    """Return how many messages of one lane are in hand, at most."""
     return settings.window(settings.windows.lane_prefetch)

@@ -1,7 +1,7 @@
-"""Publish persistent, mandatory, confirmed messages over a connection of their own.
+"""Publish persistent, mandatory, confirmed messages over a separate connection.
 
-A connection that publishes may be blocked by the broker (memory or disk alarm), and then nothing is read
-from its socket, acks included: so acks travel on the other connection.
+The broker may block a publishing connection (memory or disk alarm). Then it reads nothing from the socket,
+not even acks, so acks use the other connection.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from consumer.edges.broker.connection.connect import (
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
 
-WATCH_S = 0.5  #: how often blocked connections and old confirms are looked for
+WATCH_S = 0.5  #: interval of the checks for a blocked connection and old confirms
 
 
 class ConfirmingPublisher:
     """The Publisher port over AMQP.
 
     Attributes:
-        pressure: Hears why no new attempt should start, and None once one may.
+        pressure: Receives the reason for back-pressure when it begins, and None when it ends.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class ConfirmingPublisher:
         """Prepare; :meth:`run` connects.
 
         Args:
-            options: Bounds of a confirm.
-            keep_alive: Of the publishing connection.
-            random_id: What the ids of messages begin with.
-            on_missing: Called where an exchange, queue or binding is missing.
+            options: Time limits of a confirm.
+            keep_alive: Keeps the publishing connection.
+            random_id: Prefix of the ids of messages.
+            on_missing: Called when an exchange, queue or binding is missing.
         """
         self._options = options
         self._keep_alive = keep_alive
@@ -69,19 +69,19 @@ class ConfirmingPublisher:
         self.pressure: Listeners[[str | None]] = Listeners()
 
     async def run(self) -> None:
-        """Keep the publishing connection alive for ever."""
+        """Keep the publishing connection alive, until cancelled."""
         await self._keep_alive.run(self._session)
 
     def pressed(self) -> str | None:
-        """Say why no new attempt should start, or None."""
+        """Return why no new attempt should start, or None."""
         return self._pressed
 
     async def relieved(self) -> None:
-        """Return once nothing presses."""
+        """Return once there is no back-pressure."""
         await self._relieved.wait()
 
     async def pressed_for(self, limit_s: float) -> None:
-        """Return once it has been pressed for *limit_s* without a break."""
+        """Return once back-pressure has lasted *limit_s* without a break."""
         while True:
             await self._pressing.wait()
             try:
@@ -90,7 +90,7 @@ class ConfirmingPublisher:
                 return
 
     async def publish(self, publication: Publication) -> None:
-        """Return once the broker has confirmed it; see the port for the errors."""
+        """Return once the broker has confirmed *publication*; see the port for the errors."""
         confirms = self._confirms
         if confirms is None:
             raise BrokerUnavailable("no publishing connection to the broker")
@@ -122,7 +122,7 @@ class ConfirmingPublisher:
             self._press("not connected")
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
-        """Serve publishes on one channel until it closes: a missing exchange closes it, once."""
+        """Serve publishes on one channel until it closes, as after a publish to a missing exchange."""
         channel = await open_channel(connection, confirms=True)
         self._confirms = Confirms(channel)
         self._press(None)
@@ -167,7 +167,7 @@ class ConfirmingPublisher:
 
 
 async def _close_bounded(channel: Channel, limit_s: float) -> None:
-    """Close a channel; a broker that does not answer even that must not end the watch."""
+    """Close a channel; a broker that does not answer must not end the watch."""
     try:
         await channel.close(timeout=limit_s)
     except CONNECTION_ERRORS:
@@ -175,7 +175,7 @@ async def _close_bounded(channel: Channel, limit_s: float) -> None:
 
 
 async def _is_blocked(transport: Connection) -> bool:
-    """Whether the broker sent connection.blocked: then ready() does not return."""
+    """Return whether the broker has sent connection.blocked, after which ready() does not return."""
     try:
         await asyncio.wait_for(transport.ready(), 0.05)
     except TimeoutError:

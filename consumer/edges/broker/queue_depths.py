@@ -1,7 +1,7 @@
-"""Look at our queues for the gauges: how many messages stand in each kind.
+"""Count the messages in each kind of our queues, for gauges and back-pressure.
 
-Over AMQP alone: the management API may be out of reach. No message is taken: even a look at the first parked
-entry would put it behind those that were looked at before (seen on RabbitMQ 3.10.8).
+It uses only AMQP, as the management API may be out of reach. It takes no message: even a look at the first
+parked entry would put it behind those of earlier looks (seen on RabbitMQ 3.10.8).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SIZES_EVERY_S = 10.0
 async def follow_sizes(
     connection: AbstractConnection, queues: Sequence[tuple[str, str]], listeners: Sequence[QueueDepths]
 ) -> None:
-    """Look again and again, until cancelled.
+    """Count again and again, until cancelled.
 
     Args:
-        connection: Of which each look opens a channel: one that asks for a missing queue is closed for it.
+        connection: Connection on which each count opens a channel, as a missing queue closes the channel.
         queues: Name of each queue, and label of its gauge.
-        listeners: Hear what each look found.
+        listeners: Receive the counts.
     """
     while True:
         try:

@@ -1,6 +1,6 @@
 """Bind single tenants to spill queues and unbind them: the Routes port over AMQP.
 
-A channel per call: it happens a few times an hour, and a refusal closes the channel that it comes on.
+Each call opens a channel: calls are rare, and a refusal closes the channel.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class BrokerRoutes:
     """The bindings of single tenants on one headers exchange."""
 
     def __init__(self, current: CurrentConnection, exchange: str, header: str, *, may_bind: bool) -> None:
-        """Prepare; without a connection every call is ``BrokerUnavailable``.
+        """Prepare; without a connection every call raises ``BrokerUnavailable``.
 
         Args:
-            current: The connection, while there is one.
+            current: Provides the connection, while there is one.
             exchange: Headers exchange in front of the lanes.
-            header: Of the message, that names the tenant.
+            header: Header of a message that names the tenant.
             may_bind: False for a worker that declares nothing.
         """
         self._current = current
@@ -37,7 +37,7 @@ class BrokerRoutes:
         self._may_bind = may_bind
 
     async def bind(self, tenant: str, queue: str) -> bool:
-        """Send the events of *tenant* to *queue* instead of its lane; False without the right to."""
+        """Route the events of *tenant* to *queue* instead of its lane; False without the right to bind."""
         if not self._may_bind:
             return False
 
@@ -52,7 +52,7 @@ class BrokerRoutes:
         return await self._on_channel(step)
 
     async def unbind(self, tenant: str, queue: str) -> None:
-        """Send the events of *tenant* to its lane again; nothing happens where there is no binding."""
+        """Route the events of *tenant* to its lane again; without a binding this does nothing."""
         if not self._may_bind:
             return
 
@@ -66,7 +66,7 @@ class BrokerRoutes:
         await self._on_channel(step)
 
     async def ready(self, queues: Iterable[str]) -> Mapping[str, int]:
-        """Return how many messages of each of *queues* are ready."""
+        """Return the number of ready messages in each of *queues*."""
 
         async def step(channel: Channel) -> dict[str, int]:
             found = {}

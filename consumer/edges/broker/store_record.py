@@ -1,11 +1,11 @@
-"""The broker's memory of the store: one message in a durable queue.
+"""Keep the broker's record of the store: one message in a durable queue.
 
-    look:   exclusive queue (nobody else looks) -> consume what is in the queue -> cancel -> give it back
+    look:   exclusive queue (a lock) -> consume the record -> cancel -> give it back
     record: publish the new one, confirmed -> ack the old one
 
-Two messages are there only after a crash in between: the later one counts. They are consumed and given back
-before the channel closes, never got: see docs/brokers.md. Each look counts as a return, so a message that was
-looked at often is published anew.
+Two messages exist only after a crash in between: the later one counts. They are consumed and given back
+before the channel closes, instead of fetched by ``basic.get``: see docs/brokers.md. Each look counts as a
+return, so a message with many looks is published anew.
 
 Implements :class:`consumer.ports.StoreRecord`.
 """
@@ -39,14 +39,14 @@ from consumer.ports import Publication
 from topology.names import Names
 
 CALL_S = 10.0
-TURN_S = 10.0  #: longest wait for others who look
+TURN_S = 10.0  #: longest wait for other workers that look
 TURN_PAUSE_S = 0.05
-COMES_S = 2.0  #: within this the message comes that is in the queue
-LOOKS_MAX = 1_000  #: a message that was given back more often is published anew
+COMES_S = 2.0  #: time within which the queue's message arrives
+LOOKS_MAX = 1_000  #: returns after which a message is published anew
 
 
 class BrokerStoreRecord:
-    """Looks at the message and writes it."""
+    """Reads and writes the message."""
 
     def __init__(
         self,
@@ -56,14 +56,15 @@ class BrokerStoreRecord:
         publish: Callable[[Publication], Awaitable[object]],
         on_missing: Callable[[], None] | None,
     ) -> None:
-        """Prepare; without a connection every call is ``BrokerUnavailable``.
+        """Prepare; without a connection every call raises ``BrokerUnavailable``.
 
         Args:
-            current: The connection on which looks are made, while there is one.
-            names: Of the topology.
-            queues: Those whose messages are of the store's subscriptions.
-            publish: Returns once the broker has confirmed it.
-            on_missing: Asks for the queue to be declared; None for a worker that declares nothing: it takes
+            current: Provides the connection for looks, while there is one.
+            names: Names of the topology.
+            queues: Queues with messages of the store's subscriptions.
+            publish: Returns once the broker has confirmed the publication.
+            on_missing: Asks for the queue to be declared; None for a worker that declares nothing, and so
+            takes
                 no turns with others.
         """
         self._current = current
@@ -74,10 +75,10 @@ class BrokerStoreRecord:
         self._turn = asyncio.Lock()
 
     async def settle(self, decide: Decide) -> Generation | None:
-        """Let *decide* see the record, and record what it returns; no other worker comes between.
+        """Pass the record to *decide*, and record its result; no other worker comes between.
 
         Raises:
-            BrokerUnavailable: it cannot be read or written now.
+            BrokerUnavailable: the record cannot be read or written now.
         """
         connection = self._current.get()
         try:
@@ -96,7 +97,7 @@ class BrokerStoreRecord:
             if self._on_missing is not None:
                 self._on_missing()
                 raise
-        decide(None, await self._count(connection))  # `topology apply` of this release is still to be run
+        decide(None, await self._count(connection))  # `topology apply` of this release has not been run yet
         return None
 
     async def _decide(
@@ -116,7 +117,7 @@ class BrokerStoreRecord:
         finally:
             for message in messages:
                 await channel.basic_nack(message.delivery_tag or 0, requeue=True)
-            await channel.basic_qos(prefetch_count=1, timeout=CALL_S)  # its answer comes behind the nacks
+            await channel.basic_qos(prefetch_count=1, timeout=CALL_S)  # its answer follows the nacks
 
     async def _write(self, generation: Generation) -> None:
         async with asyncio.timeout(CALL_S):
@@ -125,14 +126,15 @@ class BrokerStoreRecord:
             )
 
     async def _taken(self, channel: Channel) -> Sequence[DeliveredMessage]:
-        """Take what is in the queue, in its order; the channel has no consumer any more then.
+        """Take the queue's messages in their order, and cancel the consumer.
 
         Raises:
-            BrokerUnavailable: somebody else holds it, so that nobody can know what is recorded.
+            BrokerUnavailable: another consumer holds the message, so that the record is unknown.
         """
         queue = self._names.store
         declared = await channel.queue_declare(queue, passive=True, timeout=CALL_S)
-        count = declared.message_count or (1 if declared.consumer_count else 0)  # another one may hold it
+        # another consumer may hold the message
+        count = declared.message_count or (1 if declared.consumer_count else 0)
         if not count:
             return ()
         inbox: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
@@ -151,7 +153,7 @@ class BrokerStoreRecord:
         return taken
 
     async def _count(self, connection: AbstractConnection) -> int:
-        """Return how many messages are ready in our queues."""
+        """Return the number of ready messages in our queues."""
         async with _channel(connection) as channel:
             found = [
                 (await channel.queue_declare(queue, passive=True, timeout=CALL_S)).message_count or 0
@@ -161,7 +163,7 @@ class BrokerStoreRecord:
 
     @asynccontextmanager
     async def _alone(self, connection: AbstractConnection) -> AsyncIterator[None]:
-        """Wait for one's turn: an exclusive queue is of one connection, and goes with it.
+        """Wait for the lock: an exclusive queue, which belongs to one connection and ends with it.
 
         Source: RabbitMQ "Queues", exclusive queues.
         """
@@ -186,7 +188,7 @@ class BrokerStoreRecord:
                 )
         except ChannelLockedResource:
             return False
-        except ChannelAccessRefused:  # no right to declare: then there are no turns
+        except ChannelAccessRefused:  # without the right to declare there is no lock
             self._on_missing = None
         return True
 
@@ -195,7 +197,7 @@ class BrokerStoreRecord:
 async def recording(
     options: AmqpOptions, names: Names, queues: Sequence[str]
 ) -> AsyncIterator[BrokerStoreRecord]:
-    """Give the record for a command, over a connection of its own.
+    """Give the record for a command, over a separate connection.
 
     Raises:
         BrokerUnavailable: no broker answers.
@@ -215,7 +217,7 @@ async def recording(
 
 
 def _ignore() -> None:
-    """Declare nothing: a command reports that the queue is missing."""
+    """Declare nothing, as a command reports the missing queue."""
 
 
 def _looks(message: DeliveredMessage) -> int:

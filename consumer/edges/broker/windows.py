@@ -1,7 +1,7 @@
-"""Consume from our queues: every window has a channel and a prefetch of its own.
+"""Consume from our queues: every window has its own channel and prefetch.
 
-A consumer callback only hands the message over. Losing a channel cancels its callbacks and would kill
-requests in flight if they ran inside of them.
+A consumer callback only passes the message on. A lost channel cancels its callbacks, so requests that ran
+inside them would be cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pamqp.commands import Basic
 from consumer.core.fairness.prefetch import Prefetch
 from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
-from consumer.edges.broker.budget import Budget, Gate
+from consumer.edges.broker.budget import ByteBudget, Gate
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     close_reason,
@@ -35,18 +35,18 @@ REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
 LOOK_S = 0.5
 UNBOUNDED = 2**63  #: bytes
-CALL_S = 15.0  #: a call that the broker does not answer for longer closes the channel, which is opened anew
+CALL_S = 15.0  #: longest wait for an answer of the broker; then the channel is closed and opened again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Some queues that are consumed alike."""
+    """Queues that are consumed alike."""
 
     source: Source
     queues: tuple[str, ...]
     prefetch: int  #: unacked messages per queue, at most
-    room_bytes: float | None = None  #: for the messages of one queue; None: *prefetch* whatever they take
-    counted: bool = True  #: the broker counts returns in ``x-delivery-count``; classic queues do not
+    room_bytes: float | None = None  #: for the messages of one queue; None: *prefetch* messages of any size
+    counted: bool = True  #: whether the broker counts returns in ``x-delivery-count``, as quorum queues do
 
 
 @dataclass(slots=True, eq=False)
@@ -55,36 +55,36 @@ class Consumer:
 
     queue: str
     acks: Acks
-    cancelled: bool = False  #: by the broker: its queue was deleted, and with it what we hold unacked
-    in_hand: int = 0  #: handed over and not settled; counted where somebody is to be told
-    on_settled: Callable[[], None] | None = None  #: told of each settled message; None where nobody asks
-    leaving: bool = False  #: the broker was asked to send nothing more
+    cancelled: bool = False  #: by the broker: the queue was deleted, and with it our unacked messages
+    in_hand: int = 0  #: unsettled messages; counted only with *on_settled*
+    on_settled: Callable[[], None] | None = None  #: called after each settled message
+    leaving: bool = False  #: whether its cancellation was sent
 
     def handed_over(self) -> None:
-        """Count a message in hand, where somebody is to be told of its end."""
+        """Count a message in hand, if settled ones are reported."""
         if self.on_settled is not None:
             self.in_hand += 1
 
     def settled(self) -> None:
-        """Count a message that is in hand no more, and report it."""
+        """Stop counting a message, and report it."""
         if self.on_settled is not None:
             self.in_hand -= 1
             self.on_settled()
 
     def leave(self) -> None:
-        """The broker is asked to send nothing more."""
+        """Note that its cancellation was sent."""
         self.leaving = True
 
     def cancel(self) -> None:
-        """The broker deleted the queue."""
+        """Note that the broker deleted the queue."""
         self.cancelled = True
 
 
 class ChannelTicket:
-    """Settles one message on the channel that it came by, and on no other.
+    """Settles one message, only on the channel of its arrival.
 
-    Its bytes are given back once it is settled. One that is dropped unsettled, since its channel died, keeps
-    them until nobody works on it any more.
+    Its bytes are given back once it is settled. If it is dropped unsettled, because its channel closed, it
+    keeps them until no work on it is left.
     """
 
     __slots__ = ("_acks", "_consumer", "_gate", "_tag")
@@ -96,26 +96,26 @@ class ChannelTicket:
         self._tag = tag
 
     def __del__(self) -> None:
-        """Give its bytes back, where nothing did before."""
+        """Give its bytes back, unless that has happened."""
         self._gate.release(self._tag)
 
     def alive(self) -> bool:
-        """Whether the message is still ours to bring to an end.
+        """Return whether the message can still be settled by us.
 
-        A channel that closes gives back all that came by it, but for what came from a queue that is gone.
+        A closing channel returns all of its messages to their queues, except to deleted ones.
 
-        Source: RabbitMQ "Consumers", consumer cancellation (told when a queue is deleted).
+        Source: RabbitMQ "Consumers", consumer cancellation (sent when a queue is deleted).
         """
         return not self._acks.channel.is_closed or self._consumer.cancelled
 
     async def ack(self) -> None:
-        """Settle it; on a dead channel: count, it will come again."""
+        """Settle the message; on a dead channel only count this, as the message will come again."""
         self._acks.ack(self._tag)
         self._gate.release(self._tag)
         self._consumer.settled()
 
     async def requeue(self) -> None:
-        """Give it back; on a dead channel the broker has done so already."""
+        """Give the message back; on a dead channel the broker has done so already."""
         await self._acks.requeue(self._tag)
         self._gate.release(self._tag)
         self._consumer.settled()
@@ -128,25 +128,25 @@ class WindowReader:
     window: Window
     observe: BrokerReports
     deliver: Callable[[Source, Incoming], None]
-    on_missing: Callable[[], None]  #: a queue is not there, or its consumer was cancelled
-    wanted: Callable[[], bool]  #: whether to consume now; asked at each :meth:`follow`
+    on_missing: Callable[[], None]  #: called when a queue is missing, or its consumer was cancelled
+    wanted: Callable[[], bool]  #: whether to consume now; called at each :meth:`follow`
     consuming: bool = False
-    budget: Budget = field(default_factory=lambda: Budget(UNBOUNDED))
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
     _prefetch: Prefetch = field(init=False)
     _acks: Acks | None = None
     _gate: Gate | None = None
     _consumers: dict[str | None, Consumer] = field(default_factory=dict)  #: by tag
     _cancelled: asyncio.Event | None = None
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: of who consumes or leaves off, per channel
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: for changes of consumers, one per channel
     _following: asyncio.Task[None] | None = None
     _resizing: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        """Begin with what fits, whatever comes."""
+        """Begin with a prefetch that fits messages of any size."""
         self._prefetch = Prefetch(self.window.prefetch, self.window.room_bytes)
 
     async def run(self, connection: AbstractConnection) -> None:
-        """Consume until the connection closes; a broken channel is opened anew."""
+        """Consume until the connection closes; a broken channel is opened again."""
         transport, pause_s = underlay(connection), REOPEN_FIRST_S
         while not transport.is_closed:
             try:
@@ -163,10 +163,10 @@ class WindowReader:
             pause_s = min(pause_s * 2, REOPEN_MAX_S)
 
     async def follow(self) -> None:
-        """Consume or leave off, as is wanted now; once it left off, nothing more is handed over.
+        """Start or stop consuming, as *wanted* returns now; after a stop no message is passed on.
 
-        The channel stays open, so that what came by it can be settled. One that broke is opened anew by
-        :meth:`run`, which then does as is wanted.
+        The channel stays open, so that its messages can be settled. A broken one is opened again by
+        :meth:`run`, which then calls *wanted* too.
         """
         try:
             await self._follow()
@@ -174,7 +174,7 @@ class WindowReader:
             return
 
     async def flush(self) -> None:
-        """Return once the broker has everything that was settled: its answer stands behind the acks."""
+        """Return once the broker has every ack: an answer that follows the acks proves it."""
         acks = self._acks
         if acks is not None and not acks.channel.is_closed:
             await acks.flush()
@@ -196,9 +196,9 @@ class WindowReader:
         channel.on_consumer_cancel_callbacks.add(take_note)
 
     async def _follow(self) -> None:
-        """Do what is wanted last: who waits here for another's turn asks after it.
+        """Start or stop consuming, one caller after the other; each calls *wanted* when its turn comes.
 
-        Each channel has turns of its own, so a call that hangs on a dead wire holds up no later channel.
+        Each channel has its own turns, so a call that hangs on a dead connection delays no later channel.
         """
         acks, turn = self._acks, self._turn
         if acks is None:
@@ -214,10 +214,10 @@ class WindowReader:
                 await self._consume(acks)
 
     async def _leave_off(self, channel: Channel) -> None:
-        """Consume no more; return once all that the broker had sent before has come.
+        """Stop consuming; return once all messages that the broker had sent before have arrived.
 
-        All consumers are cancelled at once: with one after the other, those that are left would go on to be
-        filled. Behind messages that wait for memory the answers take their time, and are waited for.
+        All consumers are cancelled at once: one after the other, the remaining ones would be filled again.
+        The answers may be behind messages that wait for memory, and are waited for.
         """
         tags = list(channel.consumers)
         if not tags:
@@ -231,7 +231,7 @@ class WindowReader:
                 await self._answer(channel)
 
     async def _answer(self, channel: Channel) -> None:
-        """Wait for one answer; a broker that gives none while nothing holds it up loses the channel."""
+        """Wait for one answer; if none comes although no message waits for memory, close the channel."""
         waited_s = 0.0
         while waited_s < CALL_S:
             try:
@@ -246,11 +246,11 @@ class WindowReader:
         raise TimeoutError("the broker does not answer basic.cancel")
 
     async def _consume(self, acks: Acks) -> None:
-        """Consume from every queue, once all of them are there.
+        """Consume from every queue, once all of them exist.
 
-        One that is missing closes the channel, and with it the acks of what the others had delivered: so
-        all are looked for before the first consumer. A prefetch is per consumer: a window of one message
-        waits until the one that came by a consumer before is settled.
+        A missing one closes the channel, and with it the acks of the others. So all are checked before the
+        first consumer. A prefetch is per consumer: a window of one message waits until the previous
+        consumer's message is settled.
         """
         self.consuming = any(consumer.in_hand > 0 for consumer in self._consumers.values())
         if self.consuming:
@@ -260,23 +260,23 @@ class WindowReader:
         await self._add_consumers(acks)
 
     async def _add_consumers(self, acks: Acks) -> None:
-        told = self._settled if self.window.prefetch == 1 else None
+        on_settled = self._settled if self.window.prefetch == 1 else None
         await acks.channel.basic_qos(prefetch_count=self._prefetch.value, timeout=CALL_S)
         for queue in self.window.queues:
-            consumer = Consumer(queue, acks, on_settled=told)
+            consumer = Consumer(queue, acks, on_settled=on_settled)
             take = self._callback(consumer)
             answer = await acks.channel.basic_consume(queue, take, no_ack=False, timeout=CALL_S)
             self._consumers[answer.consumer_tag] = consumer
         self.consuming = True
 
-    def _came(self, size_bytes: int) -> None:
-        """Follow the sizes of what comes."""
+    def _note_size(self, size_bytes: int) -> None:
+        """Adapt the prefetch to the sizes of messages."""
         now = asyncio.get_running_loop().time()
         if self._prefetch.add(size_bytes, now) and (self._resizing is None or self._resizing.done()):
             self._resizing = asyncio.get_running_loop().create_task(self._resize())
 
     async def _resize(self) -> None:
-        """Consume anew with another prefetch: the broker knows no other way to change it.
+        """Consume again with another prefetch, which the broker cannot change otherwise.
 
         Source: RabbitMQ "Consumer Prefetch" (per consumer), "Quorum Queues" (no global QoS).
         """
@@ -301,7 +301,7 @@ class WindowReader:
             return
 
     def _settled(self) -> None:
-        """Go on where a consumer waits for that."""
+        """Start to consume again, if a consumer waits for the settled message."""
         if self._acks is not None and not self._acks.channel.consumers:
             self._following = asyncio.get_running_loop().create_task(self.follow())
 
@@ -339,24 +339,24 @@ class WindowReader:
                 await ticket.requeue()
                 return
             deliver(source, Incoming(raw_message(message, queue, counted=counted), ticket))
-            self._came(size_bytes)
+            self._note_size(size_bytes)
 
         return take
 
 
 def raw_message(message: DeliveredMessage, queue: str, *, counted: bool = True) -> RawMessage:
-    """Translate a message of the library into the core's words.
+    """Convert a message of the library into the core's terms.
 
     Args:
-        message: As it came.
-        queue: Where it came from.
-        counted: That queue counts returns; otherwise the header that says so is a producer's.
+        message: Message of the library.
+        queue: Queue that it came from.
+        counted: Whether that queue counts returns; otherwise the header of the count comes from a producer.
     """
     delivery: Any = message.delivery  # the three kinds that carry a message have the same fields
     properties = message.header.properties
     headers: Mapping[str, Any] = properties.headers or {}
     stamp = properties.timestamp
-    # the broker sets it from the first return on; before that it is the producer's word
+    # the broker sets it from the first return on; before that a producer has set it
     count = headers.get("x-delivery-count", 0) if delivery.redelivered and counted else 0
     return RawMessage(
         body=message.body,

@@ -25,7 +25,7 @@ TIMEOUT_S = 10.0
 
 
 async def file_limit(login: ManagementLogin) -> str | None:
-    """Name the node that has too few file handles for its quorum queues; None if none is known to.
+    """Name the node that has too few file handles for its quorum queues; None if there is no such node.
 
     It explains why a broker accepts no connection: the management API still answers then.
     """

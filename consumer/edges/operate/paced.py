@@ -26,7 +26,7 @@ _APPLY = "start `leveret run`, or run `leveret topology apply`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Schedule:
     """The number of events, and their rate."""
 
     count: int | None = 1  #: None goes on until it is cancelled
@@ -39,7 +39,7 @@ async def publish_paced(
     connection: AbstractConnection,
     exchange: str,
     make: Callable[[int], Publication],
-    pace: Pace,
+    schedule: Schedule,
     confirmed: Callable[[Publication], None],
 ) -> None:
     """Publish in order and return once all are confirmed.
@@ -50,7 +50,7 @@ async def publish_paced(
         connection: Connection to the broker.
         exchange: Exchange of all publications.
         make: Makes the publication with this number, from 1, at its time; it sets ``message_id``.
-        pace: Number and rate.
+        schedule: Number and rate.
         confirmed: Called with each publication once the broker has confirmed it.
 
     Raises:
@@ -59,7 +59,7 @@ async def publish_paced(
         BrokerUnavailable: a confirm did not come, or the exchange does not exist.
     """
     channel = await _opened(connection, exchange)
-    run = _Run(Confirms(channel), pace, confirmed, asyncio.Semaphore(pace.unconfirmed))
+    run = _Run(Confirms(channel), schedule, confirmed, asyncio.Semaphore(schedule.unconfirmed))
     try:
         async with asyncio.TaskGroup() as group:
             await _start_all(group, run, make)
@@ -73,7 +73,7 @@ async def publish_paced(
 @dataclass(frozen=True, slots=True)
 class _Run:
     confirms: Confirms
-    pace: Pace
+    schedule: Schedule
     confirmed: Callable[[Publication], None]
     free: asyncio.Semaphore  #: permits for further unconfirmed publications
 
@@ -91,11 +91,11 @@ async def _opened(connection: AbstractConnection, exchange: str) -> Channel:
 
 
 async def _start_all(group: asyncio.TaskGroup, run: _Run, make: Callable[[int], Publication]) -> None:
-    pace, loop = run.pace, asyncio.get_running_loop()
+    schedule, loop = run.schedule, asyncio.get_running_loop()
     began = loop.time()
-    for number in count() if pace.count is None else range(pace.count):
-        if pace.rate_per_s is not None:
-            await asyncio.sleep(began + number / pace.rate_per_s - loop.time())
+    for number in count() if schedule.count is None else range(schedule.count):
+        if schedule.rate_per_s is not None:
+            await asyncio.sleep(began + number / schedule.rate_per_s - loop.time())
         await run.free.acquire()
         group.create_task(_publish(run, make(number + 1)))
 
@@ -106,7 +106,7 @@ async def _publish(run: _Run, publication: Publication) -> None:
     Raises:
         Unroutable, Refused, BrokerUnavailable: as :func:`publish_paced`.
     """
-    exchange, limit_s = publication.exchange, run.pace.confirm_s
+    exchange, limit_s = publication.exchange, run.schedule.confirm_s
     try:
         async with asyncio.timeout(limit_s):
             await run.confirms.publish(publication, publication.message_id or "")

@@ -1,7 +1,7 @@
-"""Kill this process at a chosen moment, for crash tests only.
+"""Kill this process in a chosen window, for crash tests only.
 
-The windows are around calls of the ports. So each port has a wrapper here, and without ``LEVERET_FAILPOINT``
-none is made.
+The windows are around calls of the ports. So each port has a wrapper here, which exists only with
+``LEVERET_FAILPOINT``.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ FAILPOINTS = (
     "during-request",
     "after-2xx-before-ack",
 )
-"""Windows in which the crash tests kill the daemon."""
+"""Windows in which crash tests kill the daemon."""
 
-WRITTEN_S = 0.02  #: time for a publish or a request that was begun to be on the wire
+WRITTEN_S = 0.02  #: delay before the kill, so that a started write has left the process
 
 
 class Failpoint:
-    """Kills the process at the n-th passing of one named window."""
+    """Kills the process at the n-th pass of a named window."""
 
     def __init__(self, text: str) -> None:
-        """Read ``<window>`` or ``<window>:<n>``.
+        """Parse ``<window>`` or ``<window>:<n>``.
 
         Raises:
-            ConfigError: there is no such window, or n is not a positive number.
+            ConfigError: the window does not exist, or n is not a positive number.
         """
         self.window, _, times = text.partition(":")
         if self.window not in FAILPOINTS:
             raise ConfigError(f"failpoint: {self.window!r} is not one of {', '.join(FAILPOINTS)}")
         if times and (not times.isdecimal() or int(times) < 1):
-            raise ConfigError(f"failpoint: {times!r} is not a number from 1 on")
+            raise ConfigError(f"failpoint: {times!r} is not a number of at least 1")
         self._left = int(times or 1)
-        self._stored = self._delivered = False  #: since the last ack
+        self._stored = self._delivered = False  #: whether a confirm, or a success, came since the last ack
 
     def reach(self, window: str) -> None:
-        """Pass *window*; the last passing ends the process as ``kill -9`` would."""
+        """Pass *window*; the n-th pass ends the process as ``kill -9`` would."""
         if self._is_last(window):
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def reach_on_the_wire(self, window: str) -> None:
-        """Pass *window*, as :meth:`reach`; what was begun gets the time to be sent before that."""
+        """Pass *window* as :meth:`reach` does, but leave a started write time to be sent."""
         if self._is_last(window):
             await asyncio.sleep(WRITTEN_S)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def stored(self) -> None:
-        """The broker confirmed a publish."""
+        """Note a confirm of the broker."""
         self._stored = True
 
     def delivered(self) -> None:
-        """An endpoint answered with success."""
+        """Note a success of an endpoint."""
         self._delivered = True
 
     def reach_ack(self) -> None:
-        """Pass the window before an ack: of a confirm, of a delivery, or of neither.
+        """Pass the window before an ack: after a confirm, after a delivery, or neither.
 
-        Jobs run side by side. The ack may be another job's than the confirm; then that job, too, is killed
-        after its confirm and before its ack.
+        Jobs run side by side. The ack may belong to another job than the confirm; then that job, too, is
+        killed after its confirm and before its ack.
         """
         stored, delivered = self._stored, self._delivered
         self._stored = self._delivered = False
@@ -93,7 +93,7 @@ class FailingPublisher:
     failpoint: Failpoint
 
     async def publish(self, publication: Publication) -> None:
-        """Publish; events for operators and for other workers have no windows."""
+        """Publish; messages that are not mandatory have no windows."""
         if not publication.mandatory:
             await self.publisher.publish(publication)
             return
@@ -104,7 +104,7 @@ class FailingPublisher:
         self.failpoint.stored()
 
     def pressed(self) -> str | None:
-        """Say why no new attempt should start, or None."""
+        """Return why no new attempt should start, or None."""
         return self.publisher.pressed()
 
 
@@ -137,25 +137,25 @@ class FailingTicket:
     failpoint: Failpoint
 
     async def ack(self) -> None:
-        """Settle."""
+        """Settle the message."""
         self.failpoint.reach_ack()
         await self.ticket.ack()
 
     def alive(self) -> bool:
-        """Whether the message is still ours to bring to an end."""
+        """Return whether the message can still be settled by us."""
         return self.ticket.alive()
 
     async def requeue(self) -> None:
-        """Give it back unstarted."""
+        """Give the message back, unstarted."""
         await self.ticket.requeue()
 
 
 @dataclass(frozen=True, slots=True)
 class FailingListener:
-    """The flow, behind the window after a message was taken.
+    """The flow behind the window ``after-take``.
 
-    Implements :class:`consumer.ports.BrokerListener`. No worker dies of dead letters, or of messages that are
-    moved to ``suspect`` unread: these pass no window.
+    Implements :class:`consumer.ports.BrokerListener`. Dead letters, and messages that are moved to
+    ``suspect`` unread, cannot kill a worker, so they pass no window.
     """
 
     listener: BrokerListener
@@ -163,7 +163,7 @@ class FailingListener:
     suspect_after: int  #: ``x-delivery-count`` from which a message is moved unread
 
     def deliver(self, source: Source, incoming: Incoming) -> None:
-        """Take a message."""
+        """Pass a message on."""
         message = incoming.message
         is_moved = message.delivery_count >= self.suspect_after and source is not Source.SUSPECT
         if source not in (Source.OVERFLOW, Source.EXPIRED) and not is_moved:
@@ -172,21 +172,21 @@ class FailingListener:
         self.listener.deliver(source, incoming)
 
     def reopened(self) -> None:
-        """A channel was lost."""
+        """Pass on that a channel was lost."""
         self.listener.reopened()
 
     def relieved(self) -> None:
-        """The broker takes publishes again."""
+        """Pass on that publishes are accepted again."""
         self.listener.relieved()
 
     def connected(self) -> None:
-        """The topology is declared."""
+        """Pass on that the topology is declared."""
         self.listener.connected()
 
     def listening(self) -> None:
-        """This worker hears every control message."""
+        """Pass on that this worker receives every control message."""
         self.listener.listening()
 
     def control(self, body: bytes) -> None:
-        """Take a control message."""
+        """Pass a control message on."""
         self.listener.control(body)

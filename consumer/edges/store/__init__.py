@@ -1,4 +1,4 @@
-"""The store: subscriptions with their secrets, endpoint states, the index of parked entries. Decision 24."""
+"""Keep subscriptions with their secrets, endpoint states, and the index of parked entries. Decision 24."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 
 
 def open_store(settings: Settings) -> SqlStore:
-    """Return the store that *settings* name; nothing is read or made before it is used.
+    """Return the store of *settings*; nothing is read or created before its first use.
 
     Raises:
-        ConfigError: a file that a setting names cannot be read.
+        ConfigError: a file in the settings cannot be read.
     """
     key = settings.store.key
     keys = Keys(settings.home, None if key is None else key.get_secret_value(), settings.store.key_file)
@@ -42,7 +42,7 @@ def open_store(settings: Settings) -> SqlStore:
 
 @asynccontextmanager
 async def opened_store(settings: Settings) -> AsyncIterator[SqlStore]:
-    """Give the store that *settings* name, and close it: for a command, which looks once.
+    """Give the store of *settings*, and close it afterwards: for commands.
 
     Raises:
         ConfigError: as :func:`open_store`.

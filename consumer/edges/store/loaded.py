@@ -1,7 +1,7 @@
 """Remember the loaded subscriptions, so that the next load builds only changed ones.
 
-Data flow: database, some rows at a time -> :func:`read_other` -> :meth:`Loaded.build` (in a thread) ->
-subscriptions; unchanged ones stay the same objects.
+Data flow: database, some rows at a time -> :func:`read_other` -> :meth:`LoadedSubscriptions.build` (in a
+thread) -> subscriptions; unchanged ones stay the same objects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedSubscriptions:
     """The subscriptions by id, in the order of tenant and name."""
 
     built: dict[str, tuple[tuple[Any, ...], Subscription]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Loaded:
         return tuple(found)
 
 
-async def read_other(connection: AsyncConnection | None, loaded: Loaded) -> Read:
+async def read_other(connection: AsyncConnection | None, loaded: LoadedSubscriptions) -> Read:
     """Read the table and compare it with *loaded*, some rows at a time."""
     if connection is None:
         return Read((), ())

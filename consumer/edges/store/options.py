@@ -1,4 +1,4 @@
-"""Settings of the store that its database does not need."""
+"""Define the settings of the store that its database does not need."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class StoreOptions:
 
     rules: SubscriptionRules  #: defaults of a subscription's missing fields
     parked_ttl_s: float  #: seconds for which the parked queue keeps an entry
-    now: Callable[[], float] = time.time  #: Unix seconds
+    now: Callable[[], float] = time.time  #: returns Unix seconds

@@ -32,7 +32,7 @@ from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
-from consumer.edges.store.loaded import Loaded, read_other
+from consumer.edges.store.loaded import LoadedSubscriptions, read_other
 from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.rows.entries import Kept, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.rows.lineage import (
@@ -97,7 +97,7 @@ class SqlStore:
         self._rules = options.rules
         self._parked_ttl_s = options.parked_ttl_s
         self._now = options.now
-        self._loaded = Loaded()
+        self._loaded = LoadedSubscriptions()
         self._lineage = Lineage(generation=Generation("", -1, ""))  #: of what was loaded
         self._fingerprint: Hashable = None
         self._key_fingerprint: Hashable = None

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker import budget as budget_module
-from consumer.edges.broker.budget import Budget
+from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
@@ -29,7 +29,7 @@ class Reading:
 
     def __init__(self, limit_bytes: int, prefetch: int = 50, room_bytes: float | None = None) -> None:
         self.taken: asyncio.Queue[Incoming] = asyncio.Queue()
-        self.budget = Budget(limit_bytes)
+        self.budget = ByteBudget(limit_bytes)
         self.is_wanted = True
         self.log = RecordingLog()
         self.reader = WindowReader(

@@ -1,4 +1,4 @@
-"""Give the consuming connection, while there is one, to those who open a channel on it now and then."""
+"""Provide the consuming connection, while there is one, for channels that are needed now and then."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from consumer.core.errors import BrokerUnavailable
 
 
 class CurrentConnection:
-    """The connection of now."""
+    """The connection that is open now, if there is one."""
 
     def __init__(self, connection: AbstractConnection | None = None) -> None:
         self._connection = connection
 
     def get(self) -> AbstractConnection:
-        """Return it.
+        """Return the connection.
 
         Raises:
-            BrokerUnavailable: there is none now.
+            BrokerUnavailable: no connection is open.
         """
         if self._connection is None:
             raise BrokerUnavailable("no connection to the broker")
@@ -28,7 +28,7 @@ class CurrentConnection:
 
     @contextmanager
     def serving(self, connection: AbstractConnection) -> Iterator[None]:
-        """Give out *connection* until the block ends."""
+        """Provide *connection* until the block ends."""
         self._connection = connection
         try:
             yield

@@ -1,7 +1,7 @@
-"""TLS contexts: one for all endpoints, one for each policy of its own; sessions are resumed.
+"""Make TLS contexts, one for all endpoints and one for each policy of its own, and resume sessions.
 
-Data flow: TlsPolicy -> (TlsContexts) SSLContext, made once -> connections; what a server gave us to resume a
-session with is offered to the same name at the next handshake.
+Data flow: TlsPolicy -> (TlsContexts) SSLContext, made once -> connections. A session ticket of a server is
+offered to the same name at the next handshake.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from consumer.core.access import TlsPolicy
 from consumer.core.errors import ConfigError
 
-_KEPT_CONTEXTS = 256  #: policies whose context is kept, in any cache; the oldest goes first
-_KEPT_SESSIONS = 4_096  #: of all endpoints without a policy
+_KEPT_CONTEXTS = 256  #: policies whose context is kept, in any cache; the oldest is dropped first
+_KEPT_SESSIONS = 4_096  #: sessions of all endpoints without a policy
 _KEPT_SESSIONS_OF_POLICY = 16
 
 
 class ResumingContext(ssl.SSLContext):
-    """Offers the last session of a name again: a handshake without certificates, in one round trip less.
+    """Offers the last session of a name again: a handshake without certificates, one round trip shorter.
 
-    A session belongs to its context, so what was verified under one policy is never resumed under another.
+    A session belongs to its context, so a session verified under one policy is never resumed under another.
     """
 
     def __new__(cls, most_sessions: int = _KEPT_SESSIONS) -> ResumingContext:
-        """Make a context for a client: it verifies chain, name and dates; it keeps so many sessions."""
+        """Make a context for a client: it verifies chain, name and dates, and keeps *most_sessions*."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         made.hostname_checks_common_name = False  # Source: RFC 9525, 6.3
@@ -49,7 +49,7 @@ class ResumingContext(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, *more, **named)
 
     def keep(self, connection: ssl.SSLObject) -> None:
-        """Remember how to resume *connection*; with TLS 1.3 that is known once something was read from it."""
+        """Remember the session of *connection*; TLS 1.3 sends its ticket with the first data."""
         name, session = connection.server_hostname, connection.session
         if name is not None and session is not None and session.has_ticket:
             self._sessions.pop(name, None)
@@ -62,24 +62,25 @@ class TlsContexts:
     """The contexts of one sender."""
 
     def __init__(self, ca_file: str | None) -> None:
-        """Read *ca_file*, if there is one; every other context is made when it is needed.
+        """Read *ca_file*, if there is one; every other context is made on first use.
 
         Raises:
             ConfigError: *ca_file* cannot be read as PEM.
         """
         self._ca_file = ca_file
-        self._making = asyncio.Lock()  #: those who need a context at once make it once
+        self._making = asyncio.Lock()  #: so that simultaneous requests for a context make it once
         self._made: dict[TlsPolicy, ResumingContext] = {}
-        self.evicted: list[Callable[[TlsPolicy], None]] = []  #: told whose context no cache may keep now
+        #: Called with each policy whose context was dropped.
+        self.evicted: list[Callable[[TlsPolicy], None]] = []
         self._shared = None if ca_file is None else _trusting_system(ca_file)
 
     async def of(self, policy: TlsPolicy | None) -> ResumingContext:
-        """Return the context for *policy*, or the one that endpoints without a policy share.
+        """Return the context for *policy*, or the shared one for endpoints without a policy.
 
-        It is made in a thread, as reading the system's certificates takes a while.
+        A thread makes it, as reading the system's certificates takes a while.
 
         Raises:
-            ssl.SSLError, ValueError, OSError: the policy holds something that OpenSSL does not take.
+            ssl.SSLError, ValueError, OSError: OpenSSL refuses a part of the policy.
         """
         context = self._shared if policy is None else self._made.get(policy)
         if context is None:
@@ -108,7 +109,7 @@ def _trusting_system(ca_file: str | None, most_sessions: int = _KEPT_SESSIONS) -
     context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is not None and not context.cert_store_stats()["x509_ca"]:
-        with open(bundle, "rb"):  # OpenSSL passes over a file that it cannot open, as without a handle
+        with open(bundle, "rb"):  # OpenSSL silently skips a file that it cannot open, as without a handle
             pass
     if ca_file is not None:
         try:
@@ -132,7 +133,7 @@ def _context_of(policy: TlsPolicy, ca_file: str | None) -> ResumingContext:
 
 @contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """Lend *text* as a file, which is all that OpenSSL takes a key from: in memory where the system can."""
+    """Provide *text* as a file, as OpenSSL reads keys only from files: in memory where the system can."""
     make: Any = getattr(os, "memfd_create", None)
     if make is None:
         with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:  # made with mode 0600

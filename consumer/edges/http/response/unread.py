@@ -16,7 +16,7 @@ trip.
 """
 
 
-class Wire:
+class SocketPoll:
     """The kernel's view of a connection."""
 
     __slots__ = ("_poll",)
@@ -25,11 +25,11 @@ class Wire:
         self._poll = select.poll()
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | _PEER_GONE)
 
-    def gone(self) -> bool:
+    def is_closed(self) -> bool:
         """Return whether the server has closed its side."""
         events = self._poll.poll(0)
         return bool(events) and events[0][1] & ~select.POLLIN != 0
 
-    def stirs(self) -> bool:
+    def has_input(self) -> bool:
         """Return whether there are unread bytes, or a close."""
         return bool(self._poll.poll(0))

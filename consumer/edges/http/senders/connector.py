@@ -1,4 +1,4 @@
-"""aiohttp's pool with connections of our own: the dialer opens them, and :class:`.Answer` reads what comes.
+"""Adapt aiohttp's pool: our dialer opens its connections, and :class:`.Answer` reads their responses.
 
 Data flow: AiohttpSender -> (Connector) kept connection, or a new one -> (Handler) bytes -> Answer -> sender.
 """
@@ -20,23 +20,23 @@ from consumer.edges.http.connect.tls import ResumingContext
 from consumer.edges.http.options import SenderOptions
 from consumer.edges.http.outcomes import IN_QUEUE, AttemptFailed
 from consumer.edges.http.response.answer import Answer
-from consumer.edges.http.response.unread import Wire
+from consumer.edges.http.response.unread import SocketPoll
 
-KEPT_MAX = 2_000  #: idle connections of one sender; then the half that has been idle for longest is closed
+KEPT_MAX = 2_000  #: idle connections of one sender, at most; then the half that is idle for longest is closed
 
 
 class Connector(BaseConnector):
-    """aiohttp's pool, with connections that our dialer opened."""
+    """aiohttp's pool, with connections from our dialer."""
 
     def __init__(self, dialer: Dialer, options: SenderOptions) -> None:
         super().__init__(
             limit=0, limit_per_host=options.connections_per_host, keepalive_timeout=options.keepalive_s
         )
         self._dialer = dialer
-        self._kept = 0  #: connections that were kept since they were counted
+        self._kept = 0  #: connections kept since the last count
 
     def relieve(self) -> None:
-        """Close every kept connection: file handles are scarce."""
+        """Close every idle connection, as file handles are scarce."""
         for kept in self._conns.values():
             for protocol, _ in kept:
                 protocol.abort()
@@ -48,7 +48,7 @@ class Connector(BaseConnector):
             self._close_oldest()
 
     def _close_oldest(self) -> None:
-        """Count what is kept, and close half of it where that is too much."""
+        """Count the idle connections, and close the older half if there are too many."""
         every = ((at, protocol) for each in self._conns.values() for protocol, at in each)
         kept = sorted((one for one in every if one[1].is_connected()), key=lambda one: one[0])
         self._kept = len(kept)
@@ -67,7 +67,7 @@ class Connector(BaseConnector):
         return protocol
 
     async def _wait_for_available_connection(self, key: ConnectionKey, traces: list[Any]) -> None:
-        """Note on a cancellation that nothing was dialled: every connection was in use."""
+        """Note on a cancellation that no connection was opened, as all were in use."""
         try:
             await super()._wait_for_available_connection(key, traces)
         except asyncio.CancelledError as cut:
@@ -76,58 +76,58 @@ class Connector(BaseConnector):
 
 
 @dataclass(slots=True)
-class Target:
-    """What a URL means, worked out once."""
+class PoolTarget:
+    """A parsed URL with its TLS context."""
 
-    request: ClientRequest  #: names the pool's entry to the connector; is never sent itself
+    request: ClientRequest  #: identifies the pool's entry for the connector; it is never sent itself
     head: str  #: request line and Host
-    context: ResumingContext | None  #: of TLS; None for plain HTTP
-    quiet: bool = False  #: nothing came behind a 204 of it
-    watched: bool = False  #: one of its connections is waited on to find that out
+    context: ResumingContext | None  #: TLS context; None for plain HTTP
+    quiet: bool = False  #: whether one of its 204s was followed by nothing
+    watched: bool = False  #: whether one of its connections is watched to find that out
 
     def watch(self) -> None:
-        """Wait on one of its connections."""
+        """Note that one of its connections is watched."""
         self.watched = True
 
     def seen(self, *, quiet: bool) -> None:
-        """The wait is over."""
+        """Note the end of the watch, and whether nothing came."""
         self.watched, self.quiet = False, quiet
 
     def spoke(self) -> None:
-        """Something came on a connection on which no request was out."""
+        """Note bytes on a connection while no request was out."""
         self.quiet = False
 
 
 class Handler(ResponseHandler):
-    """The protocol of a connection: gives what comes to the answer that is waited for."""
+    """The protocol of a connection: passes its bytes to the expected answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self.target: Target | None = None  #: of the last request
-        self.wire: Wire | None = None  #: None until its first use
-        self.ends_at = 0.0  #: in the loop's time: from then on it is not kept
-        self._session_kept = False
+        self.target: PoolTarget | None = None  #: target of the last request
+        self.poll: SocketPoll | None = None  #: None until the connection's first use
+        self.ends_at = 0.0  #: loop time after which the connection is not kept
+        self._session_kept = False  #: whether its TLS session is kept
         self._answer: Answer | None = None  #: None while no request is out
         self._finished: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
 
     @property
     def should_close(self) -> bool:
-        """Asked by the pool."""
+        """Whether the pool must close the connection."""
         return self._should_close or self.transport is None or self._answer is not None
 
-    def first_use(self, transport: asyncio.Transport, ends_at: float) -> Wire:
-        """Note when the connection ends, in the loop's time; return what its kernel knows of it."""
-        self.wire, self.ends_at = Wire(transport), ends_at
-        return self.wire
+    def first_use(self, transport: asyncio.Transport, ends_at: float) -> SocketPoll:
+        """Note the loop time at which the connection ends; return the kernel's view of it."""
+        self.poll, self.ends_at = SocketPoll(transport), ends_at
+        return self.poll
 
     def keep_session(self, context: ResumingContext) -> None:
-        """Let *context* keep its TLS session, once."""
+        """Let *context* keep the TLS session of this connection, once."""
         if not self._session_kept and self.transport is not None:
             self._session_kept = True
             context.keep(self.transport.get_extra_info("ssl_object"))
 
-    def begin(self, target: Target, answer: Answer) -> None:
+    def begin(self, target: PoolTarget, answer: Answer) -> None:
         """Read *answer* from now on."""
         self.target = target
         self._answer = answer
@@ -136,7 +136,8 @@ class Handler(ResponseHandler):
         """Return once the answer is over.
 
         Raises:
-            AttemptFailed, OSError: it is not one, or the connection broke; its status may be there.
+            AttemptFailed, OSError: it is not valid HTTP, or the connection broke; it may have a status
+            already.
         """
         answer = self._answer
         if self._failure is None and answer is not None and not answer.over:
@@ -149,7 +150,7 @@ class Handler(ResponseHandler):
             raise self._failure
 
     def rest(self) -> None:
-        """The request is over: what comes from now on belongs to none."""
+        """End the request: bytes that arrive from now on belong to none."""
         self._answer = None
 
     def data_received(self, data: bytes) -> None:

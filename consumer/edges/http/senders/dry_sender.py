@@ -1,6 +1,6 @@
-"""Send nothing: take each signed webhook, log it, and say that it was delivered.
+"""Send nothing: log each signed webhook, and return a success.
 
-Events are consumed as ever. So a dry run wants a topology of its own, or events that nobody will miss.
+Events are consumed as usual, so a dry run needs its own topology, or events that may get lost.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from consumer.core.model import Outcome, OutcomeKind, SignedRequest
 from consumer.core.text.urls import show_url
 from consumer.ports import StepReports
 
-SAID = "dry: nothing was sent"
+DETAIL = "dry: nothing was sent"
 
 
 class DrySender:
@@ -19,7 +19,7 @@ class DrySender:
         self._observe = observe
 
     async def send(self, request: SignedRequest) -> Outcome:
-        """Log what would be sent; no body, and no secret."""
+        """Log the request, without its body and without secrets."""
         headers = dict(request.headers)
         self._observe.said(
             "webhook.dry",
@@ -29,7 +29,7 @@ class DrySender:
             signature=headers.get("webhook-signature"),
             size_bytes=len(request.body),
         )
-        return Outcome(kind=OutcomeKind.OK, duration_s=0.0, status=204, detail=SAID)
+        return Outcome(kind=OutcomeKind.OK, duration_s=0.0, status=204, detail=DETAIL)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""

@@ -1,8 +1,8 @@
-"""An httpx2 transport whose connections our dialer opens.
+"""An httpx2 transport whose connections come from our dialer.
 
 Data flow: httpx2.Request -> (GuardedTransport) httpcore2's pool -> (_Connection) dialer -> (_Http11) request
 out, :class:`.Answer` in, on a Pipe.
-The pool and the types are httpx2's; addresses, proxy, TLS and what an answer means are ours.
+The pool and the types belong to httpx2; addresses, proxy, TLS and the reading of answers are ours.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
 from consumer.edges.http.senders.pipe import Pipe, PipeStream
 
-ON_TURN = "leveret.on_turn"  #: extension of a request: called once it need not wait for others to end
+ON_TURN = "leveret.on_turn"  #: extension of a request: called once it waits for no other request
 ON_OPEN = "leveret.on_open"  #: the same, called once there is a connection
-ANSWER = "leveret.answer"  #: extension of a response: the Answer, whose headers it holds
+ANSWER = "leveret.answer"  #: extension of a response: its Answer, with the headers
 
 _READ_BYTES = 65_536
 _NEW, _BUSY, _IDLE, _CLOSED = "new", "busy", "idle", "closed"
-_NO_LIMIT = sys.maxsize  #: whoever reads the body bounds it
+_NO_LIMIT = sys.maxsize  #: the reader of the body bounds it
 _BREAK = re.compile(rb"[\r\n\0]")
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests as they are: no redirects, cookies or environment. Faults are httpcore2's or ours."""
+    """Sends requests unchanged: no redirects, cookies or environment. Faults are httpcore2's or ours."""
 
     def __init__(self, parts: Parts, policy: TlsPolicy | None = None) -> None:
         self._pool = _Pool(parts, policy)
@@ -48,8 +48,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         """Send *request* and return the response with its body unread.
 
         Raises:
-            AttemptFailed: there is no connection, or what came is not HTTP.
-            httpcore2.NetworkError: it broke.
+            AttemptFailed: no connection was made, or the answer is not valid HTTP.
+            httpcore2.NetworkError: the connection broke.
         """
         url = request.url
         answer = await self._pool.handle_async_request(
@@ -70,7 +70,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def sweep(self) -> bool:
-        """Close what has been idle for too long; return whether nothing is left."""
+        """Close connections that were idle for too long; return whether none is left."""
         for connection in self._pool.connections:
             if connection.is_idle() and connection.has_expired():
                 await connection.aclose()
@@ -88,7 +88,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response, as it comes."""
+    """The body of a response, part by part."""
 
     def __init__(self, answer: httpcore2.Response) -> None:
         self._answer = answer
@@ -98,7 +98,7 @@ class _Body(httpx2.AsyncByteStream):
             yield part
 
     async def aclose(self) -> None:
-        """Give the connection back, or cut it if something is left."""
+        """Return the connection to the pool, or cut it if some of the body is left."""
         await self._answer.aclose()
 
 
@@ -114,34 +114,34 @@ class _Pool(httpcore2.AsyncConnectionPool):
         self._policy = policy
 
     def create_connection(self, origin: httpcore2.Origin) -> httpcore2.AsyncConnectionInterface:
-        """Called by the pool when no kept connection is free."""
+        """Make a connection for the pool when none is free."""
         return _Connection(origin, self._parts, self._policy)
 
 
 class _Connection(httpcore2.AsyncConnectionInterface):
-    """One connection: not there yet, open, or failed."""
+    """One connection: not open yet, open, or failed."""
 
     def __init__(self, origin: httpcore2.Origin, parts: Parts, policy: TlsPolicy | None) -> None:
         self._origin = origin
         self._parts = parts
         self._policy = policy
-        self._context: ResumingContext | None = None  #: of TLS
+        self._context: ResumingContext | None = None  #: TLS context
         self._http: _Http11 | None = None
         self._failed = False
-        self._resumable = False  #: True once its TLS session is kept
-        self._closed = False  #: the pool closed it before it was open
-        self._ends_at = math.inf  #: monotonic seconds: from then on it is not kept
+        self._resumable = False  #: whether its TLS session is kept
+        self._closed = False  #: whether the pool closed it before it was open
+        self._ends_at = math.inf  #: monotonic seconds after which it is not kept
 
     async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
-        """Open it if need be, and send."""
-        _tell(request, ON_TURN)
+        """Open the connection if necessary, and send."""
+        _notify(request, ON_TURN)
         if self._http is None:
             try:
                 self._http = await self._open()
             except BaseException:
                 self._failed = True
                 raise
-        _tell(request, ON_OPEN)
+        _notify(request, ON_OPEN)
         response = await self._http.handle_async_request(request)
         if not self._resumable:
             self._resumable = True
@@ -165,50 +165,50 @@ class _Connection(httpcore2.AsyncConnectionInterface):
         return _Http11(PipeStream(transport, pipe), self._parts.options)
 
     async def aclose(self) -> None:
-        """Cut it."""
+        """Abort the connection."""
         self.cut()
 
     def cut(self) -> None:
-        """Cut it."""
+        """Abort the connection."""
         self._closed = True
         if self._http is not None:
             self._http.close()
 
     def info(self) -> str:
-        """Say what state it is in."""
+        """Return its state."""
         return "not open" if self._http is None else self._http.state
 
     def can_handle_request(self, origin: httpcore2.Origin) -> bool:
-        """Whether it leads there."""
+        """Return whether it leads to *origin*."""
         return origin == self._origin
 
     def is_connected(self) -> bool:
-        """Whether it is open."""
+        """Return whether it is open."""
         return self._http is not None and self._http.state != _CLOSED
 
     def is_available(self) -> bool:
-        """Whether it can take a request now."""
+        """Return whether it can take a request now."""
         return self._http is not None and self._http.is_available()
 
     def has_expired(self) -> bool:
-        """Whether it should be closed."""
+        """Return whether it should be closed."""
         if self._http is None:
             return self._failed
         return time.monotonic() >= self._ends_at or self._http.has_expired()
 
     def is_idle(self) -> bool:
-        """Whether nothing is under way on it."""
+        """Return whether no request is in progress on it."""
         return self._failed if self._http is None else self._http.state == _IDLE
 
     def is_closed(self) -> bool:
-        """Whether it is of no use any more."""
+        """Return whether it is unusable for good."""
         return self._failed if self._http is None else self._http.state == _CLOSED
 
 
-def _tell(request: httpcore2.Request, event: str) -> None:
-    told = request.extensions.get(event)
-    if told is not None:
-        told()
+def _notify(request: httpcore2.Request, event: str) -> None:
+    callback = request.extensions.get(event)
+    if callback is not None:
+        callback()
 
 
 class _Http11:
@@ -218,22 +218,23 @@ class _Http11:
         self.stream = stream
         self.state = _NEW
         self._keepalive_s = options.keepalive_s
-        self._waits = not options.connections_per_host  #: the pool does not look when a wait is over
-        self._rests_from = math.inf  #: monotonic seconds: since then no request has been out
-        self._free_at = 0.0  #: monotonic seconds: from then on it may take the next request
-        self._quiet = False  #: nothing came behind a 204
+        #: Whether a connection may wait; with a bound the pool would not notice the end of the wait.
+        self._waits = not options.connections_per_host
+        self._rests_from = math.inf  #: monotonic seconds since which no request has been out
+        self._free_at = 0.0  #: monotonic seconds from which it may take the next request
+        self._quiet = False  #: whether a 204 was followed by nothing
 
     async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
-        """Send, and read the head.
+        """Send the request, and read the head of its answer.
 
         Raises:
-            AttemptFailed: what came is not HTTP, or nothing came.
+            AttemptFailed: the answer is missing or not valid HTTP.
             httpcore2.NetworkError: the connection broke.
-            httpcore2.ConnectionNotAvailable: it cannot be used any more; the pool takes another one.
+            httpcore2.ConnectionNotAvailable: the connection is unusable; the pool takes another one.
         """
         if self.state != _NEW and (not self.is_available() or self.stream.spent()):
             raise httpcore2.ConnectionNotAvailable
-        self._quiet = self._quiet or self._free_at > 0  # it was waited for, and nothing came
+        self._quiet = self._quiet or self._free_at > 0  # the wait after a 204 ended, and nothing came
         self.state = _BUSY
         try:
             self.stream.write(_head(request))
@@ -250,7 +251,7 @@ class _Http11:
         )
 
     async def read(self, answer: Answer) -> None:
-        """Give *answer* what comes next."""
+        """Pass the next bytes to *answer*."""
         data = await self.stream.read(_READ_BYTES)
         if data:
             answer.feed(data)
@@ -258,7 +259,7 @@ class _Http11:
             answer.end()
 
     def finish(self, answer: Answer) -> None:
-        """The answer has been read as far as anybody wants it."""
+        """End the request after its answer was read as far as needed."""
         if self.state == _CLOSED:
             return
         unsure = answer.bodiless and not self._quiet
@@ -270,23 +271,23 @@ class _Http11:
         self._free_at = self._rests_from + QUIET_S if unsure else 0.0
 
     def is_available(self) -> bool:
-        """Whether it can take a request now."""
+        """Return whether it can take a request now."""
         return self.state == _IDLE and (not self._free_at or time.monotonic() >= self._free_at)
 
     def has_expired(self) -> bool:
-        """Whether it should be closed."""
+        """Return whether it should be closed."""
         if self.state != _IDLE:
             return False
         return time.monotonic() > self._rests_from + self._keepalive_s or self.stream.spent()
 
     def close(self) -> None:
-        """Cut it."""
+        """Abort the connection."""
         self.state = _CLOSED
         self.stream.abort()
 
 
 class _Content:
-    """The body of an answer, as it comes."""
+    """The body of an answer, part by part."""
 
     def __init__(self, http: _Http11, answer: Answer) -> None:
         self._http = http
@@ -307,7 +308,7 @@ class _Content:
             raise AttemptFailed(OutcomeKind.PROTOCOL, answer.fault)
 
     async def aclose(self) -> None:
-        """Keep the connection, or cut it if something is left."""
+        """Keep the connection, or cut it if some of the body is left."""
         self._http.finish(self._answer)
 
 
@@ -315,5 +316,5 @@ def _head(request: httpcore2.Request) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method, request.url.target)]
     lines += [b"%b: %b" % header for header in request.headers]
     if any(_BREAK.search(line) for line in lines):
-        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the request holds a line break or NUL")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the request contains a line break or NUL")
     return b"\r\n".join((*lines, b"", b""))

@@ -1,11 +1,12 @@
 """Send webhooks with httpx2: the second sender, ``[sending] client = "httpx"``.
 
 Data flow: flow.deliver -> (HttpxSender.send) httpx2.Request -> GuardedTransport of the endpoint -> bounded
-body -> Outcome. It keeps the contract of :mod:`.sender`, at several times the CPU: ``bench/http_clients``.
+body -> Outcome. It keeps the contract of :mod:`.aiohttp_sender`, at several times the CPU:
+``bench/http_clients``.
 
-**Nothing is sent twice.** Before httpcore2 takes a connection from the pool, it asks whether the connection
-is still open and silent (:meth:`consumer.edges.http.senders.pipe.PipeStream.spent`). It replaces any other
-connection before it writes a byte.
+**No request is sent twice.** Before httpcore2 takes a connection from the pool, it asks whether the
+connection is still open and silent (:meth:`consumer.edges.http.senders.pipe.PipeStream.spent`). It replaces
+any other connection before it writes a byte.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from consumer.edges.http.senders.request import read_url, write_head
 
 @dataclass(slots=True)
 class _Attempt:
-    """How far one attempt has come."""
+    """The progress of one attempt."""
 
-    had_turn: bool = False  #: it need not wait for another request's connection
+    had_turn: bool = False  #: whether it waits for no other request's connection
     connected: bool = False
     answer: Answer | None = None  #: None before its head is complete
     body: bytes = b""
 
     def took_turn(self) -> None:
-        """A connection is free for it, or is being opened."""
+        """Note that a connection is free, or is being opened."""
         self.had_turn = True
 
     def opened(self) -> None:
-        """There is a connection."""
+        """Note that there is a connection."""
         self.connected = True
 
     def answered(self, answer: Answer) -> None:
@@ -65,27 +66,27 @@ class _Attempt:
 
 
 class HttpxSender:
-    """Sends with httpx2: a :class:`consumer.ports.Sender`. Lives in the loop of its first :meth:`send`."""
+    """Sends with httpx2: a :class:`consumer.ports.Sender`. It runs in the loop of its first :meth:`send`."""
 
     def __init__(self, parts: Parts) -> None:
-        """Prepare; nothing is opened before the first request. The parts are closed by who made them."""
+        """Prepare; nothing is opened before the first request. The creator of *parts* closes them."""
         self._options = parts.options
         self._parts = parts
         self._transports: dict[tuple[str, TlsPolicy | None], GuardedTransport] = {}
         self._sweeper: asyncio.Task[None] | None = None
-        self._sent = 0  #: requests since idle connections were closed; none of them keeps more than one
+        self._sent = 0  #: requests since idle connections were last closed; each keeps at most one
         self._closed = False
         parts.handles.relieve.append(self._relieve)
         parts.tls.evicted.append(self._forget)
 
     async def send(self, request: SignedRequest) -> Outcome:
-        """Send *request* under its total deadline and say what came of it.
+        """Send *request* under its total deadline and return the outcome.
 
         Returns:
-            An Outcome whatever happens; unknown faults are ``CLIENT_ERROR`` with the type's name.
+            An Outcome in every case; unknown faults are ``CLIENT_ERROR`` with the type's name.
 
         Raises:
-            asyncio.CancelledError: the caller gave up; the connection is cut.
+            asyncio.CancelledError: the caller cancelled it; the connection is cut.
         """
         began = time.monotonic()
         attempt = _Attempt()
@@ -122,7 +123,7 @@ class HttpxSender:
 
     async def _run(self, request: SignedRequest, attempt: _Attempt) -> None:
         url = read_url(request.url, self._options.egress)
-        write_head("\r\n\r\n", request)  # refuses what would break out of its line
+        write_head("\r\n\r\n", request)  # refuses headers that would break out of their line
         transport = self._transport(url, None if request.access is None else request.access.tls)
         self._sent += 1
         if self._sent > KEPT_MAX:
@@ -138,7 +139,7 @@ class HttpxSender:
             await response.aclose()
 
     def _transport(self, url: URL, policy: TlsPolicy | None) -> GuardedTransport:
-        """Return the transport of an endpoint: one each, as the pool looks through all of its connections."""
+        """Return the transport of an endpoint: one for each, as a pool searches all of its connections."""
         if self._closed:
             raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         key = (f"{url.scheme}://{url.raw_authority}", policy)
@@ -150,18 +151,18 @@ class HttpxSender:
         return transport
 
     def _relieve(self) -> None:
-        """Close every idle connection: file handles are scarce, or too many may be kept."""
+        """Close every idle connection: file handles are scarce, or too many may be idle."""
         self._sent = 0
         for transport in self._transports.values():
             transport.relieve()
 
     def _forget(self, policy: TlsPolicy) -> None:
-        """Keep nothing that holds the context of *policy*; requests under way end as they would."""
+        """Drop every transport with the context of *policy*; requests in progress end normally."""
         for key in [key for key in self._transports if key[1] == policy]:
             self._transports.pop(key).relieve()
 
     async def _sweep(self) -> None:
-        """Close what is idle, and forget endpoints to which no connection is left."""
+        """Close idle connections, and forget endpoints without any."""
         while True:
             await asyncio.sleep(max(self._options.keepalive_s, 0.1))
             for key, transport in list(self._transports.items()):

@@ -1,4 +1,4 @@
-"""One connection of the second sender: bytes in, bytes out, and whether it may be used again.
+"""Read and write one connection of the second sender, and judge whether it may be used again.
 
 Data flow: (Dialer) transport and Pipe -> (PipeStream) httpx_pool reads and writes -> aborted or kept.
 """
@@ -13,14 +13,14 @@ import httpcore2
 
 from consumer.core.model import OutcomeKind
 from consumer.edges.http.outcomes import AttemptFailed
-from consumer.edges.http.response.unread import Wire
+from consumer.edges.http.response.unread import SocketPoll
 
 _PAUSE_BYTES = 65_536  #: unread bytes from which the transport stops reading
-_JOIN_BYTES = 65_536  #: a piece up to this size waits for what is written behind it
+_JOIN_BYTES = 65_536  #: data up to this size waits to be written with the next data
 
 
 class Pipe(asyncio.Protocol):
-    """The protocol of a connection: keeps what came until it is read."""
+    """The protocol of a connection: buffers arrived bytes until they are read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -54,11 +54,11 @@ class Pipe(asyncio.Protocol):
         self._wake()
 
     async def read(self, most: int) -> bytes:
-        """Return what came, at most *most* bytes; nothing once the server has closed.
+        """Return arrived bytes, at most *most*; nothing once the server has closed.
 
         Raises:
             httpcore2.ReadError: the connection broke.
-            AttemptFailed: the server ended it with a TLS alert, as one that wants a client certificate does.
+            AttemptFailed: the server sent a TLS alert, for example for a missing client certificate.
         """
         while not self._buffer and not self._ended:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -77,8 +77,8 @@ class Pipe(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
-    def spoke(self) -> bool:
-        """Return whether there is something unread, or the end."""
+    def has_input(self) -> bool:
+        """Return whether there are unread bytes, or the end."""
         return bool(self._buffer) or self._ended
 
     def _wake(self) -> None:
@@ -87,48 +87,48 @@ class Pipe(asyncio.Protocol):
 
 
 class PipeStream:
-    """A :class:`Pipe` with its transport. Time is bounded by who calls."""
+    """A :class:`Pipe` with its transport. The caller bounds the time."""
 
     def __init__(self, transport: asyncio.Transport, pipe: Pipe) -> None:
         self._transport = transport
         self._pipe = pipe
-        self._wire = Wire(transport)
+        self._poll = SocketPoll(transport)
         self._unwritten: list[bytes] = []
 
     async def read(self, most: int) -> bytes:
-        """Send what was written, then return what came; nothing once the server has closed."""
+        """Send all written data, then return arrived bytes; nothing once the server has closed."""
         self._flush()
         return await self._pipe.read(most)
 
     def write(self, data: bytes) -> None:
-        """Take *data*: head and body leave together. Never waits, so that an early answer is read."""
+        """Take *data*, so that head and body leave together. It never waits, so an early answer is read."""
         self._unwritten.append(data)
         if len(data) > _JOIN_BYTES:
             self._flush()
 
     def abort(self) -> None:
-        """Cut the connection at once: a close would wait for a peer that does not read."""
+        """Abort the connection: a close would wait for a peer that does not read."""
         self._unwritten.clear()
         self._transport.abort()
 
     def get_extra_info(self, name: str) -> Any:
-        """Ask the transport."""
+        """Return a property of the transport."""
         return self._transport.get_extra_info(name)
 
     def spent(self) -> bool:
-        """Return whether nothing should be sent on it any more.
+        """Return whether the connection must not be used again.
 
-        It is closed, the server spoke out of turn or has closed, in the kernel too, or a request is not out
-        yet.
+        It must not be used if either side has closed it, even unnoticed, if the server wrote out of turn, or
+        if a request is not fully sent.
         """
         return (
             self._transport.is_closing()
-            or self._pipe.spoke()
+            or self._pipe.has_input()
             or self._transport.get_write_buffer_size() > 0
-            or self._wire.stirs()
+            or self._poll.has_input()
         )
 
     def _flush(self) -> None:
         if self._unwritten:
-            self._transport.write(b"".join(self._unwritten))  # one record of TLS, where it fits into one
+            self._transport.write(b"".join(self._unwritten))  # one TLS record, if it fits into one
             self._unwritten = []

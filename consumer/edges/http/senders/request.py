@@ -1,4 +1,4 @@
-"""What both senders check and write in the same way: the URL, the headers, the request head."""
+"""Check the URL and the headers, and write the request head, the same for both senders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from consumer.core.endpoint.egress import EgressRule, refuse_url
 from consumer.core.model import OutcomeKind, SignedRequest
 from consumer.edges.http.outcomes import AttemptFailed
 
-#: Headers that frame the message or name its target: the sender's own. Source: RFC 9112; RFC 9110, 7.6.
+#: Headers that frame the message or name its target, which only the sender sets. Source: RFC 9112; RFC 9110,
+#: 7.6.
 _OWN_HEADERS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect")
 )
@@ -17,13 +18,13 @@ _KNOWN_NAMES = 1_024
 
 
 def read_url(text: str, rule: EgressRule) -> URL:
-    """Return a URL that may be called as far as it says itself; what is written as ASCII goes out so.
+    """Return a URL that passes every check that needs no name look-up; ASCII text is sent unchanged.
 
-    A full stop behind the host says that the name is absolute, which every name is here. It is left out, as
-    it belongs neither into Host nor into TLS. Source: RFC 6066, 3.
+    A full stop behind the host makes a name absolute, which every name is here. It is removed, as it belongs
+    neither into Host nor into TLS. Source: RFC 6066, 3.
 
     Raises:
-        AttemptFailed: it may not, or it is none.
+        AttemptFailed: the URL is forbidden or not valid.
     """
     try:
         url = URL(text, encoded=text.isascii())
@@ -48,30 +49,32 @@ def first_lines(url: URL) -> str:
 
 
 def write_head(first: str, request: SignedRequest) -> bytes:
-    """Return everything before the body; the caller's headers go out as given, in their order.
+    """Return all bytes before the body; the caller's headers are sent unchanged and in their order.
 
     Raises:
-        AttemptFailed: a header is one of the sender's own, or would break out of its line.
+        AttemptFailed: only the sender may set a header, or it would break out of its line.
     """
     lines = [first]
     for name, value in request.headers:
         if name not in _known:
-            _look_at(name)
+            _check_name(name)
         lines.append(f"{name}: {value}\r\n")
     lines.append(f"Content-Length: {len(request.body)}\r\n\r\n")
     text = "".join(lines)
     breaks = len(request.headers) + 4
     if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
-        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "a header holds a line break or NUL")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "a header contains a line break or NUL")
     return text.encode()
 
 
-_known: set[str] = set()  #: names that were looked at already
+_known: set[str] = set()  #: names that were checked already
 
 
-def _look_at(name: str) -> None:
+def _check_name(name: str) -> None:
     if name.lower() in _OWN_HEADERS:
-        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, f"the header {name} is not the caller's to set")
+        raise AttemptFailed(
+            OutcomeKind.CLIENT_ERROR, f"the header {name} is set by Leveret itself; remove it"
+        )
     if len(_known) >= _KNOWN_NAMES:
         _known.clear()
     _known.add(name)

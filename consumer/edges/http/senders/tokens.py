@@ -1,11 +1,12 @@
-"""Fetch OAuth2 tokens for endpoints that want them, keep them while they last, and send with them.
+"""Fetch OAuth2 tokens for the endpoints that need them, keep them until they expire, and send with them.
 
 Data flow: SignedRequest with an OAuth2Client -> (Tokens) kept token, or one fetch for all who wait -> the
-request with its Authorization -> the sender -> Outcome; a 401 on a kept token fetches a new one, once.
+request with its Authorization -> the sender -> Outcome; after a 401 with a kept token one new token is
+fetched.
 
-A token endpoint is not the endpoint: whatever it does is ``client_error``, which the endpoint's breaker does
-not count; only what the guard or the proxy says of it keeps its kind. Each fetch has a connection of its own
-that ends with it, so nothing but the token outlives it: no cookie, no idle connection, no text of a stranger.
+A token endpoint is not the endpoint. Its faults are ``client_error``, which the endpoint's breaker does not
+count; only refusals of the guard or the proxy keep their kind. Each fetch has its own connection, so that
+only the token outlives it: no cookie, no idle connection, no untrusted text.
 
 Source: RFC 6749, 4.4 and 2.3.1 (client credentials); RFC 6750 (Bearer).
 """
@@ -34,39 +35,39 @@ from consumer.edges.http.senders.httpx_pool import GuardedTransport
 from consumer.edges.http.senders.request import read_url
 from consumer.ports import Sender
 
-_KEPT_TOKENS = 4_096  #: the oldest goes first
-_ANSWER_BYTES = 65_536  #: of a token endpoint's answer that are read at most
-_FETCH_S = 10.0  #: bound on one fetch; who waits has a deadline of its own
-_ASSUMED_S = 300.0  #: life of a token that does not say
-_EARLY_RATIO = 0.1  #: a token is fetched anew when this share of its life is left, at most
-_EARLY_S = 60.0  #: this much
-_FAILED_S = 2.0  #: a fetch that failed is not tried again before
+_KEPT_TOKENS = 4_096  #: tokens that are kept; the oldest is dropped first
+_ANSWER_BYTES = 65_536  #: bytes of a token endpoint's answer that are read, at most
+_FETCH_S = 10.0  #: bound on one fetch; its waiters have their own deadlines
+_ASSUMED_S = 300.0  #: life of a token whose answer names none
+_EARLY_RATIO = 0.1  #: share of a token's life before its end at which it is fetched anew
+_EARLY_S = 60.0  #: upper bound of that time
+_FAILED_S = 2.0  #: pause after a failed fetch
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 _ERROR = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What is shown of an ``error``: a code, which no secret of ours is taken for. Source: RFC 6749, 5.2."""
+"""The ``error`` codes that are shown; longer texts may contain a secret. Source: RFC 6749, 5.2."""
 
 _LATE = frozenset((OutcomeKind.TIMEOUT_CONNECT, OutcomeKind.TIMEOUT_TOTAL))
 _TOO_LONG_RATIO = 0.5
-"""Of a deadline: where the token took more, a time-out after it is laid to the token endpoint."""
+"""Share of a deadline: if the token took more, a later time-out counts against the token endpoint."""
 
 _OWN_KINDS = frozenset((OutcomeKind.BLOCKED, OutcomeKind.PROXY, OutcomeKind.LOCAL))
-"""Outcomes of a fetch that are told as they are: neither is the token endpoint's doing."""
+"""Outcomes of a fetch that are reported unchanged, as the token endpoint did not cause them."""
 
 
-class _Asker(NamedTuple):
-    """Who a token is for, and how the token endpoint is trusted."""
+class _TokenKey(NamedTuple):
+    """The client of a token, and the trust in its token endpoint."""
 
     client: OAuth2Client
     tls: TlsPolicy | None
 
 
 class _Token(NamedTuple):
-    """What came of a fetch."""
+    """The result of a fetch."""
 
     text: str
     until: float  #: monotonic seconds
-    kind: OutcomeKind | None = None  #: why there is no token
+    kind: OutcomeKind | None = None  #: why there is no token; None with a token
     detail: str = ""
 
 
@@ -77,39 +78,39 @@ class Tokens:
         self._parts = parts
         self._rule: EgressRule = parts.options.egress
         self._agent = f"leveret/{version('leveret')}"
-        self._kept: dict[_Asker, _Token] = {}
-        self._running: dict[_Asker, asyncio.Task[_Token]] = {}
+        self._kept: dict[_TokenKey, _Token] = {}
+        self._running: dict[_TokenKey, asyncio.Task[_Token]] = {}
 
-    def kept(self, asker: _Asker) -> bool:
-        """Return whether a token is at hand that was fetched for an earlier request."""
-        token = self._kept.get(asker)
+    def kept(self, key: _TokenKey) -> bool:
+        """Return whether a valid token of an earlier request is kept."""
+        token = self._kept.get(key)
         return token is not None and token.kind is None and token.until > time.monotonic()
 
-    def at_proxy(self, asker: _Asker) -> bool:
-        """Return whether a fetch is under way that has not even reached our own proxy."""
-        return self._running.get(asker) in self._parts.dialer.at_proxy
+    def at_proxy(self, key: _TokenKey) -> bool:
+        """Return whether a fetch is in progress that has not reached our proxy yet."""
+        return self._running.get(key) in self._parts.dialer.at_proxy
 
-    async def of(self, asker: _Asker) -> str:
+    async def of(self, key: _TokenKey) -> str:
         """Return a token.
 
         Raises:
-            AttemptFailed: the token endpoint gave none; never holds the secret.
+            AttemptFailed: the token endpoint gave none; the text never contains the secret.
         """
-        token = self._kept.get(asker)
+        token = self._kept.get(key)
         if token is None or token.until <= time.monotonic():
-            task = self._running.get(asker)
+            task = self._running.get(key)
             if task is None:
-                task = self._running[asker] = asyncio.get_running_loop().create_task(self._renew(asker))
-            token = await asyncio.shield(task)  # who gives up leaves it to the others
+                task = self._running[key] = asyncio.get_running_loop().create_task(self._renew(key))
+            token = await asyncio.shield(task)  # a waiter that gives up leaves the task to the others
         if token.kind is not None:
             raise AttemptFailed(token.kind, token.detail)
         return token.text
 
-    def forget(self, asker: _Asker, text: str) -> None:
-        """Fetch a new one next time, unless that has happened already."""
-        token = self._kept.get(asker)
+    def forget(self, key: _TokenKey, text: str) -> None:
+        """Drop the token *text*, unless it has been replaced already."""
+        token = self._kept.get(key)
         if token is not None and token.text == text:
-            del self._kept[asker]
+            del self._kept[key]
 
     async def close(self) -> None:
         """End every fetch."""
@@ -117,32 +118,32 @@ class Tokens:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def _renew(self, asker: _Asker) -> _Token:
+    async def _renew(self, key: _TokenKey) -> _Token:
         try:
             async with asyncio.timeout(_FETCH_S):
-                token = await self._fetch(asker)
-        except asyncio.CancelledError:  # by close: who waits gets an answer all the same
+                token = await self._fetch(key)
+        except asyncio.CancelledError:  # by close(): the waiters still get an answer
             return _failed(OutcomeKind.CLIENT_ERROR, "the sender is closed")
         except TimeoutError as fault:
             kind, _ = late_in(fault.__cause__, connected=False)
             token = _failed(kind if kind in _OWN_KINDS else OutcomeKind.CLIENT_ERROR, "no answer in time")
-        except Exception as fault:  # a stranger's server: whatever it does is told
+        except Exception as fault:  # any fault of the token endpoint becomes an outcome
             token = _failed(*classify(fault))
         finally:
-            self._running.pop(asker, None)
-        self._kept.pop(asker, None)
+            self._running.pop(key, None)
+        self._kept.pop(key, None)
         if len(self._kept) >= _KEPT_TOKENS:
             del self._kept[next(iter(self._kept))]
-        self._kept[asker] = token
+        self._kept[key] = token
         return token
 
-    async def _fetch(self, asker: _Asker) -> _Token:
-        url = read_url(asker.client.token_url, self._rule)
-        transport = GuardedTransport(self._parts, _beside_system(asker.tls))
+    async def _fetch(self, key: _TokenKey) -> _Token:
+        url = read_url(key.client.token_url, self._rule)
+        transport = GuardedTransport(self._parts, _beside_system(key.tls))
         try:
-            response = await transport.handle_async_request(_request(asker.client, str(url), self._agent))
+            response = await transport.handle_async_request(_request(key.client, str(url), self._agent))
             try:
-                return _read_token(response.status_code, await _bounded(response), asker.client)
+                return _read_token(response.status_code, await _bounded(response), key.client)
             finally:
                 await response.aclose()
         finally:
@@ -150,7 +151,7 @@ class Tokens:
 
 
 class AuthorizingSender:
-    """A sender that adds tokens where an endpoint wants them; every other request passes straight through."""
+    """A sender that adds tokens for endpoints that need them; all other requests pass unchanged."""
 
     def __init__(self, sender: Sender, tokens: Tokens) -> None:
         self._sender = sender
@@ -161,29 +162,29 @@ class AuthorizingSender:
         access = request.access
         if access is None or access.oauth2 is None:
             return self._sender.send(request)
-        return self._authorized(request, _Asker(access.oauth2, access.tls))
+        return self._authorized(request, _TokenKey(access.oauth2, access.tls))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._tokens.close()
         await self._sender.close()
 
-    async def _authorized(self, request: SignedRequest, asker: _Asker) -> Outcome:
+    async def _authorized(self, request: SignedRequest, key: _TokenKey) -> Outcome:
         began = time.monotonic()
-        was_kept = self._tokens.kept(asker)
-        outcome = await self._with_token(request, asker, began)
+        was_kept = self._tokens.kept(key)
+        outcome = await self._with_token(request, key, began)
         has_time = time.monotonic() - began < request.timeout_s
         if outcome.status == 401 and was_kept and has_time:  # it may have been revoked; nothing was accepted
-            outcome = await self._with_token(request, asker, began)
+            outcome = await self._with_token(request, key, began)
         return outcome._replace(duration_s=time.monotonic() - began)
 
-    async def _with_token(self, request: SignedRequest, asker: _Asker, began: float) -> Outcome:
+    async def _with_token(self, request: SignedRequest, key: _TokenKey, began: float) -> Outcome:
         asked = time.monotonic()
         try:
             async with asyncio.timeout(request.timeout_s - (time.monotonic() - began)):
-                token = await self._tokens.of(asker)
+                token = await self._tokens.of(key)
         except TimeoutError:
-            kind = OutcomeKind.PROXY if self._tokens.at_proxy(asker) else OutcomeKind.CLIENT_ERROR
+            kind = OutcomeKind.PROXY if self._tokens.at_proxy(key) else OutcomeKind.CLIENT_ERROR
             return Outcome(kind=kind, duration_s=0.0, detail="token endpoint: no token in time")
         except AttemptFailed as fault:
             return Outcome(kind=fault.kind, duration_s=0.0, detail=str(fault))
@@ -192,7 +193,7 @@ class AuthorizingSender:
         headers = (*request.headers, ("authorization", f"Bearer {token}"))
         outcome = await self._sender.send(request._replace(headers=headers, timeout_s=left_s))
         if outcome.status == 401:
-            self._tokens.forget(asker, token)
+            self._tokens.forget(key, token)
         if outcome.kind in _LATE and now - asked > request.timeout_s * _TOO_LONG_RATIO:
             text = f"token endpoint: it took {now - asked:.1f} s of {request.timeout_s:g} s; {outcome.detail}"
             return outcome._replace(kind=OutcomeKind.CLIENT_ERROR, detail=text)
@@ -200,7 +201,7 @@ class AuthorizingSender:
 
 
 def _failed(kind: OutcomeKind, text: str) -> _Token:
-    """Return what is kept of a fetch that failed: a short text and no exception, which would hold all."""
+    """Return the result of a failed fetch: a short text instead of the exception, which keeps more alive."""
     if kind not in _OWN_KINDS:
         text = text if kind is OutcomeKind.CLIENT_ERROR else f"{kind.value}: {text}"
         kind = OutcomeKind.CLIENT_ERROR
@@ -208,9 +209,9 @@ def _failed(kind: OutcomeKind, text: str) -> _Token:
 
 
 def _beside_system(tls: TlsPolicy | None) -> TlsPolicy | None:
-    """Return how a token endpoint is trusted: by the endpoint's own authorities and by the system's.
+    """Return the trust in a token endpoint: the endpoint's own authorities and those of the system.
 
-    The endpoint's client certificate is shown where it is asked for. Source: RFC 8705, 2 (mutual TLS).
+    The endpoint's client certificate is sent where it is asked for. Source: RFC 8705, 2 (mutual TLS).
     """
     return tls if tls is None or tls.ca is None else replace(tls, system=True)
 
@@ -256,9 +257,9 @@ def _read_token(status: int, body: bytes, client: OAuth2Client) -> _Token:
         raise AttemptFailed(OutcomeKind.CLIENT_ERROR, f"it answered {status}{f' {error}' if named else ''}")
     text, kind = fields.get("access_token"), fields.get("token_type", "bearer")
     if not isinstance(text, str) or not _TOKEN.fullmatch(text):
-        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer holds no usable access_token")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer contains no usable access_token")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer is no Bearer token")
+        raise AttemptFailed(OutcomeKind.CLIENT_ERROR, "its answer is not a Bearer token")
     life = fields.get("expires_in")
     life_s = float(life) if isinstance(life, int | float) and 0 < life < 1e9 else _ASSUMED_S
     return _Token(text, time.monotonic() + life_s - min(life_s * _EARLY_RATIO, _EARLY_S))
