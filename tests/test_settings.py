@@ -169,13 +169,13 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "EGRESS__ALLOW",
             '["10.0.0.1/8"]',
-            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is no CIDR network: "
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is not a CIDR network: "
             "10.0.0.1/8 has host bits set; write one such as 10.1.0.0/16",
         ),
         (
             "EGRESS__ALLOW",
             '["10.0.0.0/8:99999"]',
-            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.0/8:99999' is no CIDR network: "
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.0/8:99999' is not a CIDR network: "
             "'10.0.0.0/8:99999' has a port outside 1 to 65535; write one such as 10.1.0.0/16",
         ),
         (
@@ -192,7 +192,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "SENDING__DNS_SERVERS",
             '["dns.example"]',
-            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is no name server: "
+            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is not a name server: "
             "write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53",
         ),
         (
@@ -247,7 +247,7 @@ def test_an_unknown_policy_lists_the_known_ones() -> None:
     """The fault names what would be allowed."""
     (line,) = faults({"LEVERET_RETRY__POLICY": "nope"})
 
-    assert line.startswith("settings: retry.policy: 'nope' is none of adr, aggressive, ")
+    assert line.startswith("settings: retry.policy: 'nope' is not one of adr, aggressive, ")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
 
     assert [settings.listen_port for settings in (in_home, here, named)] == [1, 2, 3]
     assert faults({"LEVERET_CONFIG": "gone.toml"}) == [
-        "LEVERET_CONFIG: there is no file gone.toml; name an existing one or unset it"
+        "LEVERET_CONFIG: the file gone.toml does not exist; name an existing one or unset it"
     ]
 
 
@@ -419,7 +419,7 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
         else:
             assert urls
             continue
-        assert told == "holds no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
+        assert told == "contains no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
 
 
 def test_every_setting_says_what_it_is_and_round_trips() -> None:
@@ -511,8 +511,8 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is no name server"),
-        ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is no name server"),
+        ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is not a name server"),
+        ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is not a name server"),
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:99999", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:0", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://[::::]:15672", "must be http://HOST:PORT"),

@@ -1,6 +1,6 @@
 """``leveret status``: what the daemon at the listen address does now.
 
-Data flow: GET /metrics, a pause, GET /metrics and /readyz -> Look, Look -> Status -> table or JSON.
+Data flow: GET /metrics, a pause, GET /metrics and /readyz -> Reading, Reading -> Status -> table or JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, show
 from consumer.core.errors import ConfigError
 from consumer.core.text.printable import printable
-from consumer.core.tools.daemon_status import Look, Sample, Status, status
+from consumer.core.tools.daemon_status import Reading, Sample, Status, status
 from consumer.settings import Settings, load_settings
 
 TIMEOUT_S = 10.0
@@ -37,7 +37,7 @@ At = Annotated[
 Interval = Annotated[
     float, typer.Option(min=0.1, max=3600, help="Time between the two looks that a rate needs, in seconds.")
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Look again and again until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Reading again and again until Ctrl-C.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _client(at: str) -> httpx2.Client:
         raise ConfigError(f"{at} is no address: {error}; say --at HOST:PORT") from None
 
 
-def _look(client: httpx2.Client, at: str) -> Look:
+def _look(client: httpx2.Client, at: str) -> Reading:
     text = _get(client, at, "/metrics").text
     moment = time.monotonic()
     try:
@@ -139,7 +139,7 @@ def _look(client: httpx2.Client, at: str) -> Look:
         raise ConfigError(
             f"what answers at {at} is no leveret daemon; say --at HOST:PORT or set LEVERET_LISTEN"
         )
-    return Look(moment, samples)
+    return Reading(moment, samples)
 
 
 def _ready(client: httpx2.Client, at: str) -> tuple[bool, tuple[str, ...]]:

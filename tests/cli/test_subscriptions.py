@@ -87,7 +87,7 @@ def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> Non
     places = [line.split(" ")[1] for line in failed.stderr.splitlines()]
     assert failed.exit_code == 1
     assert places == ["subs/b.yaml:2:", "subs/c.yaml:1:", "subs/d.yaml:2:"]
-    assert "tenant acme has this URL already, as 'shop'" in failed.stderr
+    assert "tenant acme already has this URL, as 'shop'" in failed.stderr
     assert kept(run) == []
 
 
@@ -217,10 +217,10 @@ def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -
     ("words", "told"),
     [
         (("http://a.example/", "--event", "#"), "url: "),
-        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
+        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is not an event pattern"),
         (
             ("https://a.example/", "--event", "#", "--policy", "defalt"),
-            "retry.policy: 'defalt' is none of",
+            "retry.policy: 'defalt' is not one of",
         ),
         (
             ("https://a.example/", "--event", "#", "--timeout-s", "31"),
@@ -418,7 +418,7 @@ def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_p
     assert "sesame" not in bare
     assert "PRIVATE KEY" not in bare
     assert same.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
-    remedy = "*** stands for the secret that is kept, and none is; write the secret itself"
+    remedy = "*** keeps the stored secret, but none is stored; write the secret itself"
     assert refused.exit_code == 1
     assert refused.stderr.splitlines() == [
         f"leveret: acme/shop: auth.oauth2.client_secret: {remedy}",
@@ -467,7 +467,7 @@ def test_a_locked_subscription_loses_nothing_by_command(run: Run) -> None:
 
 
 SHORT = (
-    "a secret has 24 to 64 bytes, this one has 4 as it is written; "
+    "a secret has 24 to 64 bytes, this one has 4 as written; "
     "leave the secret out, and Leveret generates one and shows it once"
 )
 
@@ -500,7 +500,9 @@ def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path:
     (tmp_path / "leveret.toml").write_text("")
 
     for words in (("list",), ("show", "acme/shop"), ("test", "acme/shop")):
-        assert error(run("subscriptions", *words)).startswith("acme/shop: retry.policy: 'night' is none of ")
+        assert error(run("subscriptions", *words)).startswith(
+            "acme/shop: retry.policy: 'night' is not one of "
+        )
     assert run("subscriptions", "remove", "acme/shop").exit_code == 0
 
 
@@ -516,7 +518,7 @@ def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) 
 
     shop, till = rows(listed)
     assert [shop[name] for name in ("name", "retry", "max_attempts", "timeout_s")] == ["shop", None, None, 15]
-    assert str(shop["fault"]).startswith("retry.policy: 'night' is none of ")
+    assert str(shop["fault"]).startswith("retry.policy: 'night' is not one of")
     assert (till["name"], till["retry"], till["fault"]) == ("till", "default", None)
     assert [row.split()[1] for row in table.stdout.splitlines()] == ["name", "shop", "till"]
     assert [error(one) for one in (listed, table, shown)] == [f"acme/shop: {shop['fault']}"] * 3

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.tools.daemon_status import Look, Sample, status
+from consumer.core.tools.daemon_status import Reading, Sample, status
 
 
-def look(at_s: float, **values: float) -> Look:
+def look(at_s: float, **values: float) -> Reading:
     """Return a look; ``name__label=value`` carries one label."""
     labels = {
         "events": "outcome",
@@ -25,7 +25,7 @@ def look(at_s: float, **values: float) -> Look:
         name, _, label = key.partition("__")
         full = f"leveret_{name}" + ("_total" if name in ("events", "deliveries", "attempts") else "")
         samples.append(Sample(full, {labels[name]: label} if name in labels else {}, value))
-    return Look(at_s, tuple(samples))
+    return Reading(at_s, tuple(samples))
 
 
 def test_rates_are_over_the_time_between() -> None:
