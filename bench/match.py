@@ -95,14 +95,14 @@ def measure() -> list[Figure]:
     rng = random.Random(1)
     subscriptions = [subscribe(p, n) for n, p in enumerate(patterns(rng))]
     matcher = Matcher(subscriptions)
-    assert len(matcher.match_afresh(TENANT, EVENT_TYPE)) == 20
+    assert len(matcher.match_uncached(TENANT, EVENT_TYPE)) == 20
     changed = [subscribe(p, n) for n, p in enumerate(patterns(rng)[:REBUILDS])]
 
     def rebuild(number: int) -> Matcher:
         subscriptions[number] = changed[number]
         return matcher.replace({TENANT: subscriptions})
 
-    afresh = durations_s(lambda _: matcher.match_afresh(TENANT, EVENT_TYPE), LOOKUPS)
+    afresh = durations_s(lambda _: matcher.match_uncached(TENANT, EVENT_TYPE), LOOKUPS)
     remembered = durations_s(lambda _: matcher.match(TENANT, EVENT_TYPE), LOOKUPS)
     rebuilt = durations_s(rebuild, REBUILDS)
     reloads = reload.measure(TENANT, patterns(rng))

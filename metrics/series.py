@@ -1,4 +1,4 @@
-"""Every metric series of a worker, on a registry that is handed in."""
+"""Every metric series of a worker, on a registry that the caller passes in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from prometheus_client.registry import Collector
 
 from metrics.spread import Spread
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one series more per label set, and nobody asks for it
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a further series per label set, for no use
 
-MAX_TENANTS = 100  #: tenants with series of their own unless the settings say otherwise
-MAX_OTHERS = 10_000  #: tenants without, as far as they are told apart to count them
-MAX_ATTEMPT_LABEL = 10  #: attempts from here on share the label ``10+``
+MAX_TENANTS = 100  #: default number of tenants with series of their own
+MAX_OTHERS = 10_000  #: most other tenants that are counted separately
+MAX_ATTEMPT_LABEL = 10  #: attempts from this number on share the label ``10+``
 OTHER = "other"
 
 WAITS_S = (0.25, 0.5, 1, 2, 4, 8, 16, 30, 60, 300, 900, 3600, 14400, 43200, 86400)
@@ -26,11 +26,11 @@ DELIVERY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 60, 300, 900, 3600, 1
 PARKED_S = (60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 4 * 86400, 7 * 86400, 14 * 86400)
 
 CODES = frozenset(int(status) for status in HTTPStatus if status >= 300)
-"""Statuses that are label values; others are told by their class."""
+"""Statuses that are label values; any other is counted by its class."""
 
 
 class Tally:
-    """A counter on the path of every request: adds in memory, and to its series when somebody looks."""
+    """A counter for the path of every request: it adds in memory, and to its series before a scrape."""
 
     __slots__ = ("_child", "_settled", "count")
 
@@ -48,34 +48,34 @@ class Tally:
         self.count = count
 
     def settle(self) -> None:
-        """Bring the series up to date."""
+        """Add the counts since the last call to the series."""
         if self.count != self._settled:
             self._child.inc(self.count - self._settled)
             self._settled = self.count
 
 
 class _Settler(Collector):
-    """Registered before every series, so that a look at any of them finds it up to date."""
+    """Registered before every series, so that each scrape finds them up to date."""
 
     def __init__(self) -> None:
         self.tallies: list[Tally] = []
 
     def collect(self) -> Iterable[Metric]:
-        """Settle all tallies; there is no series of its own."""
+        """Settle all tallies; this collector has no series of its own."""
         for tally in self.tallies:
             tally.settle()
         return ()
 
 
 class Series:
-    """The series, by what they count. Label values come from closed sets; tenants are bounded."""
+    """The series, grouped by subject. Label values come from closed sets; their tenants are bounded."""
 
     def __init__(self, registry: CollectorRegistry, tenants: int = MAX_TENANTS) -> None:
         """Register every series.
 
         Args:
-            registry: Nothing is global: each test and each daemon counts from zero.
-            tenants: How many tenants have series of their own; the rest share ``other``.
+            registry: The registry of this worker; nothing is global, so each test counts from zero.
+            tenants: Number of tenants with series of their own; the others share ``other``.
         """
         self.registry = registry
         self._settler = _Settler()
@@ -93,14 +93,14 @@ class Series:
 
     def _add_deliveries(self) -> None:
         # outcome: matched | unrouted | bad | inbox | suspect
-        self.events = self._counter("events", "Events taken from a lane, by what became of them.", "outcome")
+        self.events = self._counter("events", "Events taken from a lane, by their result.", "outcome")
         # verdict: delivered | parked | cancelled | archived
-        self.deliveries = self._counter("deliveries", "Deliveries that ended, by how.", "verdict")
+        self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
         text = "From an event's arrival to the end of the attempt that delivered it."
         self.delivery = self._spread("delivery_seconds", text, DELIVERY_S).labels()
         # kind: consumer.core.model.OutcomeKind
-        self.attempts = self._counter("attempts", "HTTP requests, by what came of them.", "kind")
-        # code: a known status, 3xx, 4xx or 5xx for another one, a kind where no status came
+        self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")
+        # code: a known status; 3xx, 4xx or 5xx for another one; a kind if no status arrived
         self.failures = self._counter("failures", "Failed HTTP requests, by status or kind of error.", "code")
         # result: delivered | failed
         self.attempts_by_number = self._counter(
@@ -121,11 +121,11 @@ class Series:
     def _add_parked(self) -> None:
         # reason: consumer.core.model.ParkReason
         self.parked = self._counter("parked", "Entries parked, by reason.", "reason")
-        # code: as in failures, or none: there was no attempt
-        text = "Deliveries parked, by what their last attempt came to."
+        # code: as in failures; none without an attempt
+        text = "Deliveries parked, by the result of their last attempt."
         self.parked_by_code = self._counter("parked_by_code", text, "code")
         # way: replayed | archived
-        text = "How long a delivery stood in the parked queue, when it left."
+        text = "How long a delivery was in the parked queue, when it left."
         self.parked_age = self._spread("parked_age_seconds", text, PARKED_S, "way")
         text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
         self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
@@ -140,23 +140,23 @@ class Series:
         self.tenant_rounds = self._gauge("tenant_rounds_waited", text, "tenant")
         text = "Priority by the rounds waited, 5 (just served) to 1 (waits longest)."
         self.tenant_priority = self._gauge("tenant_priority", text, "tenant")
-        text = "Jobs in a row that were the tenant's; 0 when the last one was another's."
+        text = "The tenant's consecutive jobs; 0 if the last job was another tenant's."
         self.tenant_consecutive = self._gauge("tenant_consecutive_jobs", text, "tenant")
         self.tenant_parked = self._counter("tenant_parked", "Deliveries parked, by tenant.", "tenant")
-        text = "Parked deliveries that were sent on their way again, by tenant."
+        text = "Parked deliveries that were replayed, by tenant."
         self.tenant_replayed = self._counter("tenant_replayed", text, "tenant")
         self._by_tenant = (
             *(self.tenant_jobs, self.tenant_last_job, self.tenant_waiting, self.tenant_rounds),
             *(self.tenant_priority, self.tenant_consecutive, self.tenant_parked, self.tenant_replayed),
         )
         # series: own | other
-        text = "Tenants met since the start, by whether they have series of their own."
+        text = "Tenants seen since the start, by whether they have series of their own."
         self.tenants = self._gauge("tenants", text, "series")
 
     def _add_fairness(self) -> None:
-        text = "Tenants whose events go around the lanes now, as this worker knows."
+        text = "Tenants whose events are now rerouted around the lanes, as far as this worker knows."
         self.noisy_tenants = self._gauge("noisy_tenants", text)
-        text = "Times that this worker led a tenant around the lanes."
+        text = "Times that this worker rerouted a tenant around the lanes."
         self.tenant_spills = self._counter("tenant_spills", text)
         text = "Tenants with a lane of their own, by the settings."
         self.dedicated_tenants = self._gauge("dedicated_tenants", text)
@@ -165,16 +165,16 @@ class Series:
         # share: fresh | due | replay | spill | suspect
         text = "How long a message was in hand before it started, in steps of 50 ms."
         self.queue_wait = self._spread("queue_wait_seconds", text, IN_HAND_S, "share")
-        text = "Jain index of the last minute: how evenly deliveries by weight went to who waited throughout."
+        text = "Jain index of the last minute, over deliveries by weight of tenants that had work throughout."
         self.fairness_index = self._gauge("fairness_index", text)
-        text = "Tenants that had work in hand throughout the last minute: over them the index is taken."
+        text = "Tenants that had work in hand throughout the last minute; the index covers them."
         self.fairness_tenants = self._gauge("fairness_tenants", text)
         text = "Deliveries that one tenant may have in flight while nobody else waits."
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
         # reason: breaker | local | locked | paced | paused | proxy | saturated | slow | unknown
-        text = "Targets put off without spending an attempt."
+        text = "Targets deferred without an attempt."
         self.deferrals = self._counter("deferrals", text, "reason")
         # state: closed | open | probing
         self.breakers = self._gauge("breakers", "Endpoints by the state of their breaker.", "state")
@@ -188,11 +188,11 @@ class Series:
         )
         text = "Bytes of delivery messages that wait, estimated from their number and their mean size."
         self.waiting_bytes = self._gauge("waiting_bytes", text)
-        text = "[limits] waiting_bytes: from here on fresh events are left in their lanes."
+        text = "[limits] waiting_bytes: from here on fresh events stay in their lanes."
         self.waiting_limit = self._gauge("waiting_limit_bytes", text)
         self.window = self._gauge("window_messages", "Messages in hand and not started, by source.", "source")
         self.held_bytes = self._gauge(
-            "held_bytes", "Bytes of the messages in hand, as they count for the memory."
+            "held_bytes", "Bytes of the messages in hand, as counted for the memory limit."
         )
         text = "Publish to broker confirm."
         self.confirm = self._spread("confirm_seconds", text, CONFIRM_S).labels()
@@ -201,16 +201,16 @@ class Series:
         # error: unroutable | refused | unavailable
         text = "Publishes that were not confirmed."
         self.publish_failures = self._counter("publish_failures", text, "error")
-        text = "Acks that met a dead channel; the message comes again."
+        text = "Acks on a closed channel; the broker delivers these messages again."
         self.stale_settles = self._counter("stale_settles", text)
         # severity: error | warning | note
-        text = "Differences between the broker and the plan, as `leveret topology check` names them."
+        text = "Differences between the broker and the plan, as reported by `leveret topology check`."
         self.topology_findings = self._gauge("topology_findings", text, "severity")
         # connection: consume | publish
-        text = "Connections to the broker that were made again."
+        text = "Reconnections to the broker."
         self.reconnects = self._counter("reconnects", text, "connection")
         # connection: consume | publish
-        text = "Connection attempts that no broker took: refused, wrong password, silent."
+        text = "Failed connection attempts to the broker: refused, wrong password, no answer."
         self.connect_failures = self._counter("connect_failures", text, "connection")
 
     def _add_daemon(self) -> None:
@@ -221,22 +221,22 @@ class Series:
             "Subscriptions whose secrets cannot be decrypted, or whose retry policy is gone: nothing is sent."
         )
         self.locked = self._gauge("subscriptions_locked", text)
-        text = "Workers that live, this one included; rates are divided by it."
+        text = "Live workers, including this one; rates are divided by it."
         self.workers = self._gauge("workers", text)
         self.workers.set(1)
-        text = "Operational events that were published, on either way."
+        text = "Operational events that were published, as messages or webhooks."
         self.ops_events = self._counter("ops_events", text)
-        text = "1 while the store can be read and written; delivery goes on without it."
+        text = "1 while the store can be read and written; delivery continues without it."
         self.store_up = self._gauge("store_up", text)
         text = "1 while the store is the one that the broker's messages were made with, as far as is known."
         self.store_trusted = self._gauge("store_trusted", text)
-        text = "Lines of the index of parked entries that were given up while the store was away."
+        text = "Changes to the index of parked entries that were dropped while the store was unavailable."
         self.records_dropped = self._counter("records_dropped", text)
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
-        text = "Log lines that were dropped, because nobody read the log or the disk is full."
+        text = "Log lines that were dropped because nobody read the log or the disk was full."
         self.log_dropped = self.tally(self._counter("log_lines_dropped", text))
-        text = "Longest time in the last minute for which the event loop kept waiting what was due."
+        text = "Longest delay of a due callback by the event loop in the last minute."
         self.loop_lag = self._gauge("loop_lag_seconds", text)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -251,7 +251,7 @@ class Series:
         return spread
 
     def tally(self, child: Counter) -> Tally:
-        """Return a cheap way to count on *child*, one of our labelled series."""
+        """Return a cheap counter for *child*, one of our labelled series."""
         tally = Tally(child)
         self._settler.tallies.append(tally)
         return tally
@@ -259,8 +259,8 @@ class Series:
     def tenant_label(self, tenant: str) -> str:
         """Return the label of *tenant*.
 
-        It is ``other`` once as many as the settings allow have series of their own, and stays so until
-        :meth:`exchange_tenants`.
+        The label is ``other`` if the allowed number of tenants already have series of their own. It stays so
+        until :meth:`exchange_tenants`.
         """
         if tenant in self._own_tenants:
             return own_label(tenant)
@@ -274,12 +274,12 @@ class Series:
         return OTHER
 
     def exchange_tenants(self, leaves: str, comes: str, counted: Tally) -> None:
-        """Give up the series of a tenant for those of another, which begin at 0.
+        """Remove the series of one tenant and allow another to have series, which begin at 0.
 
         Args:
-            leaves: It had series of its own, all of them; it shares ``other`` from now on.
-            comes: It shared ``other``.
-            counted: The jobs of the one that leaves.
+            leaves: A tenant with series of its own; from now on it shares ``other``.
+            comes: A tenant that shared ``other``.
+            counted: The job counter of the tenant that leaves.
         """
         self._own_tenants.remove(leaves)
         self._own_tenants.add(comes)
@@ -292,15 +292,15 @@ class Series:
 
 
 def own_label(tenant: str) -> str:
-    """Return the label value of a tenant with series of its own: its name, unless that is ``other``.
+    """Return the label value of a tenant with series of its own: its name, unless the name is ``other``.
 
-    Tenants named ``other``, ``=other`` and so on get one ``=`` more, so that no two share a label.
+    Tenants named ``other``, ``=other`` and so on get a further ``=``, so that no two share a label.
     """
     return f"={tenant}" if tenant.endswith(OTHER) and tenant.lstrip("=") == OTHER else tenant
 
 
 def tenant_of(label: str) -> str:
-    """Return the tenant that has this label value, which is not :data:`OTHER`."""
+    """Return the tenant of a label value other than :data:`OTHER`."""
     return label[1:] if label.startswith("=") and label.lstrip("=") == OTHER else label
 
 
@@ -310,11 +310,11 @@ def attempt_label(number: int) -> str:
 
 
 def code_label(kind: str, status: int | None) -> str:
-    """Return what a failed attempt came to as a label value of a closed set.
+    """Return the result of a failed attempt as a label value of a closed set.
 
     Args:
         kind: Value of ``consumer.core.model.OutcomeKind``.
-        status: HTTP status, where one came.
+        status: HTTP status, if one arrived.
     """
     if status is None or not kind.startswith("http_"):
         return kind

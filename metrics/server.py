@@ -1,4 +1,4 @@
-"""The text that ``GET /metrics`` answers with."""
+"""The text of the answer to ``GET /metrics``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def exposition(registry: CollectorRegistry, accept: str) -> tuple[str, bytes]:
     """Return the content type and the body for a scrape.
 
     Args:
-        registry: What to expose.
-        accept: The ``Accept`` header of the scrape; chooses OpenMetrics or the older text format.
+        registry: The series to expose.
+        accept: The ``Accept`` header of the scrape; it selects OpenMetrics or the older text format.
     """
     encoder, content_type = choose_encoder(accept)
     return content_type, encoder(registry)

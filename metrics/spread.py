@@ -1,7 +1,7 @@
 """A histogram for the path of every request: one bisection and two additions for each value.
 
-The library's own histogram takes a lock for the sum and another for the bucket, some 1.5 us for each value.
-All our values come from the one thread of the event loop, so none is needed.
+The library's own histogram takes a lock for the sum and another for the bucket, about 1.5 us for each value.
+All our values come from the single thread of the event loop, which needs no lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SpreadChild:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Take in one value; a bucket holds its upper bound."""
+        """Record one value; a bucket includes its upper bound."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
@@ -45,13 +45,13 @@ class Spread(Collector):
     """A histogram of floats with fixed bounds."""
 
     def __init__(self, name: str, text: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
-        """Prepare; nothing is registered yet.
+        """Create the histogram without registering it.
 
         Args:
-            name: With the unit, such as ``leveret_retry_wait_seconds``.
-            text: What it counts.
+            name: Name with the unit, such as ``leveret_retry_wait_seconds``.
+            text: Description of the values.
             bounds: Upper bounds of the buckets, ascending, without the infinite one.
-            labels: Names of its labels; without any there is one child from the start.
+            labels: Label names; a histogram without labels has one child from the start.
         """
         self._name = name
         self._text = text
@@ -62,13 +62,13 @@ class Spread(Collector):
             self.labels()
 
     def labels(self, *values: str) -> SpreadChild:
-        """Return what counts for these label values; made at the first call."""
+        """Return the child for these label values; the first call creates it."""
         if len(values) != len(self._labelnames):
             raise ValueError(f"{self._name} has the labels {self._labelnames}, got {values}")
         return self._children.setdefault(values, SpreadChild(self._bounds))
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
-        """Name what is collected, so that the registry refuses a second series of the name."""
+        """Return the collected name, so that the registry refuses a second series of that name."""
         return [HistogramMetricFamily(self._name, self._text, labels=self._labelnames)]
 
     def collect(self) -> Iterable[HistogramMetricFamily]:

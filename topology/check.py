@@ -1,7 +1,7 @@
-"""Compare a plan with a broker: plan + what the management API told -> findings, each with a remedy.
+"""Compare a plan with a broker: plan + records of the management API -> findings, each with a remedy.
 
-Data flow: edges.management fetches -> Snapshot -> check_snapshot -> findings; topology.probe adds what AMQP
-alone can tell. Pure: nothing here asks the broker anything.
+Data flow: edges.management fetches -> Snapshot -> check_snapshot -> findings; topology.probe adds the
+findings that only AMQP can show. This module itself never contacts the broker.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from topology.policies import (
 Record: TypeAlias = Mapping[str, Any]
 
 HANDLES_PER_QUEUE = 3
-"""File handles that a quorum queue reserves on 3.10. Source: Architecture, "Lanes are few and fixed"."""
+"""File handles that a quorum queue reserves on 3.10 to 3.13. Source: docs/brokers.md, "File handles"."""
 
 HANDLES_SHARE = 0.8
-"""Share of a node's handles that may be reserved; connections stop from 0.88 on (Architecture, ibid.)."""
+"""Share of a node's handles that queues may reserve; the broker refuses connections from 0.88 on."""
 
 _FLAGS = {
     "quorum_queue": "quorum queues",
@@ -47,11 +47,11 @@ _APPLY = "run `leveret topology apply`"
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"  #: the daemon would not start, or messages would be lost, early or stuck
-    WARNING = "warning"  #: it works, but not as the settings say
-    NOTE = "note"  #: something could not be looked at
+    WARNING = "warning"  #: it works, but differs from the settings
+    NOTE = "note"  #: a part could not be checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Finding:
 
     severity: Severity
     subject: str  #: such as ``queue leveret.parked``
-    text: str  #: what is found and what is expected
+    text: str  #: the state found and the state expected
     remedy: str
 
     def __str__(self) -> str:
@@ -69,17 +69,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the management API told of one virtual host, as plain records.
+    """The answers of the management API about one virtual host, as plain records.
 
     Attributes:
-        version: The server's, such as ``3.10.8``.
-        exchange_types: The types that the node knows.
-        quorum_queues: How many quorum queues there are in all virtual hosts together.
-        queues: As GET /api/queues/VHOST gives them, policies included; likewise the others.
-        policies: As GET /api/policies/VHOST gives them; likewise the operator's.
+        version: The server's version, such as ``3.10.8``.
+        exchange_types: The exchange types that the node supports.
+        quorum_queues: Number of quorum queues in all virtual hosts together.
+        queues: The answer of GET /api/queues/VHOST, including policies; likewise the others.
+        policies: The answer of GET /api/policies/VHOST; likewise the operator's policies.
         flags: State of each feature flag, by name.
         nodes: Records with ``name`` and ``fd_total``.
-        gaps: What could not be read, such as ``nodes: 403``.
+        gaps: The parts that could not be read, such as ``nodes: 403``.
     """
 
     version: str
@@ -96,7 +96,7 @@ class Snapshot:
 
 
 def differs(difference: Difference, *, soft: bool) -> Finding:
-    """Return the finding for one difference; *soft*: it follows settings and is used as found."""
+    """Return the finding for one difference; *soft*: settings determine it, and the found value is used."""
     subject = f"{difference.kind} {difference.name}"
     if soft:
         remedy = f"it is used as it is; to change it drain and delete the queue, then {_APPLY}"
@@ -106,7 +106,7 @@ def differs(difference: Difference, *, soft: bool) -> Finding:
 
 
 def missing(kind: str, name: str) -> Finding:
-    """Return the finding for one of ours that does not exist."""
+    """Return the finding for a queue or exchange of ours that does not exist."""
     return Finding(Severity.ERROR, f"{kind} {name}", "does not exist", _APPLY)
 
 
@@ -116,12 +116,12 @@ def missing_foreign(name: str) -> Finding:
         Severity.ERROR,
         f"exchange {name}",
         "does not exist, but [[sources]] names it",
-        "create it or mend the name",
+        "create it or correct the name",
     )
 
 
 def check_snapshot(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Return every difference between *plan* and the broker, in the plan's order; none when all is right."""
+    """Return every difference between *plan* and the broker, in the plan's order; empty if there is none."""
     exchanges = {record["name"]: record for record in snapshot.exchanges}
     queues = {record["name"]: record for record in snapshot.queues}
     return (
@@ -167,7 +167,7 @@ def _node_findings(plan: Plan, snapshot: Snapshot, queues: Mapping[str, Record])
 
 
 def handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]:
-    """Tell nodes whose file limit is too low for the quorum queues; 4.x reserves no handles."""
+    """Yield nodes whose file limit is too low for the quorum queues; 4.x reserves no handles."""
     major = snapshot.version.partition(".")[0]
     if not major.isdecimal() or int(major) >= 4:
         return
@@ -206,7 +206,7 @@ def _queue_findings(queue: QueuePlan, record: Record | None) -> Iterator[Finding
 
 
 def _policy_findings(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Tell what policies do to our names, whether the queue or exchange stands already or not."""
+    """Yield the faults of policies for our names, even if the queue or exchange does not exist yet."""
     policies, operators = snapshot.policies, snapshot.operator_policies
     for exchange in plan.exchanges:
         effective = effective_policy(exchange.name, "exchanges", policies, operators)
@@ -221,7 +221,7 @@ def _policy_findings(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 
 def _policy_finding(subject: str, effective: EffectivePolicy, fault: PolicyFault) -> Finding:
     severity = Severity.ERROR if fault.breaks else Severity.WARNING
-    remedy = f"narrow the pattern of policy {effective.names} so that it leaves our names out"
+    remedy = f"narrow the pattern of policy {effective.names} so that it excludes our names"
     return Finding(severity, subject, f"policy {effective.names} {fault.text}", remedy)
 
 
@@ -261,16 +261,16 @@ def _binding_findings(
             yield Finding(
                 Severity.ERROR,
                 str(binding),
-                "is not in the plan and takes or copies messages of ours",
+                "is not in the plan and takes or copies our messages",
                 f"delete the binding, then drain {binding.destination}",
             )
 
 
 def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
-    """Tell what leads events where nobody takes them, or takes them once more."""
+    """Yield bindings that send events to a queue without a consumer, or send a second copy."""
     for binding in plan.unbound:
         if binding in found:
-            text = "leads events where they must not go any more"
+            text = "sends events where they must no longer go"
             yield Finding(Severity.ERROR, str(binding), text, _APPLY)
     own = re.compile(rf"{re.escape(plan.prefix)}\.dedicated\..+")
     for binding in sorted(found - {*plan.bindings, *plan.unbound}, key=str):
@@ -278,7 +278,7 @@ def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
             yield Finding(
                 Severity.ERROR,
                 str(binding),
-                "leads a tenant into a lane that nobody empties",
+                "sends a tenant's events to a lane without a consumer",
                 f"name the tenant in [topology] dedicated or retired, then {_APPLY}",
             )
 
@@ -295,12 +295,12 @@ def _arguments(found: Record) -> Arguments:
 
 
 def _ours(plan: Plan) -> re.Pattern[str]:
-    """Match the names of our queues whose number follows settings."""
+    """Return a pattern for the names of our queues whose number depends on settings."""
     return re.compile(rf"{re.escape(plan.prefix)}\.((lane|due|spill)\.\d\d|wait\.\d+|(inbox|dedicated)\..+)")
 
 
 def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Finding]:
-    """Tell queues of an earlier plan: nobody consumes them any more."""
+    """Yield queues of an earlier plan, which no worker consumes any more."""
     planned = {queue.name for queue in plan.queues}
     ours = _ours(plan)
     for record in records:
@@ -309,15 +309,15 @@ def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Findin
             yield Finding(
                 Severity.WARNING,
                 f"queue {name}",
-                f"is not in the plan any more and holds {record.get('messages', 'some')} messages",
+                f"is no longer in the plan and contains {record.get('messages', 'some')} messages",
                 emptying(name),
             )
 
 
 def emptying(queue: str) -> str:
-    """Say how a queue is emptied that the plan does not name any more."""
+    """Return the remedy that empties a queue which is no longer in the plan."""
     if ".dedicated." in queue:
         return "name its tenant in [topology] retired until it is empty, then delete it"
     if re.fullmatch(r".+\.lane\.\d\d", queue):
         return "set [topology] lanes_before to the former number until it is empty, then delete it"
-    return "set the settings back until it is empty, then delete it"
+    return "restore the former settings until it is empty, then delete it"

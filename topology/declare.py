@@ -1,7 +1,7 @@
-"""Make a plan stand on the broker: plan + connection -> idempotent declarations.
+"""Create a plan on the broker: plan + connection -> idempotent declarations.
 
-Data flow: Plan -> one channel (a fresh one after each refusal) -> declared, with warnings; or an error that
-names the queue and the argument. Nothing here tries again and again: what differs is told, once.
+Data flow: Plan -> one channel (a new one after each refusal) -> declared, with warnings; or an error that
+names the queue and the argument. This module never retries: each difference is reported once.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ __all__ = [
 
 
 async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]:
-    """Declare all of *plan*; what already stands there as planned is left alone.
+    """Declare all of *plan*; parts that already exist as planned are left alone.
 
     Args:
-        plan: What should stand on the broker.
+        plan: The wanted state of the broker.
         connection: An open connection of a user with configure, write and read rights on our names.
 
     Returns:
-        One warning for each argument that follows settings and is used as found, and for each family of
-        queues of which there were more.
+        One warning for each argument that depends on settings and is used as found, and for each family of
+        queues that had more members before.
 
     Raises:
-        TopologyConflict: a queue or exchange differs in what cannot be used as found.
+        TopologyConflict: a queue or exchange differs in a way that cannot be used as found.
         PluginMissing: the consistent-hash plugin is not enabled; the connection is closed by then.
         ExchangeMissing: a source names an exchange that does not exist.
-        NotPermitted: a right is missing.
+        NotPermitted: the user lacks a right.
     """
     channels = Channels(connection)
     try:
@@ -71,21 +71,21 @@ async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]
 
 
 def _next_ones(plan: Plan) -> list[str]:
-    """Return the queue after the last lane, due and spill queue: it stands there where there were more."""
+    """Return the queue after the last lane, due and spill queue; it exists if there were more before."""
     names, planned = Names(plan.prefix), {queue.name for queue in plan.queues}
     families = (names.lane, names.due_queue, names.spill)
     return [next(name for name in map(of, count()) if name not in planned) for of in families]
 
 
 async def _left_over(channels: Channels, name: str) -> list[str]:
-    """Warn of a queue of an earlier plan: what its bindings still bring, nobody takes."""
+    """Return a warning about a queue of an earlier plan, which may still get messages but has no consumer."""
     wire = await channels.wire()
     try:
         found = await wire.queue_declare(name, passive=True)
     except ChannelNotFoundEntity:
         return []
     return [
-        f"queue {name} is not in the plan any more and holds {found.message_count} messages; {emptying(name)}"
+        f"queue {name} is no longer in the plan and contains {found.message_count} messages; {emptying(name)}"
     ]
 
 
@@ -95,15 +95,15 @@ async def _require(channels: Channels, name: str) -> None:
         await wire.exchange_declare(name, passive=True)
     except ChannelNotFoundEntity as error:
         raise ExchangeMissing(
-            f"exchange {name} does not exist, but [[sources]] names it; create it or mend the name"
+            f"exchange {name} does not exist, but [[sources]] names it; create it or correct the name"
         ) from error
 
 
 async def declare_queue(channels: Channels, queue: QueuePlan) -> list[Difference]:
-    """Declare one queue; adopt what it holds of the arguments that follow settings.
+    """Declare one queue; adopt the found values of arguments that depend on settings.
 
-    The broker names one difference at a time, so the declaration is repeated with the found value in
-    place: at most once per such argument, and a difference behind it still comes to light.
+    The broker names one difference at a time. The declaration is therefore repeated with the found value, at
+    most once per such argument, so that later differences are found too.
     """
     arguments = dict(queue.arguments)
     adopted: list[Difference] = []
@@ -121,7 +121,7 @@ async def declare_queue(channels: Channels, queue: QueuePlan) -> list[Difference
 
 
 def _adopt(arguments: dict[str, Any], difference: Difference) -> bool:
-    """Put the found value in place of ours; False when it cannot be read."""
+    """Replace our value by the found one; return False if the found value cannot be read."""
     value = str(difference.found)
     if value == "none":
         arguments.pop(difference.argument, None)

@@ -1,4 +1,4 @@
-"""Why a plan cannot stand on a broker; each text ends with the remedy."""
+"""Reasons why a plan cannot be created on a broker; each text ends with the remedy."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from topology.plan import Difference
 
 
 class TopologyError(Exception):
-    """The plan cannot stand on this broker as it is; the text ends with the remedy."""
+    """The plan cannot be created on this broker; the text ends with the remedy."""
 
 
 class TopologyConflict(TopologyError):
-    """Something stands on the broker under one of our names, but differs from the plan.
+    """A queue or exchange with one of our names exists on the broker, but differs from the plan.
 
     Attributes:
-        difference: What it is.
+        difference: The property that differs.
     """
 
     def __init__(self, difference: Difference) -> None:
@@ -26,11 +26,11 @@ class TopologyConflict(TopologyError):
 
 
 class PluginMissing(TopologyError):
-    """The broker does not know an exchange type; RabbitMQ 3 closes the connection over it, 4 the channel."""
+    """The broker does not support an exchange type; RabbitMQ 3 then closes the connection, 4 the channel."""
 
 
 class ExchangeMissing(TopologyError):
-    """An exchange of the user's that a source names does not exist."""
+    """An exchange of the user, named by a source, does not exist."""
 
 
 class NotPermitted(TopologyError):

@@ -1,4 +1,4 @@
-"""Write a plan for others: RabbitMQ definitions JSON, and a Mermaid graph.
+"""Write a plan for other tools: RabbitMQ definitions JSON, and a Mermaid graph.
 
 Data flow: Plan -> definitions -> `rabbitmqctl import_definitions` or the management API; Plan -> mermaid.
 """
@@ -18,13 +18,13 @@ def definitions(plan: Plan, vhost: str | None = None) -> dict[str, Any]:
     """Return *plan* as RabbitMQ definitions, ready for JSON.
 
     Args:
-        plan: What should stand on the broker.
-        vhost: Names the virtual host in every entry, as ``rabbitmqctl import_definitions`` wants it;
-            ``None`` leaves it out, as the management API wants it for one virtual host.
+        plan: The wanted state of the broker.
+        vhost: Name of the virtual host for every entry, which ``rabbitmqctl import_definitions`` requires;
+            ``None`` omits it, which the management API requires for one virtual host.
 
     Returns:
-        A mapping with ``exchanges``, ``queues`` and ``bindings``; exchanges of the user's are left out, and
-        so is what :func:`inexpressible` returns.
+        A mapping with ``exchanges``, ``queues`` and ``bindings``, without exchanges of the user and without
+        the result of :func:`inexpressible`.
 
     Source: RabbitMQ "Schema Definition Export and Import".
     """
@@ -39,9 +39,9 @@ def definitions(plan: Plan, vhost: str | None = None) -> dict[str, Any]:
 
 
 def inexpressible(plan: Plan) -> tuple[BindingPlan, ...]:
-    """Return the bindings that definitions cannot hold: JSON has nothing for AMQP's void there.
+    """Return the bindings that definitions cannot express: their JSON has no form of AMQP's void.
 
-    Source: tried on 3.10.8 and 4.0.5: an import with ``null`` is refused, and an export writes
+    Source: tried on 3.10.8 and 4.0.5: an import with ``null`` is refused, and an export contains
     ``"undefined"``, which is imported as text.
     """
     return tuple(binding for binding in plan.bindings if None in _values(binding))
@@ -82,7 +82,7 @@ def _binding(binding: BindingPlan) -> dict[str, Any]:
 
 
 def mermaid(plan: Plan) -> str:
-    """Return *plan* as a Mermaid flowchart; queues that differ in their number alone are one node.
+    """Return *plan* as a Mermaid flowchart; queues that differ only in their number are one node.
 
     Solid arrows are bindings, labelled with their keys; dotted ones are dead-letter and alternate exchanges.
     """
@@ -110,7 +110,7 @@ def _key(kind: str, name: str) -> str:
 
 
 def _family(name: str) -> str:
-    """Name all numbered queues of one kind alike: ``leveret.wait.250`` -> ``leveret.wait.N``."""
+    """Return one name for all numbered queues of a kind: ``leveret.wait.250`` -> ``leveret.wait.N``."""
     match = _NUMBERED.fullmatch(name)
     return f"{match['family']}.N" if match else name
 

@@ -1,8 +1,8 @@
-"""Choose how long a delivery message rests before it is looked at again.
+"""Choose the wait queue of a delivery message, and the next one when it comes back.
 
-Data flow: wanted wait (core.retry) -> next rung -> wait key -> published to the wait exchange -> due queue.
-A rung is one queue with one fixed TTL, so a long wait is a short walk over rungs, each at or below what
-is left of it. Pure: no clock, no random.
+Data flow: wanted wait (core.retry) -> next rung -> wait key -> published to the wait exchange -> due queue. A
+rung is one queue with one fixed TTL. A long wait therefore passes several rungs, none of them longer than the
+remaining time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ RUNGS_S: tuple[float, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """The rungs, and when the rest of a wait is short enough to be held in the worker.
+    """The rungs, and the limits below which a worker itself waits for the remaining time.
 
     Attributes:
         rungs_s: TTLs of the wait queues in seconds, ascending, at least one.
-        hold_s: A rest of at most this many seconds is held in the worker.
-        hold_ratio: A rest of at most this share of the wanted wait is held too, unless the wait is exact.
-        hold_max_s: No rest above this many seconds is held: an unacked message must not near the
-            broker's consumer timeout, nor stand in the way of a clean stop.
+        hold_s: The worker waits for a remaining time of at most this many seconds.
+        hold_ratio: It also waits for at most this share of the wanted wait, unless the wait is exact.
+        hold_max_s: Largest remaining time that the worker waits for, in seconds. An unacked message must stay
+            far below the broker's consumer timeout, and must not delay a clean stop.
     """
 
     rungs_s: tuple[float, ...] = RUNGS_S
@@ -41,20 +41,20 @@ class Ladder:
 
 
 def choose_rung(wanted_s: float, rungs_s: Sequence[float]) -> float | None:
-    """Pick the wait queue, named by its TTL, that comes back no later than wanted.
+    """Choose the wait queue, identified by its TTL, that returns a message no later than wanted.
 
     Args:
         wanted_s: Seconds from now until the delivery may be sent; at least 0.
         rungs_s: TTLs of the wait queues in seconds, ascending.
 
     Returns:
-        The largest member of *rungs_s* that is at most *wanted_s*, or ``None`` when even
-        the shortest rung would come back too late.
+        The largest member of *rungs_s* that is at most *wanted_s*, or ``None`` if even the
+        shortest rung would return the message too late.
 
     Raises:
         ValueError: *wanted_s* is negative.
 
-    Source: RabbitMQ "Time-to-Live" (only a queue's head expires: one fixed TTL per queue).
+    Source: RabbitMQ "Time-to-Live" (only the head of a queue expires: one fixed TTL per queue).
     """
     if wanted_s < 0:
         raise ValueError(f"a delay cannot be negative, got {wanted_s}")
@@ -65,8 +65,8 @@ def choose_rung(wanted_s: float, rungs_s: Sequence[float]) -> float | None:
 def first_hop_s(wanted_s: float, ladder: Ladder) -> float:
     """Return the rung for a wait that begins now; at least the shortest one.
 
-    There is always a hop, however short the wait: the failure has to be stored at the broker before the
-    message that it came from is acked.
+    Even the shortest wait takes a rung, because the broker must store the failure before the original message
+    is acked.
 
     Args:
         wanted_s: Seconds from now until the delivery may be sent; a past time (negative) counts as 0.
@@ -76,16 +76,16 @@ def first_hop_s(wanted_s: float, ladder: Ladder) -> float:
 
 
 def next_hop_s(remaining_s: float, wanted_s: float, ladder: Ladder, *, exact: bool = False) -> float | None:
-    """Return the rung for a delivery message that came back, or ``None``: hold the rest in the worker.
+    """Return the next rung of a delivery message that came back, or ``None`` if the worker waits itself.
 
-    The rest is never skipped: on ``None`` the caller waits out *remaining_s* (nothing, when it is not
-    above 0) and only then sends, so nothing is ever early.
+    No part of the wait is skipped. On ``None`` the caller waits for *remaining_s* (if it is above 0) and then
+    sends, so that no delivery is early.
 
     Args:
-        remaining_s: Seconds from now until the delivery may be sent; 0 or less when it is time.
-        wanted_s: The whole wait as it was wanted at first, in seconds.
-        ladder: The rungs, and the bounds of what is held.
-        exact: The endpoint named the time (``Retry-After``): the share of the wait does not count.
+        remaining_s: Seconds from now until the delivery may be sent; 0 or less if it is due.
+        wanted_s: The whole wait as first wanted, in seconds.
+        ladder: The rungs, and the limits of a wait in the worker.
+        exact: The endpoint named the time (``Retry-After``), so that the share of the wait does not count.
     """
     if remaining_s <= ladder.hold_s:
         return None
@@ -101,9 +101,9 @@ def round_ms(seconds: float) -> int:
 
 
 def wait_key(rung_s: float, due_queue: str) -> str:
-    """Return the routing key ``<ms>.<due queue>`` that names both the rung and where it leads.
+    """Return the routing key ``<ms>.<due queue>`` that names both the rung and its destination.
 
-    The key survives dead-lettering, so the same text chooses the rung on the wait exchange and the due
+    The key survives dead-lettering. The same text therefore selects the rung on the wait exchange and the due
     queue on the due exchange.
 
     Source: RabbitMQ "Dead Letter Exchanges" (without x-dead-letter-routing-key the original keys stay).

@@ -1,8 +1,7 @@
-"""How large a message the broker takes: asked over AMQP, since the management API does not say.
+"""Measure over AMQP how large a message the broker accepts, as the management API does not report it.
 
-One message that is a byte too large goes to an exchange that does not exist. The broker looks at its size
-first, so nobody ever gets it: a refusal for the size is what is wanted, any other says that it was small
-enough.
+One message that is a byte too large is published to an exchange that does not exist. The broker checks the
+size first, so that the message never reaches a queue: it refuses either the size or the exchange.
 
 Source: rabbitmq-server, rabbit_channel.erl, ``basic.publish`` (``check_msg_size`` before the exchange).
 """
@@ -21,7 +20,7 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 
 async def size_findings(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
-    """Return a warning where the broker takes messages of more than :data:`MAX_MESSAGE_BYTES`."""
+    """Return a warning if the broker accepts messages of more than :data:`MAX_MESSAGE_BYTES`."""
     channels = Channels(connection)
     try:
         channel = await channels.wire()

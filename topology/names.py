@@ -1,4 +1,4 @@
-"""Every queue, exchange and routing-key name, from one prefix."""
+"""Every queue, exchange and routing-key name, derived from one prefix."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from topology.ladder import round_ms, wait_key
 
 PREFIX_PATTERN = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-"""What a prefix may look like: words joined by single dots, so that it may stand in a topic key."""
+"""Form of a prefix: words joined by single dots, so that a topic key can contain it."""
 
 PREFIX_MAX = 64
 """Longest prefix in characters; the longest name stays far below AMQP's 255 bytes."""
 
 RAW_KEY = "raw"
-"""Key on ``dlx`` of a message that the broker itself dead-lettered: goes to overflow."""
+"""Key on ``dlx`` of a message that the broker itself dead-lettered; it leads to overflow."""
 
 SUSPECT_KEY = "suspect"
-"""Key on ``dlx`` of a message that came back too often: goes to suspect."""
+"""Key on ``dlx`` of a message that came back too often; it leads to suspect."""
 
 PARKED_PATTERN = "parked.#"
 REFUSED_PATTERN = "refused.#"
@@ -28,7 +28,7 @@ class Names:
     """All names of one instance. Two instances on one broker differ in their prefix.
 
     Raises:
-        ValueError: the prefix is empty, too long, or holds characters that a topic key cannot carry.
+        ValueError: the prefix is empty, too long, or has characters that a topic key cannot contain.
     """
 
     prefix: str = "leveret"
@@ -36,7 +36,7 @@ class Names:
     def __post_init__(self) -> None:
         if len(self.prefix) > PREFIX_MAX or not PREFIX_PATTERN.fullmatch(self.prefix):
             raise ValueError(
-                f"topology prefix {self.prefix!r} is not usable: take 1 to {PREFIX_MAX} letters, digits, "
+                f"topology prefix {self.prefix!r} is not usable: use 1 to {PREFIX_MAX} letters, digits, "
                 "'_' or '-', in words joined by single dots"
             )
         if self.prefix == "amq" or self.prefix.startswith("amq."):
@@ -51,7 +51,7 @@ class Names:
 
     @property
     def guard(self) -> str:
-        """Headers exchange that leads events with a death on record around the lanes: see :attr:`died`."""
+        """Headers exchange that routes events with a recorded death around the lanes: see :attr:`died`."""
         return f"{self.prefix}.guard"
 
     @property
@@ -61,7 +61,7 @@ class Names:
 
     @property
     def lanes(self) -> str:
-        """Exchange that spreads everybody else over the lanes."""
+        """Exchange that spreads all other events over the lanes."""
         return f"{self.prefix}.lanes"
 
     @property
@@ -71,12 +71,12 @@ class Names:
 
     @property
     def due(self) -> str:
-        """Topic exchange behind the rungs, and the way to our own queues: see :meth:`direct_key`."""
+        """Topic exchange behind the rungs; also a direct route to our queues: see :meth:`direct_key`."""
         return f"{self.prefix}.due"
 
     @property
     def dlx(self) -> str:
-        """Topic exchange of everything that is over: parked, refused, raw, suspect."""
+        """Topic exchange of all messages whose processing has ended: parked, refused, raw, suspect."""
         return f"{self.prefix}.dlx"
 
     @property
@@ -86,10 +86,10 @@ class Names:
 
     @property
     def ops(self) -> str:
-        """Topic exchange of operational events for whoever listens."""
+        """Topic exchange of operational events for any listener."""
         return f"{self.prefix}.ops"
 
-    # queues (expired, stray and store are the names of an exchange and of its one queue)
+    # queues (expired, stray and store each name an exchange and its only queue)
 
     def lane(self, index: int) -> str:
         """Queue of fresh events; 0-based."""
@@ -110,7 +110,7 @@ class Names:
 
     @property
     def replay(self) -> str:
-        """Queue of parked deliveries that an operator sent again."""
+        """Queue of parked deliveries that an operator replays."""
         return f"{self.prefix}.replay"
 
     def spill(self, index: int) -> str:
@@ -118,17 +118,17 @@ class Names:
         return f"{self.prefix}.spill.{index:02d}"
 
     def dedicated(self, tenant: str) -> str:
-        """Queue of fresh events of one tenant alone."""
+        """Queue of fresh events of only one tenant."""
         return f"{self.prefix}.dedicated.{tenant}"
 
     @property
     def suspect(self) -> str:
-        """Queue of messages that came back often enough to be suspected of killing workers."""
+        """Queue of messages that came back so often that they may be killing workers."""
         return f"{self.prefix}.suspect"
 
     @property
     def overflow(self) -> str:
-        """Queue of raw dead letters and of what a full parked queue refused."""
+        """Queue of raw dead letters and of entries that a full parked queue refused."""
         return f"{self.prefix}.overflow"
 
     @property
@@ -148,12 +148,12 @@ class Names:
 
     @property
     def store(self) -> str:
-        """Exchange and queue of one message: which generation of which store the workers know."""
+        """Exchange and queue of one message: the store generation that the workers know."""
         return f"{self.prefix}.store"
 
     @property
     def store_lock(self) -> str:
-        """Exclusive queue of whoever compares or changes that message."""
+        """Exclusive queue that serves as a lock for reading or changing that message."""
         return f"{self.store}.lock"
 
     def inbox(self, source: str) -> str:
@@ -161,7 +161,7 @@ class Names:
         return f"{self.prefix}.inbox.{source}"
 
     def inbox_undied(self, source: str) -> str:
-        """Fanout exchange between the two: what came without a death on record."""
+        """Fanout exchange between the two, for messages without a recorded death."""
         return f"{self.prefix}.inbox.{source}.undied"
 
     def inbox_died(self, source: str) -> str:
@@ -169,16 +169,16 @@ class Names:
         return f"{self.prefix}.inbox.{source}.died"
 
     def is_internal(self, queue: str) -> bool:
-        """Whether only what we published comes to *queue* for a worker: delivery messages, moved events."""
+        """Return whether *queue* gives workers only messages of ours: delivery messages, moved events."""
         own = (self.replay, self.suspect, self.stray)
         return queue in own or queue.startswith((f"{self.wait}.", f"{self.due}."))
 
     def is_spill(self, queue: str) -> bool:
-        """Whether *queue* is one of the spill queues."""
+        """Return whether *queue* is one of the spill queues."""
         return queue.startswith(f"{self.prefix}.spill.")
 
     def holds_events(self, queue: str) -> bool:
-        """Whether producers' messages come to *queue*, and leave it as dead letters when they die there."""
+        """Return whether *queue* contains messages of producers and dead-letters those that die there."""
         families = tuple(f"{self.prefix}.{family}." for family in ("lane", "dedicated", "spill", "inbox"))
         return queue.startswith(families) and not self._is_of_died(queue)
 
@@ -189,19 +189,19 @@ class Names:
     # routing keys
 
     def wait_key(self, rung_s: float, queue: str) -> str:
-        """Key on ``wait``: rest *rung_s* seconds, then surface in *queue* (due, replay or spill)."""
+        """Key on ``wait``: stay *rung_s* seconds, then move to *queue* (due, replay or spill)."""
         return wait_key(rung_s, queue)
 
     def direct_key(self, queue: str) -> str:
-        """Key on ``due`` that leads into *queue* (due, replay or spill) at once, without a rung."""
+        """Key on ``due`` that leads directly to *queue* (due, replay or spill), without a rung."""
         return f"0.{queue}"
 
     def due_pattern(self, queue: str) -> str:
-        """Binding of *queue* on ``due``: takes it from every rung."""
+        """Binding of *queue* on ``due`` that accepts messages from every rung."""
         return f"*.{queue}"
 
     def rung_pattern(self, rung_s: float) -> str:
-        """Binding of a rung on ``wait``: takes every due queue's messages."""
+        """Binding of a rung on ``wait`` that accepts the messages of every due queue."""
         return f"{round_ms(rung_s)}.#"
 
     def parked_key(self, reason: str) -> str:
@@ -209,5 +209,5 @@ class Names:
         return f"parked.{reason}"
 
     def refused_key(self, reason: str) -> str:
-        """Key on ``dlx`` of an entry that a full parked queue refused: goes to overflow."""
+        """Key on ``dlx`` of an entry that a full parked queue refused; it leads to overflow."""
         return f"refused.{reason}"

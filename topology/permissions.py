@@ -1,9 +1,9 @@
 """The rights that a RabbitMQ user needs: names + sources -> configure, write and read patterns.
 
-RabbitMQ looks for a pattern anywhere in a name, so each one is anchored. What the operations need:
-declaring asks for configure; a dead-letter or alternate exchange for write on it and read on what names it;
-a binding for write on its destination and read on its source; publishing for write; consuming for read.
-Source: RabbitMQ "Access Control", table of operations.
+RabbitMQ searches for a pattern anywhere in a name, so each pattern is anchored. The operations need these
+rights: to declare needs configure; a dead-letter or alternate exchange needs write on it and read on the
+object that names it; a binding needs write on its destination and read on its source; to publish needs write;
+to consume needs read. Source: RabbitMQ "Access Control", table of operations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from topology.plan import TopologySpec
 
 NOTHING = "^$"
-"""A pattern that matches no name (but the default exchange's, which we never use)."""
+"""A pattern that matches only the name of the default exchange, which Leveret never uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
     Args:
         spec: Prefix and sources.
         declare: True for ``leveret run`` and ``topology apply``; False for ``run --no-declare``, which
-            creates and binds nothing: it only reads and writes.
+            creates and binds nothing and only reads and writes.
     """
     prefix = re.escape(spec.prefix)
     ours = rf"{prefix}\..+"

@@ -1,7 +1,7 @@
-"""What should stand on the broker: names + settings -> frozen exchanges, queues and bindings.
+"""The wanted state of the broker: names + settings -> frozen exchanges, queues and bindings.
 
 Data flow: settings -> TopologySpec -> build_plan -> Plan -> declare | check | export | show.
-A plan is a value: it prints, compares and is the same text for the same settings.
+A plan is a value: it can be printed and compared, and equal settings give an equal text.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ __all__ = [
     "sized_queues",
 ]
 
-Argument: TypeAlias = str | int | None  #: None: AMQP's void, which in a headers binding asks for presence
+Argument: TypeAlias = str | int | None  #: None: AMQP's void, which in a headers binding requires presence
 Arguments: TypeAlias = tuple[tuple[str, Argument], ...]  #: sorted by name
 
 HASH_TYPE = "x-consistent-hash"
 """Exchange type of the plugin ``rabbitmq_consistent_hash_exchange``."""
 
 DIED: Mapping[str, Argument] = {"x-match": "any-with-x", "x-death": None}
-"""Arguments of a headers binding that takes every message with a death on record, whatever it says.
+"""Arguments of a headers binding that matches every message with a recorded death, whatever its content.
 
-RabbitMQ before 4.0 believes a publisher's ``x-death`` when it dead-letters: one that names our overflow queue
-counts as a cycle and keeps the dead letters of its queue from leaving, and one that is no list of tables ends
-the process that forwards them. So such a message never enters a queue that has dead letters.
+RabbitMQ before 4.0 trusts a publisher's ``x-death`` when it dead-letters. A header that names our overflow
+queue counts as a cycle and keeps the dead letters of its queue from leaving. A header that is not a list of
+tables ends the process that forwards them. Such a message therefore never enters a queue that has dead
+letters.
 """
 
 _CLASSIC_IGNORES = frozenset({"x-dead-letter-strategy", "x-delivery-limit"})
@@ -66,8 +67,8 @@ class QueuePlan:
     """One durable queue of ours.
 
     Attributes:
-        follows: The arguments that follow settings: given at creation only, a difference on the
-            broker is used with a warning.
+        follows: The arguments that depend on settings. They are set only at creation; if the broker has other
+            values, these are used with a warning.
     """
 
     name: str
@@ -96,31 +97,31 @@ class BindingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that should stand on the broker, in the order in which it is declared."""
+    """The wanted state of the broker, in the order of declaration."""
 
     prefix: str
     exchanges: tuple[ExchangePlan, ...]
     queues: tuple[QueuePlan, ...]
     bindings: tuple[BindingPlan, ...]
-    foreign_exchanges: tuple[str, ...] = ()  #: the user's: have to exist, never declared
-    unbound: tuple[BindingPlan, ...] = ()  #: must not stand there
+    foreign_exchanges: tuple[str, ...] = ()  #: exchanges of the user; they must exist and are never declared
+    unbound: tuple[BindingPlan, ...] = ()  #: bindings that must not exist
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     @property
     def needs_consistent_hash(self) -> bool:
-        """Whether the plugin has to be enabled."""
+        """Whether the plugin must be enabled."""
         return any(exchange.type == HASH_TYPE for exchange in self.exchanges)
 
     def lines(self) -> tuple[str, ...]:
-        """Return one line of text per foreign exchange, exchange, queue, binding, binding to be undone."""
+        """Return one line of text per foreign exchange, exchange, queue, binding, and binding to remove."""
         foreign = (f"foreign exchange {name}" for name in self.foreign_exchanges)
         parts: Iterable[object] = (*self.exchanges, *self.queues, *self.bindings)
         return (*foreign, *map(str, parts), *(f"no {binding}" for binding in self.unbound))
 
     def diff(self, other: Plan) -> tuple[str, ...]:
-        """Return what changes from this plan to *other*: lines with ``- `` and ``+ ``, none if equal."""
+        """Return the changes from this plan to *other*: lines with ``- `` and ``+ ``; empty if equal."""
         mine, theirs = self.lines(), other.lines()
         gone, new = set(mine) - set(theirs), set(theirs) - set(mine)
         return (
@@ -136,8 +137,8 @@ class Difference:
     kind: str  #: ``queue`` or ``exchange``
     name: str
     argument: str  #: an ``x-`` argument, ``type``, ``durable`` ...
-    expected: object  #: in the plan; ``none`` when the plan has none
-    found: object  #: on the broker; ``none`` when it has none
+    expected: object  #: the value in the plan; ``none`` if the plan has none
+    found: object  #: the value on the broker; ``none`` if it has none
 
     def __str__(self) -> str:
         return f"{self.argument} is {self.found} on the broker, {self.expected} in the plan"
@@ -149,7 +150,7 @@ def _line(head: str, arguments: Arguments) -> str:
 
 
 def build_plan(spec: TopologySpec) -> Plan:
-    """Return the plan for *spec*: the same text for the same settings.
+    """Return the plan for *spec*. Equal settings give an equal plan.
 
     Source: RabbitMQ "Quorum Queues" (at-least-once dead lettering needs ``reject-publish``),
     "Alternate Exchanges", "Exchange to Exchange Bindings", rabbitmq_consistent_hash_exchange README.
@@ -227,18 +228,18 @@ def _work_queues(spec: TopologySpec) -> tuple[str, ...]:
 
 
 def _died_queues(spec: TopologySpec) -> tuple[str, ...]:
-    """Return the queues of what came with a death on record: without dead letters, so nothing can jam."""
+    """Return the queues of messages with a recorded death; they have no dead letters that could block."""
     names = spec.names
     return (names.died, *(names.inbox_died(source.name) for source in spec.sources if not source.direct))
 
 
 def lane_queues(spec: TopologySpec) -> tuple[str, ...]:
-    """Return every queue that carries fresh events, those that are only to be emptied included."""
+    """Return every queue of fresh events, including those that are only being emptied."""
     return (*_lanes(spec), spec.names.died)
 
 
 def inbox_queues(spec: TopologySpec) -> tuple[str, ...]:
-    """Return every queue that carries the messages of a source that need more than their headers."""
+    """Return every queue of source messages that need more than their headers."""
     names = spec.names
     read = [source.name for source in spec.sources if not source.direct]
     return (*map(names.inbox, read), *map(names.inbox_died, read))
@@ -262,7 +263,7 @@ def _due_targets(spec: TopologySpec) -> tuple[str, ...]:
 
 
 def _dead_letters(exchange: str, routing_key: str | None = None) -> dict[str, Argument]:
-    """Return the arguments of a queue whose dead letters are confirmed before they leave it."""
+    """Return the arguments of a queue whose dead letters leave it only after a confirm."""
     arguments: dict[str, Argument] = {
         "x-dead-letter-exchange": exchange,
         "x-dead-letter-strategy": "at-least-once",
@@ -276,7 +277,7 @@ def _dead_letters(exchange: str, routing_key: str | None = None) -> dict[str, Ar
 def _queue(
     spec: TopologySpec, name: str, wanted: Mapping[str, Argument], follows: Iterable[str] = ()
 ) -> QueuePlan:
-    """Build one queue for the queue type; what a classic queue does not know is left out."""
+    """Build one queue of the wanted type; arguments that classic queues ignore are left out."""
     arguments: dict[str, Argument] = {**wanted, "x-queue-type": spec.queue_type}
     if spec.queue_type == "classic":
         arguments = {key: value for key, value in arguments.items() if key not in _CLASSIC_IGNORES}
@@ -313,7 +314,7 @@ def _lane_binding(spec: TopologySpec, index: int) -> BindingPlan:
 
 
 def _tenant_bindings(spec: TopologySpec, tenant: str, queue: str) -> tuple[BindingPlan, ...]:
-    """Lead a tenant around the lanes, by the header that names it."""
+    """Route a tenant around the lanes, by the header that names it."""
     return tuple(
         BindingPlan(spec.names.route, queue, "queue", "", tuple(sorted(wanted.items())))
         for wanted in tenant_arguments(spec.hash_header, tenant)
@@ -321,13 +322,13 @@ def _tenant_bindings(spec: TopologySpec, tenant: str, queue: str) -> tuple[Bindi
 
 
 def _own_bindings(spec: TopologySpec, tenants: Iterable[str]) -> tuple[BindingPlan, ...]:
-    """Lead each of *tenants* into a lane of its own."""
+    """Route each of *tenants* to a lane of its own."""
     found = (_tenant_bindings(spec, tenant, spec.names.dedicated(tenant)) for tenant in tenants)
     return tuple(chain.from_iterable(found))
 
 
 def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
-    """Return what would fill a lane that is to be emptied, or copy the events of a tenant with its own."""
+    """Return bindings that would fill a lane to be emptied, or copy the events of a dedicated tenant."""
     names = spec.names
     spills = [names.spill(index) for index in range(spec.spill_queues)]
     return (
@@ -339,7 +340,7 @@ def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
 
 
 def _unguarded(spec: TopologySpec) -> tuple[BindingPlan, ...]:
-    """Return the ways around the guards, which an earlier release bound."""
+    """Return the routes around the guards, which an earlier release bound."""
     names = spec.names
     return (
         BindingPlan(names.events, names.route, "exchange", "#"),
@@ -375,7 +376,7 @@ def _source_bindings(names: Names, source: SourceSpec) -> tuple[BindingPlan, ...
 
 
 def sized_queues(spec: TopologySpec) -> tuple[tuple[str, str], ...]:
-    """Return every queue whose size is looked at, with the kind that it is counted under."""
+    """Return every queue whose size is measured, with the kind under which it is counted."""
     names = spec.names
     named: list[tuple[Callable[[int], str], int, str]] = [
         (names.due_queue, spec.due_queues, "due"),

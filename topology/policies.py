@@ -1,9 +1,9 @@
-"""What a policy of the broker's does to a queue or exchange of ours: definition -> faults.
+"""Effects of a broker policy on a queue or exchange of ours: definition -> faults.
 
-A policy and an argument for the same thing are merged by the broker: for TTL, lengths and delivery limit the
-smaller one holds, for ``overflow`` the policy holds, for dead-letter settings the argument holds where there
-is one.
-Source: RabbitMQ "Policies"; overflow, message TTL and dead-letter key tried on quorum queues of 3.10.8.
+The broker merges a policy and an argument for the same property. For TTL, lengths and delivery limit the
+smaller value applies. For ``overflow`` the policy applies. For dead-letter settings the argument applies if
+there is one. Source: RabbitMQ "Policies"; overflow, message TTL and dead-letter key tried on quorum queues of
+3.10.8.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from topology.plan import ExchangePlan, QueuePlan
 
 @dataclass(frozen=True, slots=True)
 class PolicyFault:
-    """What one key of a policy does.
+    """The effect of one key of a policy.
 
     Attributes:
-        breaks: True: messages are lost, early, stuck or go astray; False: a limit differs from the settings.
+        breaks: True: messages are lost, early, stuck or misrouted; False: a limit differs from the settings.
     """
 
     text: str
@@ -30,25 +30,25 @@ class PolicyFault:
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """The policy and the operator policy that hold for one name, merged."""
+    """The policy and the operator policy that apply to one name, merged."""
 
-    names: str  #: of both, for the operator
+    names: str  #: names of both, for the operator
     definition: Mapping[str, Any]
 
 
 def effective_policy(
     name: str, kind: str, policies: Sequence[Mapping[str, Any]], operators: Sequence[Mapping[str, Any]]
 ) -> EffectivePolicy:
-    """Return what holds for *name*, now or once it exists.
+    """Return the policy that applies to *name*, now or once it exists.
 
-    Of each sort the match with the highest priority holds alone; where both sorts set a number, the
-    smaller one holds, else the operator's value.
+    Of each sort, only the matching policy with the highest priority applies. If both sorts set a number, the
+    smaller one applies, otherwise the operator's value.
 
     Args:
-        name: Of a queue or exchange.
+        name: Name of a queue or exchange.
         kind: ``exchanges``, ``quorum_queues`` or ``classic_queues``.
         policies: Records with ``name``, ``pattern``, ``apply-to``, ``priority`` and ``definition``.
-        operators: Likewise, the operator's.
+        operators: The operator policies, in the same form.
 
     Source: RabbitMQ "Policies", on operator policies.
     """
@@ -70,7 +70,7 @@ def _first(name: str, kind: str, policies: Sequence[Mapping[str, Any]]) -> Mappi
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Match as the broker does; a pattern that only PCRE understands counts as a match, to be looked at."""
+    """Match as the broker does. A pattern that only PCRE understands counts as a match, to be inspected."""
     try:
         return re.search(pattern, name) is not None
     except re.error:
@@ -78,7 +78,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def queue_policy_faults(queue: QueuePlan, definition: Mapping[str, Any]) -> Iterator[PolicyFault]:
-    """Yield what the effective policy *definition* does to *queue*, sorted by key; none when harmless."""
+    """Yield the faults that the effective policy *definition* causes for *queue*, sorted by key."""
     arguments = dict(queue.arguments)
     for key in sorted(definition):
         rule = _QUEUE_RULES.get(key)
@@ -88,11 +88,11 @@ def queue_policy_faults(queue: QueuePlan, definition: Mapping[str, Any]) -> Iter
 
 
 def exchange_policy_faults(exchange: ExchangePlan, definition: Mapping[str, Any]) -> Iterator[PolicyFault]:
-    """Yield what the policy *definition* does to *exchange*; none when harmless."""
+    """Yield the faults that the policy *definition* causes for *exchange*."""
     other = definition.get("alternate-exchange")
     swallows = exchange.name.endswith((".wait", ".dlx"))
     if other is not None and swallows and "alternate-exchange" not in dict(exchange.arguments):
-        text = f"sets alternate-exchange {other}: what cannot be routed goes there instead of being returned"
+        text = f"sets alternate-exchange {other}: unroutable messages go there instead of being returned"
         yield PolicyFault(text, breaks=True)
 
 
@@ -100,7 +100,7 @@ def _overflow(arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
     mine = arguments.get("x-overflow")
     if mine is None or value == mine:
         return None
-    return PolicyFault(f"sets overflow {value} and beats {mine}", breaks=True)
+    return PolicyFault(f"sets overflow {value} and overrides {mine}", breaks=True)
 
 
 def _message_ttl(arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
@@ -144,7 +144,7 @@ def _dead_letter_exchange(arguments: Mapping[str, Any], value: Any) -> PolicyFau
 def _dead_letter_key(arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
     if "x-dead-letter-exchange" not in arguments or "x-dead-letter-routing-key" in arguments:
         return None
-    return PolicyFault(f"sets dead-letter-routing-key {value}: dead letters go astray", breaks=True)
+    return PolicyFault(f"sets dead-letter-routing-key {value}: dead letters are misrouted", breaks=True)
 
 
 _QUEUE_RULES: Mapping[str, Callable[[Mapping[str, Any], Any], PolicyFault | None]] = {

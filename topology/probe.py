@@ -1,8 +1,8 @@
-"""Look at a broker over AMQP alone: plan + connection -> findings. Creates nothing.
+"""Check a broker over AMQP alone: plan + connection -> findings. It creates nothing.
 
-Data flow: Plan -> passive declarations (does it exist?) -> the same declaration once more for what exists
-(are its arguments equal?) -> findings. The second step asks for the configure right; without it arguments
-are left uncompared, and a note says so. Bindings cannot be read over AMQP.
+Data flow: Plan -> passive declarations (does it exist?) -> the same declaration again for existing parts (are
+the arguments equal?) -> findings. The second step needs the configure right. Without it, arguments are not
+compared, and a note reports that. Bindings cannot be read over AMQP.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from topology.wire import (
 
 
 async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
-    """Return what differs, as far as AMQP can tell; of each queue or exchange the first hard difference.
+    """Return the differences that AMQP can show; for each queue or exchange the first hard difference.
 
     Args:
-        plan: What should stand on the broker.
-        connection: An open connection; the right to configure our names lets arguments be compared.
+        plan: The wanted state of the broker.
+        connection: An open connection; the comparison of arguments needs the right to configure our names.
     """
     channels = Channels(connection)
     findings: list[Finding] = []
@@ -52,7 +52,7 @@ async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ..
 
 
 async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
-    """Return which queues and exchanges do not exist; asks for no right at all (``run --no-declare``)."""
+    """Return the queues and exchanges that do not exist; needs no right (``run --no-declare``)."""
     channels = Channels(connection)
     try:
         return (
@@ -82,7 +82,7 @@ def _notes(plan: Plan, *, blind: bool) -> Iterator[Finding]:
             Severity.NOTE,
             f"arguments of {plan.prefix}.*",
             "were not compared over AMQP: the user has no right to configure them",
-            "check with a user that has it, or with the management API",
+            "check with a user that has this right, or with the management API",
         )
 
 
@@ -98,7 +98,7 @@ async def _look(channels: Channels, part: ExchangePlan | QueuePlan) -> list[Find
     """Compare one exchange or queue, if it exists.
 
     Raises:
-        NotPermitted: it exists, and the user has no right to configure it.
+        NotPermitted: the part exists, and the user has no right to configure it.
     """
     if isinstance(part, ExchangePlan):
         kind, passive = "exchange", passive_exchange_step(part.name)

@@ -1,4 +1,4 @@
-"""What shapes the topology: settings in the topology's own words, checked.
+"""The settings that determine the topology, checked and in the topology's own terms.
 
 Data flow: settings -> TopologySpec -> topology.plan.
 """
@@ -16,7 +16,7 @@ from topology.names import Names
 QueueType: TypeAlias = Literal["quorum", "classic"]
 
 QUEUE_COUNT_MAX = 100
-"""Most lanes, due or spill queues: their names carry two digits."""
+"""Most lanes, due or spill queues; their names have two digits."""
 
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TENANT = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
@@ -24,14 +24,14 @@ _TENANT = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """An exchange of the user's that events are taken from.
+    """An exchange of the user whose messages are events.
 
     Attributes:
-        name: Names the inbox; letters, digits, ``_`` and ``-``.
-        exchange: The user's exchange; it has to exist.
+        name: Part of the inbox queue's name; letters, digits, ``_`` and ``-``.
+        exchange: The user's exchange; it must exist.
         routing_key: Binding pattern on it.
-        direct: True: bound straight to our events exchange; False: through an inbox queue of its own,
-            because its events need more than their headers.
+        direct: True: bound directly to our events exchange; False: bound through an inbox queue, because its
+            events need more than their headers.
     """
 
     name: str
@@ -42,32 +42,32 @@ class SourceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologySpec:
-    """The settings that shape the topology. Times in seconds.
+    """The settings that determine the topology. Times are in seconds.
 
     Raises:
-        ValueError: a field is out of its bounds; the text names it and what is allowed.
+        ValueError: a field is out of its bounds; the text names the field and the accepted values.
     """
 
     prefix: str = "leveret"
     queue_type: QueueType = "quorum"
-    lanes: int = 16  #: 1 to 100; 1 where the consistent-hash plugin is missing
+    lanes: int = 16  #: 1 to 100; must be 1 without the consistent-hash plugin
     due_queues: int = 4  #: 1 to 100
     spill_queues: int = 4  #: 0 to 100
-    lanes_before: int = 0  #: lanes there were: those above *lanes* get no events any more and are emptied
+    lanes_before: int = 0  #: former number of lanes: those above *lanes* get no more events and are emptied
     dedicated: tuple[str, ...] = ()  #: tenants with a lane of their own
-    retired: tuple[str, ...] = ()  #: tenants that had one: it gets no events any more and is emptied
+    retired: tuple[str, ...] = ()  #: tenants that had a lane, which gets no more events and is emptied
     rungs_s: tuple[float, ...] = RUNGS_S  #: ascending, whole milliseconds, at least one
     hold_s: float = 1.0  #: see :class:`topology.ladder.Ladder`
     hold_ratio: float = 0.02  #: see :class:`topology.ladder.Ladder`
     hold_max_s: float = 10.0  #: see :class:`topology.ladder.Ladder`
     parked_max_length: int = 10_000  #: entries, at least 1
     parked_ttl_s: float = 7 * 86_400.0  #: at least 0.001
-    delivery_limit: int = 1_000  #: last net of lanes, due, replay, spill and inboxes; at least 1
-    browse_limit: int = 1_000_000  #: where messages are looked at and given back: each look counts
-    suspect_limit: int = 2  #: tries that a suspected message gets before it goes to overflow
+    delivery_limit: int = 1_000  #: last resort of lanes, due, replay, spill and inboxes; at least 1
+    browse_limit: int = 1_000_000  #: for queues whose messages are inspected and returned: each look counts
+    suspect_limit: int = 2  #: attempts for a suspect message before it goes to overflow
     hash_on: Literal["tenant", "message_id"] = "tenant"
-    hash_header: str = "tenant"  #: the header that names the tenant, where hash_on is tenant
-    consistent_hash: bool = True  #: False: no plugin, a fanout in front of the one lane
+    hash_header: str = "tenant"  #: the header that names the tenant, if hash_on is tenant
+    consistent_hash: bool = True  #: False: no plugin, and a fanout exchange before the only lane
     sources: tuple[SourceSpec, ...] = ()
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class TopologySpec:
 
     @property
     def ladder(self) -> Ladder:
-        """The rungs and what is held in the worker."""
+        """The rungs, and the limits of a wait in the worker."""
         return Ladder(
             rungs_s=self.rungs_s,
             hold_s=self.hold_s,
@@ -114,13 +114,13 @@ def _check_dedicated(tenants: tuple[str, ...]) -> None:
                 f"dedicated tenant {tenant!r} must be 1 to 128 letters, digits, '_', '.', ':', '@' or '-'"
             )
         if tenants.count(tenant) > 1:
-            raise ValueError(f"tenant {tenant!r} stands twice in dedicated and retired: write it once")
+            raise ValueError(f"tenant {tenant!r} is listed twice in dedicated and retired: list it once")
 
 
 def _check_rungs(rungs_s: tuple[float, ...]) -> None:
     milliseconds = [round_ms(rung_s) for rung_s in rungs_s]
     if not milliseconds or milliseconds[0] < 1:
-        raise ValueError(f"rungs_s must hold at least one rung of 0.001 s or more, got {rungs_s}")
+        raise ValueError(f"rungs_s must contain at least one rung of 0.001 s or more, got {rungs_s}")
     if any(upper <= lower for lower, upper in pairwise(milliseconds)):
         raise ValueError(f"rungs_s must ascend in steps of a millisecond or more, got {rungs_s}")
     if any(abs(ms - rung_s * 1000) > 1e-6 for ms, rung_s in zip(milliseconds, rungs_s, strict=True)):

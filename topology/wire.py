@@ -1,6 +1,6 @@
-"""Speak to the broker about its topology: one declaration at a time, refusals as our own errors.
+"""Send topology declarations to the broker, one at a time, and turn refusals into our own errors.
 
-Data flow: queue, exchange or binding of a plan -> step -> run over the open channel -> done, or an error
+Data flow: queue, exchange or binding of a plan -> step -> sent over the open channel -> done, or an error
 with the remedy. Shared by declare and probe.
 """
 
@@ -36,16 +36,16 @@ _INEQUIVALENT = re.compile(
 )
 _VALUE = re.compile(r"(?:the value )?'(?P<text>.*?)'(?: of type '[^']+')?")
 
-#: One declaration, sent over whatever channel is open.
+#: One declaration, sent over any open channel.
 Step: TypeAlias = Callable[[Wire], Awaitable[object]]
 
 
 def parse_refusal(text: str) -> Difference | None:
-    """Read the broker's ``PRECONDITION_FAILED`` text; ``None`` when it says something else.
+    """Read the broker's ``PRECONDITION_FAILED`` text; ``None`` if it has another form.
 
-    The broker names the first argument that differs, not all of them.
+    The broker names only the first argument that differs.
 
-    Source: the words of RabbitMQ 3.10.8, as recorded from a real broker.
+    Source: the text of RabbitMQ 3.10.8, recorded from a real broker.
     """
     match = _INEQUIVALENT.search(text)
     if match is None:
@@ -66,7 +66,7 @@ def _plain(text: str) -> str:
 
 @dataclass(slots=True)
 class Channels:
-    """One open channel at a time: the broker closes a channel with each refusal."""
+    """One open channel at a time, because the broker closes the channel with each refusal."""
 
     connection: AbstractConnection
     current: AbstractChannel | None = field(default=None)
@@ -87,7 +87,7 @@ async def run_step(channels: Channels, step: Step, what: str) -> None:
     try:
         await step(await channels.wire())
     except ChannelPreconditionFailed as error:
-        if "unknown exchange type" in str(error.args[0]):  # RabbitMQ 4; 3 closes the connection over it
+        if "unknown exchange type" in str(error.args[0]):  # RabbitMQ 4; 3 closes the connection instead
             raise _plugin_missing(what, error) from error
         difference = parse_refusal(str(error.args[0]))
         if difference is None:
@@ -136,7 +136,7 @@ def exchange_step(exchange: ExchangePlan) -> Step:
 
 
 def binding_step(binding: BindingPlan) -> Step:
-    """Bind; nothing happens when the binding is there already."""
+    """Create a binding; an existing one is left as it is."""
 
     async def step(wire: Wire) -> None:
         if binding.destination_type == "queue":
@@ -151,7 +151,7 @@ def binding_step(binding: BindingPlan) -> Step:
 
 
 def unbinding_step(binding: BindingPlan) -> Step:
-    """Undo a binding; nothing happens when there is none."""
+    """Remove a binding; a missing one is ignored."""
 
     async def step(wire: Wire) -> None:
         source, destination, key = binding.source, binding.destination, binding.routing_key
@@ -165,7 +165,7 @@ def unbinding_step(binding: BindingPlan) -> Step:
 
 
 def passive_exchange_step(name: str) -> Step:
-    """Ask whether an exchange exists; needs no right."""
+    """Ask whether an exchange exists; this needs no right."""
 
     async def step(wire: Wire) -> None:
         await wire.exchange_declare(name, passive=True)
@@ -174,7 +174,7 @@ def passive_exchange_step(name: str) -> Step:
 
 
 def passive_queue_step(name: str) -> Step:
-    """Ask whether a queue exists; needs no right."""
+    """Ask whether a queue exists; this needs no right."""
 
     async def step(wire: Wire) -> None:
         await wire.queue_declare(name, passive=True)

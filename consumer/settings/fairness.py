@@ -17,28 +17,28 @@ Backlog = Annotated[int | None, Field(ge=1, le=2**31 - 1)]
 
 
 class TenantLimitSettings(Section):
-    """What one tenant may bring before its events wait in a spill queue; nothing is dropped."""
+    """Limits of one tenant; above them its events wait in a spill queue. No event is dropped."""
 
     events_per_s: EventsPerS = None
     """Events a second to this worker; absent: [fairness] events_per_s."""
     backlog: Backlog = None
-    """Events that stand in its lane; absent: [fairness] backlog."""
+    """Events waiting in its lane; absent: [fairness] backlog."""
 
 
 class FairnessSettings(Section):
     """How tenants share a worker."""
 
     tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.25
-    """Part of [sending] concurrency that one tenant may hold while others wait; a heavier one has more."""
+    """Share of [sending] concurrency that one tenant may use while others wait; a heavier one gets more."""
     noisy_share: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """A tenant that holds more than this part of [sending] concurrency while others wait is noisy."""
+    """A tenant that uses more than this share of [sending] concurrency while others wait is noisy."""
     noisy_after_s: Annotated[float, Field(ge=1, le=3_600)] = 10.0
-    """After being noisy for this long a tenant's events go to a spill queue, around the lanes."""
+    """After a tenant was noisy for this long, its events are rerouted to a spill queue."""
     events_per_s: EventsPerS = None
-    """Events a second of one tenant to this worker above which it counts as noisy; absent: no limit."""
+    """Events a second of one tenant to this worker above which the tenant is noisy; absent: no limit."""
     backlog: Backlog = None
-    """Events of one tenant in its lane above which it counts as noisy, estimated by its part of what comes;
-    absent: no limit."""
+    """Waiting events of one tenant above which the tenant is noisy, estimated from its share of the lane's
+    events; absent: no limit."""
     limits: dict[Tenant, TenantLimitSettings] = Field(default_factory=dict)
     """Other limits for single tenants."""
     tiers: dict[str, Weight] = Field(default_factory=dict)
@@ -57,16 +57,16 @@ class FairnessSettings(Section):
 
     @cached_property
     def _limit(self) -> TenantLimit:
-        """Of a tenant without limits of its own: asked for each tenant twice a second."""
+        """The limit of tenants without their own; cached, as it is read for each tenant twice a second."""
         return TenantLimit(events_per_s=self.events_per_s, backlog=self.backlog)
 
     def weight_of(self, tenant: str) -> float:
-        """Return what a delivery of *tenant* weighs against those of others: 1 unless something is set."""
+        """Return the weight of *tenant*'s deliveries against those of others: 1 unless it is set."""
         tier = self.tenants.get(tenant, 1.0)
         return self.tiers[tier] if isinstance(tier, str) else tier
 
     def limit_of(self, tenant: str) -> TenantLimit:
-        """Return what *tenant* may bring before its events wait in a spill queue."""
+        """Return the limits of *tenant*; above them its events wait in a spill queue."""
         own = self.limits.get(tenant)
         if own is None:
             return self._limit

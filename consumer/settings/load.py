@@ -1,10 +1,10 @@
-"""Read leveret.toml and ``LEVERET_*`` into one frozen :class:`Settings`, and remember who said what.
+"""Read leveret.toml and ``LEVERET_*`` into one frozen :class:`Settings`, and record the origin of each value.
 
 Data flow: profile and preset, file, environment, options -> merged layers -> Settings.
 
 The file is the one that ``LEVERET_CONFIG`` names (it must exist), else ``./leveret.toml``, else
-``leveret.toml`` in ``LEVERET_HOME``. An empty variable counts as absent. Variables that the platform makes
-for a Kubernetes service called ``leveret`` are not ours; neither are ``LEVERET_TEST_*``.
+``leveret.toml`` in ``LEVERET_HOME``. An empty variable counts as absent. Two groups of variables are ignored:
+those that Kubernetes sets for a service called ``leveret``, and ``LEVERET_TEST_*``.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _FOREIGN = re.compile(r"LEVERET_(SERVICE_(HOST|PORT).*|PORT(_\d+_(TCP|UDP|SCTP)(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The settings and where each came from."""
+    """The settings and the origin of each."""
 
     settings: Settings
-    origins: Mapping[str, str]  #: dotted key -> who set it; a key that is absent has its default
+    origins: Mapping[str, str]  #: dotted key -> origin; an absent key has its default
     file: Path | None  #: the file that was read
 
     def origin(self, key: str) -> str:
-        """Say who set *key*: ``default``, a file, a variable, a profile, a preset or an option."""
+        """Return the origin of *key*: ``default``, a file, a variable, a profile, a preset or an option."""
         return _origin(self.origins, key)
 
 
 def _origin(origins: Mapping[str, str], key: str) -> str:
-    """Say who set *key*: itself, the table around it, or something in it."""
-    inside = next((who for name, who in origins.items() if name.startswith(f"{key}.")), "default")
+    """Return the origin of *key*: its own, that of the table around it, or that of a value inside it."""
+    inside = next((origin for name, origin in origins.items() if name.startswith(f"{key}.")), "default")
     while key:
         if key in origins:
             return origins[key]
@@ -71,14 +71,14 @@ def load_settings(
 
 
 def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None) -> Loaded:
-    """Merge every layer and validate the sum.
+    """Merge all layers and validate the result.
 
     Args:
-        environ: Variables; None is those of the process.
-        options: Nested values that a command line sets, above everything else.
+        environ: Variables; None is the environment of the process.
+        options: Nested values of the command line, which override everything else.
 
     Raises:
-        ConfigError: one line per problem, each with key, fault, origin and what is allowed.
+        ConfigError: one line per fault, each with key, fault, origin and the values that are accepted.
     """
     environ = os.environ if environ is None else environ
     file = _find_file(environ)
@@ -94,13 +94,13 @@ def load(environ: Mapping[str, str] | None = None, options: Mapping[str, object]
         settings = Settings.model_validate(merged.values)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(detail, merged) for detail in error.errors())) from None
-    # once, so that nothing that changes the working folder later leads to another home
+    # made absolute once, so that a later change of the working folder cannot lead to another home
     settings = settings.model_copy(update={"home": settings.home.absolute()})
     return Loaded(settings=settings, origins=merged.origins, file=file)
 
 
 def variable(name: str) -> str | None:
-    """Return the value of a variable that a command was told to read, such as one with a secret in it."""
+    """Return the value of a variable that an operator named to a command, for example for a secret."""
     return os.environ.get(name)
 
 
@@ -109,7 +109,7 @@ def _find_file(environ: Mapping[str, str]) -> Path | None:
     if named:
         if not Path(named).is_file():
             raise ConfigError(
-                f"{CONFIG_VARIABLE}: there is no file {named}; name an existing one or unset it"
+                f"{CONFIG_VARIABLE}: the file {named} does not exist; name an existing one or unset it"
             )
         return Path(named)
     home = environ.get("LEVERET_HOME") or ".leveret"
@@ -172,7 +172,7 @@ def variable_name(key: str) -> str:
 
 
 def _named_layers(values: Mapping[str, object]) -> list[_Layer]:
-    """Return the layers of the chosen profile and preset; a wrong name is left to validation."""
+    """Return the layers of the chosen profile and preset; validation reports unknown names."""
     layers = []
     for kind, known in (("profile", PROFILES), ("preset", PRESETS)):
         name = values.get(kind)
@@ -187,11 +187,11 @@ _PAIRS = (
     ("database_url", "database_url_file"),
     ("store.key", "store.key_file"),
 )
-"""Two ways to say one thing."""
+"""Pairs of settings that give the same value in two ways."""
 
 
 def _settle_pairs(layers: list[_Layer]) -> list[_Layer]:
-    """Let the highest layer that sets one of a pair hide the other one below it."""
+    """Let the highest layer that sets one of a pair hide both settings in the layers below."""
     settled: list[_Layer] = []
     hidden: set[str] = set()
     for layer in reversed(layers):
@@ -226,7 +226,7 @@ def _walk(
 
 
 def _set(values: dict[str, object], path: tuple[str, ...], value: object) -> None:
-    """Put *value* at *path*; a table goes into the table that is there, anything else replaces."""
+    """Set *value* at *path*; a table is merged into an existing table, any other value replaces."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             _set(values, (*path, key), inner)
@@ -242,7 +242,7 @@ def _set(values: dict[str, object], path: tuple[str, ...], value: object) -> Non
 
 
 def _explain(detail: ErrorDetails, merged: _Layer) -> str:
-    """Write one validation error as one line: key, who set it, fault, what is allowed."""
+    """Write one validation error as one line: key, origin, fault, accepted values."""
     key = schema.dotted(tuple(detail["loc"]))
     origin = _origin(merged.origins, re.sub(r"\[\d+\]", "", key))
     where = "" if origin == "default" else f" ({origin})"

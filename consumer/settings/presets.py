@@ -41,4 +41,4 @@ PRESETS: Mapping[str, Layer] = MappingProxyType(
         },
     }
 )
-"""Source: S3-6; it gives no time-out for ``critical``."""
+"""Source: S3-6, which has no time-out for ``critical``."""

@@ -1,6 +1,6 @@
-"""The settings as one frozen value. Building it reads nothing: :mod:`consumer.settings.load` does.
+"""The settings as one frozen value. This module reads nothing; :mod:`consumer.settings.load` does.
 
-Data flow: load -> Settings -> app, which hands each edge and each policy its slice.
+Data flow: load -> Settings -> consumer.daemon, which passes its part to each edge and policy.
 """
 
 from __future__ import annotations
@@ -48,44 +48,44 @@ _POSTGRES_PORT = re.compile(r":([0-9]+)(?=,|$)")
 _T = TypeVar("_T")
 
 WINDOW_MAX = 2_000
-"""Largest derived window in messages. Source: Architecture, "The way of an event"."""
+"""Largest derived window in messages."""
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. ``Settings()`` is the defaults, whatever the environment holds."""
+    """All settings. ``Settings()`` has the defaults, whatever the environment contains."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
     )
 
     home: Path = Path(".leveret")
-    """State folder, created with mode 0700. A relative path counts from the working folder at the start, so
-    give an installed daemon an absolute one."""
+    """State folder, created with mode 0700. A relative path starts at the working folder of the start, so an
+    installed daemon needs an absolute one."""
     amqp_url: SecretStr | None = None
     """AMQP URL of the broker; several, separated by spaces or commas, are tried in turn.
 
     Absent: the private broker.
     """
     amqp_url_file: Path | None = None
-    """File that holds the AMQP URL or URLs, as a mounted secret does."""
+    """File that contains the AMQP URL or URLs, for example a mounted secret."""
     rabbitmq_home: Path | None = None
-    """RabbitMQ installation that the private broker runs: a folder with ``sbin`` or ``bin``.
+    """RabbitMQ installation for the private broker: a folder with ``sbin`` or ``bin``.
 
     Absent: the usual places and PATH are searched.
     """
     rabbitmq_chroot: Path | None = None
-    """Root folder of another Linux system whose RabbitMQ the private broker runs; needs root."""
+    """Root folder of another Linux system whose RabbitMQ becomes the private broker; needs root."""
     database_url: SecretStr | None = None
     """URL of the store's PostgreSQL database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE.
 
     Absent: SQLite, `leveret.db` in the state folder.
     """
     database_url_file: Path | None = None
-    """File that holds the database URL, as a mounted secret does."""
+    """File that contains the database URL, for example a mounted secret."""
     listen: str = "127.0.0.1:8080"
-    """HOST:PORT of health and metrics; port 0 takes a free one."""
+    """HOST:PORT of health and metrics; port 0 chooses a free one."""
     profile: Literal["development", "production"] | None = None
-    """Retry numbers for a surrounding. Source: S2-2."""
+    """Retry numbers for an environment. Source: S2-2."""
     preset: Literal["high-traffic", "low-traffic", "critical"] | None = None
     """Breaker, retry and time-out numbers for a kind of traffic. Source: S3-6."""
     failpoint: Annotated[str | None, Field(max_length=64)] = None
@@ -105,13 +105,13 @@ class Settings(BaseSettings):
     fairness: FairnessSettings = Field(default_factory=FairnessSettings)
     """How tenants share a worker."""
     limits: LimitsSettings = Field(default_factory=LimitsSettings)
-    """Bounds of what one worker and the broker hold for us."""
+    """Bounds of the messages in one worker and on the broker."""
     retry: RetrySettings = Field(default_factory=RetrySettings)
-    """The retry policy of subscriptions that name none, and own policies."""
+    """The retry policy of subscriptions that name none, and custom policies."""
     breaker: BreakerSettings = Field(default_factory=BreakerSettings)
-    """The breaker of endpoints whose subscription says nothing."""
+    """The breaker of endpoints whose subscription sets none."""
     egress: EgressSettings = Field(default_factory=EgressSettings)
-    """Where webhooks may go."""
+    """Addresses that webhooks may reach."""
     store: StoreSettings = Field(default_factory=StoreSettings)
     """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
@@ -128,7 +128,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only what is handed in: the loader merges file and environment and knows who said what."""
+        """Accept only the given values: the loader merges file and environment and knows each origin."""
         return (init_settings,)
 
     @field_validator("listen")
@@ -158,15 +158,15 @@ class Settings(BaseSettings):
     def _check_sources(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
         names = [source.name for source in value]
         if len(set(names)) < len(names):
-            raise ValueError("two sources have the same name")
+            raise ValueError("two sources have the same name; rename one")
         return value
 
     @model_validator(mode="after")
     def _check_one_url(self) -> Settings:
         if self.amqp_url is not None and self.amqp_url_file is not None:
-            raise ValueError("amqp_url and amqp_url_file cannot both be set")
+            raise ValueError("amqp_url and amqp_url_file cannot both be set; remove one")
         if self.database_url is not None and self.database_url_file is not None:
-            raise ValueError("database_url and database_url_file cannot both be set")
+            raise ValueError("database_url and database_url_file cannot both be set; remove one")
         return self
 
     @model_validator(mode="after")
@@ -188,16 +188,16 @@ class Settings(BaseSettings):
 
     @property
     def listen_port(self) -> int:
-        """The port of *listen*; 0 means a free one."""
+        """The port of *listen*; 0 chooses a free one."""
         return int(self.listen.rpartition(":")[2])
 
     def amqp_urls(self) -> tuple[str, ...]:
-        """Return the AMQP URLs in the order to try them; none means the private broker.
+        """Return the AMQP URLs in the order of their attempts; no URL means the private broker.
 
-        A URL file is read anew on each call, so a rotated secret is found at the next connection.
+        A URL file is read again on each call, so that the next connection uses a rotated secret.
 
         Raises:
-            ConfigError: the URL file cannot be read or holds no AMQP URL.
+            ConfigError: the URL file cannot be read or contains no AMQP URL.
         """
         if self.amqp_url is not None:
             return split_amqp_urls(self.amqp_url.get_secret_value())
@@ -209,7 +209,7 @@ class Settings(BaseSettings):
         """Return the URL of the PostgreSQL database; None means SQLite in the state folder.
 
         Raises:
-            ConfigError: the URL file cannot be read or holds no such URL.
+            ConfigError: the URL file cannot be read or contains no such URL.
         """
         if self.database_url is not None:
             return postgres_url(self.database_url.get_secret_value())
@@ -218,7 +218,7 @@ class Settings(BaseSettings):
         return _from_file("database_url_file", self.database_url_file, postgres_url)
 
     def topology_spec(self) -> TopologySpec:
-        """Return what the topology is built from."""
+        """Return the specification of the topology."""
         shape = self.topology.model_dump(exclude={"declare"})
         sources = tuple(source.spec(self.events.tenant_header) for source in self.sources)
         return TopologySpec(
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
         )
 
     def decode_rules(self) -> DecodeRules:
-        """Return how messages are read as events."""
+        """Return the rules for reading messages as events."""
         events = self.events
         names = Names(self.topology.prefix)
         direct = {spec.name: spec.direct for spec in self.topology_spec().sources}
@@ -254,13 +254,13 @@ class Settings(BaseSettings):
         )
 
     def retry_policies(self) -> Mapping[str, RetryPolicy]:
-        """Return every policy that a subscription may name, built-in and own."""
+        """Return every policy that a subscription may name, built-in and custom."""
         default = POLICIES["default"]
         own = {name: choice.build(POLICIES, default, name) for name, choice in self.retry.policies.items()}
         return {**POLICIES, **own}
 
     def subscription_rules(self) -> SubscriptionRules:
-        """Return what a subscription takes where its file says nothing, and where webhooks may go."""
+        """Return the defaults for fields that a subscription leaves out, and the addresses it may use."""
         return SubscriptionRules(
             policies=self.retry_policies(),
             retry=self.retry.build(self.retry_policies(), POLICIES["default"]),
@@ -271,25 +271,25 @@ class Settings(BaseSettings):
         )
 
     def egress_rule(self) -> EgressRule:
-        """Return where webhooks may go."""
+        """Return the rule for addresses that webhooks may reach."""
         return EgressRule(allow=self.egress.allow, allow_http=self.egress.allow_http, deny=self.egress.deny)
 
     def window(self, prefetch: int | None) -> int:
-        """Return *prefetch*, or where it is None the derived window in messages."""
+        """Return *prefetch*, or the derived window in messages if it is None."""
         return min(WINDOW_MAX, 2 * self.sending.concurrency) if prefetch is None else prefetch
 
     def due_window(self) -> int:
-        """Return the window of one due queue in messages: half of others where there are several.
+        """Return the window of one due queue in messages: half of the other windows if there are several.
 
-        Deliveries are spread over all of them, so that no one alone has to fill the worker; and what is read
-        of a storm of retries stands before the next event of everybody.
+        Deliveries are spread over all due queues, so that one queue alone need not fill the worker. A smaller
+        window also puts fewer retries of a storm ahead of new events.
         """
         if self.windows.due_prefetch is not None or self.topology.due_queues == 1:
             return self.window(self.windows.due_prefetch)
         return max(1, self.window(None) // 2)
 
     def due_hold(self) -> int:
-        """Return how many delivery messages one worker holds at most: half of a due window, if not set."""
+        """Return the most delivery messages that one worker holds: by default half of the due windows."""
         if self.windows.due_hold is not None:
             return self.windows.due_hold
         return max(1, self.due_window() * self.topology.due_queues // 2)
@@ -299,7 +299,7 @@ def _from_file(key: str, path: Path, read: Callable[[str], _T]) -> _T:
     """Read a file that holds a secret.
 
     Raises:
-        ConfigError: it cannot be read, or *read* says ValueError.
+        ConfigError: the file cannot be read, or *read* raises ValueError.
     """
     try:
         return read(path.read_text(encoding="utf-8"))
@@ -314,7 +314,7 @@ def postgres_url(text: str) -> str:
     """Return *text* as a ``postgresql://`` URL.
 
     Raises:
-        ValueError: it is none; never repeats the URL, which holds a password.
+        ValueError: *text* is not such a URL. The error never repeats the URL, which contains a password.
     """
     scheme, _, rest = text.strip().partition("://")
     try:
@@ -335,12 +335,12 @@ def split_amqp_urls(text: str) -> tuple[str, ...]:
     """Split a list of AMQP URLs at white space, or at commas in front of another URL.
 
     Raises:
-        ValueError: there is none, or one is no ``amqp://`` or ``amqps://`` URL; never repeats the URL,
-            which holds a password.
+        ValueError: *text* has no URL, or one that is not an ``amqp://`` or ``amqps://`` URL. The error never
+            repeats the URL, which contains a password.
     """
     urls = tuple(part for part in _URL_SEPARATOR.split(text.strip()) if part)
     if not urls:
-        raise ValueError("holds no AMQP URL")
+        raise ValueError("contains no AMQP URL; write amqp://USER:PASSWORD@HOST:PORT/VHOST")
     for number, url in enumerate(urls, start=1):
         _check_amqp_url(url, f"URL {number} of {len(urls)}")
     return urls
@@ -361,6 +361,6 @@ def _check_amqp_url(url: str, which: str) -> None:
 
 
 def _refuse_late_at(parts: SplitResult, what: str) -> None:
-    """Refuse an @ behind the host: a bare slash in a password ended it, and the rest would be shown."""
+    """Refuse an @ after the host: an unescaped slash in a password ends the host and exposes the rest."""
     if "@" in parts.path + parts.query + parts.fragment:
-        raise ValueError(f"{what} an @ behind its host; write @ / ? # of a password as %40 %2F %3F %23")
+        raise ValueError(f"{what} an @ after its host; write @ / ? # of a password as %40 %2F %3F %23")

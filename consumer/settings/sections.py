@@ -1,6 +1,6 @@
 """The sections of ``leveret.toml``: every field with its unit, bounds, default and description.
 
-Data flow: load (defaults < profile < preset < file < environment) -> these models, frozen -> app.
+Data flow: load (defaults < profile < preset < file < environment) -> these models, frozen -> consumer.daemon.
 The reference page of the docs is generated from the descriptions below.
 """
 
@@ -36,7 +36,7 @@ Tenant = Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")]
 
 
 def parse_network(value: object) -> object:
-    """Turn text into a network; a single address is a network of one."""
+    """Turn text into a network; a single address is a network with one address."""
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str):
@@ -44,22 +44,22 @@ def parse_network(value: object) -> object:
     try:
         return ipaddress.ip_network(value)
     except ValueError as error:
-        raise ValueError(f"{value!r} is no CIDR network: {error}; write one such as 10.1.0.0/16") from None
+        raise ValueError(f"{value!r} is not a CIDR network: {error}; write one such as 10.1.0.0/16") from None
 
 
 class AmqpSettings(Section):
     """The connection to the broker."""
 
     heartbeat_s: Annotated[int, Field(ge=1, le=300)] = 10
-    """AMQP heartbeat; a dead peer is noticed within two."""
+    """AMQP heartbeat; a dead peer is noticed within two heartbeats."""
     connect_timeout_s: Annotated[float, Field(ge=0.5, le=120)] = 10.0
     """Time for one connection attempt: TCP, TLS and AMQP handshake."""
     reconnect_max_s: Annotated[float, Field(ge=0.5, le=300)] = 30.0
-    """Cap of the jittered wait between connection attempts; they never end."""
+    """Cap of the jittered wait between connection attempts, which continue without end."""
     confirm_slow_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
     """A publisher confirm older than this stops new attempts (back-pressure)."""
     confirm_lost_s: Annotated[float, Field(ge=1, le=600)] = 60.0
-    """A publisher confirm older than this closes the channel; what it left is published again, once."""
+    """A publisher confirm older than this closes the channel; its open messages are published again, once."""
     ca_file: str | None = None
     """PEM file with the authorities that amqps:// trusts; absent: the system's."""
     cert_file: str | None = None
@@ -67,9 +67,9 @@ class AmqpSettings(Section):
     key_file: str | None = None
     """PEM file with the client certificate's key."""
     management_url: str | None = None
-    """Base URL of the management API, without user and password: those of the AMQP URL are used.
+    """Base URL of the management API, without user and password; those of the AMQP URL are used.
 
-    Absent: the private broker's, or none.
+    Absent: that of the private broker, or none.
     """
 
     @field_validator("management_url")
@@ -102,43 +102,44 @@ class TopologySettings(Section):
     declare: bool = True
     """Create what is missing at start; false needs only read and write rights."""
     prefix: Annotated[str, Field(max_length=PREFIX_MAX, pattern=f"^{PREFIX_PATTERN.pattern}$")] = "leveret"
-    """First word of every exchange and queue name; two instances on one broker need two."""
+    """First word of every exchange and queue name; two instances on one broker need different ones."""
     queue_type: Literal["quorum", "classic"] = "quorum"
-    """classic has a weaker promise: its dead-lettering has no confirms."""
+    """classic gives a weaker guarantee: its dead-lettering has no confirms."""
     lanes: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 16
     """Queues for fresh events; 1 works without the consistent-hash plugin."""
     lanes_before: Annotated[int, Field(ge=0, le=QUEUE_COUNT_MAX)] = 0
-    """Lanes that there were before *lanes* was lowered: those above it get no events any more and are
-    emptied. Once they are empty, take this out and delete them. 0: none."""
+    """Number of lanes before *lanes* was lowered. Lanes above the new number get no more events and are
+    emptied. Once they are empty, remove this setting and delete them. 0: none."""
     dedicated: tuple[Tenant, ...] = ()
     """Tenants with a lane of their own."""
     retired: tuple[Tenant, ...] = ()
-    """Tenants that had one: it gets no events any more, and is emptied. Once it is empty, take this out and
-    delete it."""
+    """Tenants that had a lane of their own. It gets no more events and is emptied. Once it is empty, remove
+    the tenant here and delete the lane."""
     consistent_hash: bool = True
-    """Spread lanes with rabbitmq_consistent_hash_exchange; false needs lanes = 1."""
+    """Spread lanes with rabbitmq_consistent_hash_exchange; false requires lanes = 1."""
     due_queues: Annotated[int, Field(ge=1, le=QUEUE_COUNT_MAX)] = 4
     """Queues for delivery messages whose wait is over."""
     spill_queues: Annotated[int, Field(ge=0, le=QUEUE_COUNT_MAX)] = 4
-    """Queues for tenants that are noisy for a while."""
+    """Queues for the events of noisy tenants."""
     rungs_s: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = RUNGS_S
     """TTL of each wait queue in seconds, ascending, whole milliseconds, 0.01 s to 7 days."""
     hold_s: Annotated[float, Field(ge=0, le=30)] = 1.0
-    """A rest of a wait of at most this is held in the worker instead of taking another rung."""
+    """The worker itself waits for a remaining time up to this, instead of taking another rung."""
     hold_ratio: Annotated[float, Field(ge=0, le=0.5)] = 0.02
-    """A rest of at most this share of the whole wait is held too, unless the endpoint named the wait."""
+    """The worker also waits for a remaining time up to this share of the whole wait, unless the endpoint
+    named the wait."""
     hold_max_s: Annotated[float, Field(ge=0, le=60)] = 10.0
-    """No rest above this is held, whatever the share."""
+    """Largest remaining time for which the worker itself waits, whatever its share."""
     parked_max_length: Annotated[int, Field(ge=1, le=2**31 - 1)] = 10_000
-    """Entries that parked holds; more go to overflow. Source: S1-4."""
+    """Most entries in parked; further ones go to overflow. Source: S1-4."""
     parked_ttl_s: Annotated[float, Field(ge=1, le=366 * DAY_S)] = 604_800.0
-    """Time a parked entry is kept before it moves to expired. Source: S1-4."""
+    """Time after which a parked entry moves to expired. Source: S1-4."""
     delivery_limit: Annotated[int, Field(ge=10, le=2**31 - 1)] = 1_000
-    """Returns after which the broker itself dead-letters a message: a last net."""
+    """Returns after which the broker itself dead-letters a message, as a last resort."""
     browse_limit: Annotated[int, Field(ge=1_000, le=2**31 - 1)] = 1_000_000
-    """Returns that parked and its like allow: each look at an entry counts as one."""
+    """Returns that parked and similar queues allow; each look at an entry counts as one."""
     suspect_limit: Annotated[int, Field(ge=1, le=3)] = 2
-    """Tries that a message suspected of killing workers gets before it goes to overflow."""
+    """Attempts for a message suspected of killing workers, before it goes to overflow."""
 
     @field_validator("rungs_s")
     @classmethod
@@ -165,18 +166,18 @@ class EventsSettings(Section):
     """How a message becomes an event."""
 
     hash_on: Literal["tenant", "message_id"] = "tenant"
-    """What spreads events over lanes; message_id suits a single tenant."""
+    """Value that spreads events over lanes; message_id suits a single tenant."""
     missing_id: Literal["inbox", "hash", "park"] = "inbox"
-    """An event without usable message_id: republished once with a fresh id, named by a hash of its content
-    (equal events become one), or parked."""
+    """Treatment of an event without usable message_id: inbox republishes it once with a new id, hash uses a
+    hash of its content as id (equal events become one), and park parks it."""
     max_event_bytes: Annotated[int, Field(ge=1 * KIB, le=16 * KIB * KIB)] = 256 * KIB
     """Larger bodies are parked too_large."""
     tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"
     """Message header that names the tenant."""
     default_tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")] = "default"
-    """Tenant of an event that names none; not `leveret`, which is reserved."""
+    """Tenant of an event that names none; `leveret` is reserved."""
     missing_tenant: Literal["default", "park"] = "default"
-    """An event that names no tenant: belongs to default_tenant, or is parked bad_tenant."""
+    """Treatment of an event that names no tenant: it belongs to default_tenant, or is parked bad_tenant."""
     default_type: Annotated[
         str | None, Field(pattern=r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$", max_length=255)
     ] = None
@@ -190,8 +191,8 @@ class EventsSettings(Section):
     send_correlation_id: bool = False
     """The property correlation_id becomes a member of the payload."""
     honour_expiration: bool = True
-    """An event's AMQP expiration ends its deliveries, counted from when a worker reads it; false: only the
-    broker looks at it, and parks as expired what passed its expiration in a lane."""
+    """An event's AMQP expiration ends its deliveries, counted from the time when a worker reads the event.
+    false: only the broker applies it, and events that expire in a lane are parked as expired."""
 
     @field_validator("extensions", "headers")
     @classmethod
@@ -214,7 +215,7 @@ class SourceSettings(Section):
     routing_key: Annotated[str, Field(max_length=255)] = "#"
     """Binding key."""
     tenant: str | None = None
-    """Expression for the tenant; absent: as [events] says."""
+    """Expression for the tenant; absent: as set in [events]."""
     type: str | None = None
     """Expression for the event type; absent: property type, else routing key."""
     id: str | None = None
@@ -230,12 +231,12 @@ class SourceSettings(Section):
         return self
 
     def rule(self) -> SourceRule:
-        """Return what reads an event of this source; checked when the settings are built."""
+        """Return the rule that reads events of this source; it is checked when the settings are built."""
         texts = {name: getattr(self, name) for name in ("tenant", "type", "id", "time", "data")}
         return as_value_error(parse_rule, {name: text for name, text in texts.items() if text is not None})
 
     def spec(self, tenant_header: str) -> SourceSpec:
-        """Return what the topology needs: bound straight to our exchange when headers say all."""
+        """Return the topology of this source: bound directly to our exchange if headers name everything."""
         plain = (self.type, self.id, self.time, self.data) == (None, None, None, None)
         direct = plain and self.tenant in (None, f"header:{tenant_header}")
         return SourceSpec(name=self.name, exchange=self.exchange, routing_key=self.routing_key, direct=direct)
@@ -247,28 +248,28 @@ class WindowsSettings(Section):
     lane_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages per lane."""
     due_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
-    """Unsettled messages per due queue; absent: half of the others where there are several."""
+    """Unsettled messages per due queue; absent: half of the other windows if there are several queues."""
     replay_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages of the replay queue."""
     spill_prefetch: Annotated[int | None, Field(ge=1, le=65_535)] = None
     """Unsettled messages per spill queue."""
     due_hold: Annotated[int | None, Field(ge=1, le=65_535)] = None
-    """Delivery messages whose last second is waited out in the worker; absent: half of a due window."""
+    """Delivery messages whose last second a worker itself waits out; absent: half of the due windows."""
     in_hand_s: Annotated[float, Field(ge=1, le=900)] = 60.0
-    """A message that was not started for longer goes to the end of a queue."""
+    """A message that was not started for so long moves to the end of a queue."""
     give_back_s: Annotated[float, Field(ge=1, le=900)] = 600.0
-    """Under back-pressure for longer than this, unstarted messages are given back to the broker: less than
-    half of its consumer timeout, 30 minutes unless it was set."""
+    """Back-pressure that lasts longer than this returns unstarted messages to the broker. It must be below
+    half of the broker's consumer timeout, which is 30 minutes by default."""
 
 
 class LimitsSettings(Section):
-    """Bounds of what one worker and the broker hold for us."""
+    """Bounds of the messages in one worker and on the broker."""
 
     memory_bytes: Annotated[int, Field(ge=16 * KIB * KIB, le=1024 * GIB)] = 4 * GIB
-    """What one worker may take above its idle size: half of it is for messages in hand, which wait in the
-    broker's connection where they are more."""
+    """Memory that one worker may use above its idle size. Half of it is for received messages; further ones
+    wait in the broker's connection."""
     waiting_bytes: Annotated[int, Field(ge=1 * KIB * KIB, le=1024 * GIB * KIB)] = 4 * GIB
-    """Bytes that wait in our queues: alert at 80 %, at 100 % fresh events stay in their lanes."""
+    """Bytes of waiting messages in our queues: alert at 80 %; at 100 % new events stay in their lanes."""
 
 
 class RetrySettings(RetryChoice):
@@ -277,52 +278,52 @@ class RetrySettings(RetryChoice):
     policy: str | None = "default"
     """Name of a built-in policy or of one under [retry.policies]."""
     policies: dict[str, RetryChoice] = Field(default_factory=dict)
-    """Own policies by name, each a built-in *policy* changed by fields; none may take a built-in's name."""
+    """Custom policies by name, each a built-in *policy* with changed fields, under a new name."""
     total_budget: Annotated[int | None, Field(ge=1, le=10_000_000)] = None
     """Retries to all endpoints together per minute and worker; more are postponed. Absent: no limit."""
     suspect_after: Annotated[int, Field(ge=1, le=5)] = 5
-    """x-delivery-count from which a message is moved unread to suspect."""
+    """x-delivery-count at which a message is moved unread to suspect."""
 
     @field_validator("policies")
     @classmethod
     def _check_names(cls, value: dict[str, RetryChoice]) -> dict[str, RetryChoice]:
         for name in value:
             if not _POLICY_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no policy name: letters, digits, - and _, at most 64")
+                raise ValueError(f"{name!r} is not a policy name; use at most 64 letters, digits, - and _")
         return value
 
 
 class BreakerSettings(BreakerFields):
-    """The breaker of endpoints whose subscription says nothing."""
+    """The breaker of endpoints whose subscription sets none."""
 
     failures: Annotated[int | None, Field(ge=0, le=10_000)] = BREAKERS["default"].failures
     """Consecutive failures that open the breaker; 0 switches it off."""
     failure_ratio: Annotated[float | None, Field(ge=0, le=1)] = BREAKERS["default"].failure_ratio
-    """Share of failures among the last answers that opens it too; 0 looks at none."""
+    """Share of failures among the last answers that also opens the breaker; 0 disables this check."""
     window_s: Annotated[float | None, Field(ge=0.1, le=3_600)] = BREAKERS["default"].window_s
-    """How far back failure_ratio looks: between half of this and all of it."""
+    """Period that failure_ratio covers: between half of this and all of it."""
     min_requests: Annotated[int | None, Field(ge=1, le=100_000)] = BREAKERS["default"].min_requests
-    """Answers in the window below which failure_ratio says nothing."""
+    """Answers in the window that failure_ratio needs to have an effect."""
     cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = BREAKERS["default"].cooldown_s
     """Time from opening to the first probe."""
     cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = BREAKERS["default"].cooldown_max_s
     """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
     probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = BREAKERS["default"].probe_timeout_s
-    """A probe silent for longer is lost; another is sent. At least the time-out of a request and 5 s."""
+    """Time after which an unanswered probe is lost and another sent; at least a request's time-out + 5 s."""
 
 
 class MetricsSettings(Section):
     """The series under /metrics."""
 
     tenants: Annotated[int, Field(ge=0, le=2_000)] = 100
-    """Tenants with series of their own, the busiest ones if there are more; the rest share `other`."""
+    """Tenants with series of their own: the busiest ones if there are more. All others share `other`."""
 
 
 class LogSettings(Section):
     """The log on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level that is written."""
+    """Lowest level that is logged."""
     format: Literal["auto", "json", "console"] = "auto"
     """auto: console on a terminal, JSON elsewhere."""
 
@@ -331,17 +332,17 @@ class StoreSettings(Section):
     """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
 
     key: SecretStr | None = None
-    """Key that encrypts the secrets: the base64 of 32 bytes. Several, separated by blanks or commas: the
+    """Key that encrypts the secrets: the base64 of 32 bytes. Several are separated by blanks or commas: the
     first one encrypts, all decrypt.
 
-    Absent, and no key_file: `store.key` in the state folder, made at the first write.
+    Absent, without key_file: `store.key` in the state folder, created at the first write.
     """
     key_file: Path | None = None
-    """File that holds the key or keys, as a mounted secret does; lines that begin with # are left out."""
+    """File that contains the key or keys, such as a mounted secret; lines that begin with # are ignored."""
     busy_timeout_s: Annotated[float, Field(ge=0.1, le=60)] = 5.0
-    """How long a command or the daemon waits for another one's write, and for PostgreSQL to connect."""
+    """Time that a command or the daemon waits for another one's write, and for PostgreSQL to connect."""
     parked_index_max: Annotated[int, Field(ge=0, le=1_000_000)] = 20_000
-    """Rows of the index of parked entries that are kept; the oldest go first. 0 keeps no index."""
+    """Rows in the index of parked entries; the oldest are removed first. 0 disables the index."""
 
     @field_validator("key")
     @classmethod
@@ -353,5 +354,5 @@ class StoreSettings(Section):
     @model_validator(mode="after")
     def _check_one_key(self) -> StoreSettings:
         if self.key is not None and self.key_file is not None:
-            raise ValueError("store.key and store.key_file cannot both be set")
+            raise ValueError("store.key and store.key_file cannot both be set; remove one")
         return self

@@ -1,4 +1,4 @@
-"""Read the secrets that our own receiving tools verify with: from a file or a variable, never from argv.
+"""Read the secrets for our own receiving tools from a file or a variable, never from the command line.
 
 Data flow: --secret-file or WEBHOOK_SECRET -> secrets -> VerifyingKey, any of which may have signed.
 """
@@ -13,20 +13,20 @@ from consumer.core.errors import ConfigError
 from consumer.core.webhook.signing import VerifyingKey, parse_verifying_key
 
 VARIABLE = "WEBHOOK_SECRET"
-"""Without our prefix: it belongs to a receiver, and README's receiver reads the same."""
+"""This name has no LEVERET_ prefix because it belongs to a receiver; the README's receiver reads it too."""
 
 
 def verifying_keys(
     file: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> Sequence[VerifyingKey]:
-    """Return the keys of *file*, or else of the variable; none where neither is there.
+    """Return the keys of *file*, or else of the variable; empty if both are absent.
 
     Args:
-        file: One secret a line; blank lines and those that begin with ``#`` say nothing.
+        file: One secret a line; blank lines and lines that begin with ``#`` are ignored.
         environ: The variables; several secrets are separated by blanks.
 
     Raises:
-        ConfigError: a secret is none, or the file holds none; says which one, never the secret.
+        ConfigError: a secret is not valid, or the file has none. The error names its place, never the secret.
         OSError: the file cannot be read.
     """
     if file is None:
@@ -41,7 +41,7 @@ def verifying_keys(
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not keys:
-        raise ConfigError(f"{file}: holds no secret; write one a line, whsec_..., whpk_... or whsk_...")
+        raise ConfigError(f"{file}: contains no secret; write one a line, whsec_..., whpk_... or whsk_...")
     return keys
 
 

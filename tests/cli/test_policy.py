@@ -96,7 +96,7 @@ def test_a_policy_that_subscriptions_name_cannot_go_from_the_settings(run: Run) 
 
     assert good.exit_code == 0
     assert bad.exit_code == 1
-    assert [line.partition(" is none of")[0] for line in bad.stderr.splitlines()] == [
+    assert [line.partition(" is not one of")[0] for line in bad.stderr.splitlines()] == [
         f"leveret: default/{name}: retry.policy: 'night'" for name in ("shop", "till")
     ]
     assert "put it back, or apply the subscription with another first" in bad.stderr

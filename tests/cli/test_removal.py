@@ -14,7 +14,7 @@ import yaml
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.changes.merge import Merge
-from consumer.core.changes.steps import only_those, remove
+from consumer.core.changes.steps import remove, require_only
 from consumer.core.errors import ConfigError
 from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import ParkNote, delivery_entry_headers
@@ -256,10 +256,10 @@ def test_only_what_was_counted_goes() -> None:
     shop, till = subscriptions.kept(SHOP, TILL)
     merged = remove([shop, till], {shop.id, till.id})
 
-    assert only_those(merged, [shop, till]) is merged
+    assert require_only(merged, [shop, till]) is merged
     with pytest.raises(ConfigError, match="acme/till would be removed too"):
-        only_those(merged, [shop])
-    assert only_those(Merge(entries=()), []).removed == ()
+        require_only(merged, [shop])
+    assert require_only(Merge(entries=()), []).removed == ()
 
 
 def test_the_counts_are_in_json(two: Run, vhost: str) -> None:

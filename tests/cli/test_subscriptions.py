@@ -51,7 +51,7 @@ def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> Non
     places = [line.split(" ")[1] for line in failed.stderr.splitlines()]
     assert failed.exit_code == 1
     assert places == ["subs/b.yaml:2:", "subs/c.yaml:1:", "subs/d.yaml:2:"]
-    assert "tenant acme has this URL already, as 'shop'" in failed.stderr
+    assert "tenant acme already has this URL, as 'shop'" in failed.stderr
     assert kept(run) == []
 
 

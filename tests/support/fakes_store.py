@@ -72,14 +72,16 @@ class MemoryStore:
         if entry.id not in self.locked:
             return entry
         locked = {"secrets": (), "locked": "the store's key is missing"}
-        return entry.filled(dict.fromkeys(entry.credentials(), MASK)).model_copy(update=locked)
+        return entry.with_secrets(dict.fromkeys(entry.credentials(), MASK)).model_copy(update=locked)
 
     def _sealed(self, entry: StoredEntry) -> StoredEntry:
         """Return *entry* with the sealed parts of the stored one, if that is locked."""
         if entry.locked is None:
             return entry
         old = self._entries[entry.id]
-        return entry.filled(old.credentials()).model_copy(update={"secrets": old.secrets, "locked": None})
+        return entry.with_secrets(old.credentials()).model_copy(
+            update={"secrets": old.secrets, "locked": None}
+        )
 
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
         """Return when and by whom a subscription was deleted."""

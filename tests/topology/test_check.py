@@ -135,7 +135,7 @@ def test_queues_of_a_larger_plan_are_named() -> None:
     found = findings(queues=[*queues, *old, alien])
 
     assert [finding.subject for finding in found] == ["queue leveret.lane.02", "queue leveret.wait.4000"]
-    assert all("holds 7 messages" in finding.text for finding in found)
+    assert all("contains 7 messages" in finding.text for finding in found)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def binding(
     [
         ("leveret.lane.07", "lanes_before"),
         ("leveret.dedicated.lane.07", "retired"),
-        ("leveret.wait.9", "set the settings back"),
+        ("leveret.wait.9", "restore the former settings"),
     ],
 )
 def test_what_is_left_over_says_how_it_is_emptied(queue: str, remedy: str) -> None:

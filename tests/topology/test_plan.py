@@ -191,7 +191,7 @@ def test_diff_names_what_changes() -> None:
         ({"spill_queues": -1}, "spill_queues"),
         ({"lanes_before": 101}, "lanes_before"),
         ({"dedicated": ("a b",)}, "dedicated tenant"),
-        ({"dedicated": ("a",), "retired": ("a",)}, "stands twice"),
+        ({"dedicated": ("a",), "retired": ("a",)}, "is listed twice"),
         ({"rungs_s": ()}, "rungs_s"),
         ({"rungs_s": (0.0, 1.0)}, "rungs_s"),
         ({"rungs_s": (2.0, 1.0)}, "ascend"),

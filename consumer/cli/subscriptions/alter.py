@@ -27,7 +27,7 @@ from consumer.cli.subscriptions.shared import (
 )
 from consumer.core.changes.file import parse_entry
 from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.steps import Note, add, disable, enable, find, only_those, remove
+from consumer.core.changes.steps import Note, add, disable, enable, find, remove, require_only
 from consumer.core.message.records import short
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.text.rfc3339 import from_datetime
@@ -143,7 +143,7 @@ def remove_(
             typer.echo("nothing was removed", err=True)
             raise typer.Exit(1)
         by = "leveret subscriptions remove"
-        merged = change(settings, lambda kept: only_those(step(kept), meant.removed), by=by)
+        merged = change(settings, lambda kept: require_only(step(kept), meant.removed), by=by)
     report(merged, "removed", as_json=as_json, owed=owed)
 
 

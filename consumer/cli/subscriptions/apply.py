@@ -24,9 +24,9 @@ from consumer.cli.subscriptions.shared import change, described, identity
 from consumer.core.changes.diff import FieldChange, differences
 from consumer.core.changes.file import Parsed, parse_files
 from consumer.core.changes.json_schema import subscriptions_schema
-from consumer.core.changes.merge import Merge, StoredEntry, dated, merge
+from consumer.core.changes.merge import Merge, StoredEntry, date_secrets, merge
 from consumer.core.changes.owed import Owed, lines
-from consumer.core.changes.steps import only_those
+from consumer.core.changes.steps import require_only
 from consumer.core.errors import ConfigError
 from consumer.core.text.printable import printable
 from consumer.settings import Settings, load_settings
@@ -113,7 +113,7 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
         merged = merge(kept, parsed.entries, fresh_secret, prune=options.prune, enable=options.enable)
-        return dated(merged, time.time())
+        return date_secrets(merged, time.time())
 
     if not options.prune:
         return change(settings, step, write=not options.dry_run), Owed()
@@ -127,7 +127,7 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
         typer.echo("nothing was removed", err=True)
         raise typer.Exit(1)
     by = f"leveret subscriptions apply --prune {' '.join(options.files)}"
-    return change(settings, lambda kept: only_those(step(kept), meant.removed), by=by), owed
+    return change(settings, lambda kept: require_only(step(kept), meant.removed), by=by), owed
 
 
 def _all_may_go(owed: Owed, parsed: Parsed, meant: Merge, options: Apply) -> bool:

@@ -1,5 +1,5 @@
-"""Change the kept subscriptions: from a file or a command to the next state.
+"""Compute the next state of the stored subscriptions from a file or a command.
 
-The kept subscriptions and the wanted change come in; the next state, and a readable difference, go out.
+The stored subscriptions and the wanted change come in; the next state, and a readable difference, go out.
 Reading and writing the store belongs to ``edges.store``.
 """

@@ -1,4 +1,4 @@
-"""Say field by field what a change does to a subscription, and never a secret.
+"""Describe field by field how a change affects a subscription, without any secret.
 
 Data flow: Merge -> differences of an old and a new entry -> FieldChange per field -> the command line.
 """
@@ -15,15 +15,15 @@ from consumer.core.subscription.entry import CREDENTIALS
 from consumer.core.text.printable import MASK
 from consumer.core.text.urls import show_url
 
-_UNTOLD: Final = frozenset({"tenant", "name", "replaced_at"})
-"""What is the same in both, or follows from the secrets."""
+_HIDDEN: Final = frozenset({"tenant", "name", "replaced_at"})
+"""Fields that are equal in both entries, or follow from the secrets."""
 _ORDER: Final = {name: place for place, name in enumerate(StoredEntry.model_fields)}
 _SECRETS: Final = frozenset(".".join(path) for path in CREDENTIALS)
 _LOCKED: Final = "locked"
 
 
 class FieldChange(NamedTuple):
-    """One field that differs; None where the entry does not say it."""
+    """One field that differs; a value is None if that entry does not set the field."""
 
     field: str  #: dotted, such as ``retry.policy``
     old: object
@@ -31,10 +31,10 @@ class FieldChange(NamedTuple):
 
 
 def differences(old: StoredEntry | None, new: StoredEntry | None) -> Sequence[FieldChange]:
-    """Return what differs, sorted as the fields of the file are; None is an entry that is not there.
+    """Return the fields that differ, in the order of a file's fields; None is a missing entry.
 
-    That passwords, tokens, keys, values of headers and queries of URLs differ is told, not how. Of the
-    secrets that sign only their number is told, of certificates whose they are.
+    For passwords, tokens, keys, header values and URL queries, the result shows only that they differ. For
+    signing secrets it shows their number, and for certificates their subjects and fingerprints.
     """
     before, after = _flat(old), _flat(new)
     return [
@@ -54,7 +54,7 @@ def _flat(entry: StoredEntry | None) -> dict[str, object]:
     values = entry.record()
     for place, secret in entry.credentials().items():
         put(values, place, secret)
-    flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _UNTOLD}
+    flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _HIDDEN}
     secrets = tuple(secret.get_secret_value() for secret in entry.secrets)
     flat["secrets"] = secrets if entry.locked is None else _LOCKED
     return flat

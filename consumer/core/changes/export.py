@@ -1,6 +1,6 @@
-"""Write kept subscriptions as a subscriptions file that, applied again, changes nothing.
+"""Write stored subscriptions as a subscriptions file; to apply that file again changes nothing.
 
-Data flow: kept entries -> document -> YAML text.
+Data flow: stored entries -> document -> YAML text.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _NOTES = ("disabled_reason", "disabled_at", "replaced_at")
 def exported(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, object]:
     """Return *entries* as the values of a subscriptions file.
 
-    What the daemon noted (why it disabled one) is no field of a file: such a one is ``enabled: false``.
+    A file has no field for the daemon's notes, such as the reason why it disabled a subscription. Such a
+    subscription is written as ``enabled: false``.
 
     Args:
-        entries: In the order that the file will have.
-        secrets: Put the secrets in; without them an apply keeps those that are there, and ``***`` stands for
-            each that a table needs.
+        entries: The entries, in the order of the file.
+        secrets: Include the secrets. Without them, an apply keeps the stored secrets, and ``***`` marks each
+            secret that a table requires.
     """
     rows = []
     for entry in entries:
@@ -32,13 +33,13 @@ def exported(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, obje
 
 
 def as_yaml(document: dict[str, object]) -> str:
-    """Return *document* as YAML, keys in their order."""
+    """Return *document* as YAML and keep the order of its keys."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a value that stands in two places twice: no anchors."""
+    """Writes a value that occurs twice in full both times, without anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Write every value where it stands."""
+        """Write every value in full."""
         return True

@@ -1,4 +1,4 @@
-"""Read subscriptions from YAML or JSON text, and name line and field of everything that is wrong.
+"""Read subscriptions from YAML or JSON text, and name line and field of every fault.
 
 Data flow: text -> compose (values and the line of each) -> SubscriptionEntry per entry -> checks between
 entries -> tuple of entries, or one ConfigError with a line per problem.
@@ -32,13 +32,13 @@ NODES_MAX = 500_000
 """Most values in one file, aliases expanded."""
 
 ALIASED_MAX = 10_000
-"""Most of them that aliases repeat: a small file of nested aliases must not fill the memory."""
+"""Most values that aliases may repeat, so that a small file of nested aliases cannot exhaust the memory."""
 
 TEXT_MAX = 32 * 1024 * 1024
-"""Characters of one file: 10,000 subscriptions take some 5 million."""
+"""Most characters of one file; 10,000 subscriptions take about 5 million."""
 
 DEPTH_MAX = 32  #: levels; a subscription needs five
-NUMBER_MAX = 64  #: characters of what YAML takes for a number or a time; see :func:`_scalar`
+NUMBER_MAX = 64  #: characters of a number or time in YAML; see :func:`_scalar`
 
 _OVERVIEW = "the subscriptions file in the docs"
 _TAG = "tag:yaml.org,2002:"
@@ -50,7 +50,7 @@ _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """Something that is wrong, and where."""
+    """One fault and its place."""
 
     line: int  #: 1-based
     key: str
@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The entries of a file, in its order."""
+    """The entries of a file, in the order of the file."""
 
     entries: Sequence[SubscriptionEntry]
     warnings: Sequence[str] = ()  #: one line each
@@ -71,22 +71,38 @@ class Parsed:
 
 @dataclass(slots=True)
 class _Document:
-    """The values of a text, the line of each, and what is wrong with it so far."""
+    """The lines of a text's values, the faults found so far, and a count that limits aliases."""
 
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    nodes: int = 0
-    known: set[int] = field(default_factory=set)  #: ids of the nodes that were met, which all live on
+    _nodes: int = 0
+    _seen: set[int] = field(default_factory=set)  # ids of the counted nodes, which all stay alive
 
     def line(self, path: Path) -> int:
-        """Return the line of the value at *path*, or of the nearest one around it."""
+        """Return the line of the value at *path*, or of the nearest value around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def complain(self, path: Path, text: str) -> None:
-        """Note a problem with the value at *path*."""
+    def report(self, path: Path, text: str) -> None:
+        """Record a fault of the value at *path*."""
         self.problems.append(Problem(self.line(path), schema.dotted(path), text))
+
+    def count(self, node: yaml.Node, depth: int) -> None:
+        """Count *node*, and refuse a text whose aliases make it far larger than it looks.
+
+        Raises:
+            ValueError: the text has too many values, or its aliases repeat too many.
+            RecursionError: *depth*, in levels, is too large.
+        """
+        self._nodes += 1
+        self._seen.add(id(node))
+        if self._nodes > NODES_MAX:
+            raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
+        if self._nodes - len(self._seen) > ALIASED_MAX:
+            raise ValueError(f"its aliases repeat more than {ALIASED_MAX} values; write them out")
+        if depth > DEPTH_MAX:
+            raise RecursionError
 
 
 def parse_subscriptions(text: str, source: str, rules: SubscriptionRules) -> Parsed:
@@ -95,19 +111,18 @@ def parse_subscriptions(text: str, source: str, rules: SubscriptionRules) -> Par
 
 
 def parse_files(files: Sequence[tuple[str, str]], rules: SubscriptionRules) -> Parsed:
-    """Read and check subscriptions files as if they were one.
+    """Read and check several subscriptions files as one.
 
     Args:
-        files: Name, for the messages, and text of each: YAML, or JSON, which is YAML too.
-        rules: What policies there are and where webhooks may go.
+        files: Name (for messages) and text of each file. The text is YAML or JSON, which is also YAML.
+        rules: The retry policies, and the addresses that webhooks may reach.
 
     Raises:
-        ConfigError: one line per problem, file by file and sorted by line: file, line, field, fault and
-            remedy.
+        ConfigError: one line per fault, sorted by file and line: file, line, field, fault and remedy.
     """
     documents = {source: _Document() for source, _ in files}
     entries: dict[int, SubscriptionEntry] = {}
-    places: list[tuple[str, Path]] = []  # of each entry, whether it could be read or not
+    places: list[tuple[str, Path]] = []  # of each entry, readable or not
     lines: dict[str, str] = {}
     for source, text in files:
         try:
@@ -117,7 +132,7 @@ def parse_files(files: Sequence[tuple[str, str]], rules: SubscriptionRules) -> P
                 if entry is not None:
                     entries[len(places)] = entry
                 places.append((source, path))
-        except ConfigError as error:  # no YAML at all
+        except ConfigError as error:  # the text is not YAML
             lines[source] = str(error)
     warnings: dict[str, list[Problem]] = {source: [] for source in documents}
     for index, key, fault, is_warning in clashes(entries):
@@ -132,15 +147,15 @@ def parse_files(files: Sequence[tuple[str, str]], rules: SubscriptionRules) -> P
     ]
     if faults:
         raise ConfigError("\n".join(faults))
-    told = [problem.describe(source) for source, found in warnings.items() for problem in sorted(found)]
-    return Parsed(tuple(entries.values()), tuple(told))
+    texts = [problem.describe(source) for source, found in warnings.items() for problem in sorted(found)]
+    return Parsed(tuple(entries.values()), tuple(texts))
 
 
 def parse_entry(values: Mapping[Hashable, object], rules: SubscriptionRules) -> SubscriptionEntry:
-    """Check one entry that stands in no file.
+    """Check one entry that comes from no file.
 
     Raises:
-        ConfigError: one line per problem: field, fault and remedy.
+        ConfigError: one line per fault: field, fault and remedy.
     """
     document = _Document()
     entry = _checked(values, (), rules, document)
@@ -154,19 +169,20 @@ def _checked(
     values: object, path: Path, rules: SubscriptionRules, document: _Document
 ) -> SubscriptionEntry | None:
     if not isinstance(values, dict):
-        document.complain(path, "must be a mapping with url and events")
+        document.report(path, "must be a mapping with url and events")
         return None
     _check_against(rules, path, values, document)
     return _read_entry(path, values, document)
 
 
 def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str, str, bool]]:
-    """Yield what is wrong between entries: number of the later one, field, fault, and whether it may pass.
+    """Yield conflicts between entries: number of the later entry, field, fault, and whether it is a warning.
 
-    A tenant has one subscription per URL and per name. A secret of another tenant is refused, since either
-    could forge the other's webhooks; one tenant's secret at two of its endpoints is warned about.
+    A tenant has one subscription per URL and per name. A secret of another tenant is refused, because each
+    tenant could forge the other's webhooks. If one tenant uses a secret at two of its endpoints, that is only
+    a warning.
 
-    Source: words, subscription; SW-30; fault 29.
+    Source: SW-30; fault 29.
     """
     urls: dict[tuple[str, str], SubscriptionEntry] = {}
     names: set[tuple[str, str]] = set()
@@ -174,10 +190,10 @@ def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str
     for index, entry in entries.items():
         twin = urls.setdefault((entry.tenant, entry.url), entry)
         if twin is not entry:
-            fault = f"tenant {entry.tenant} has this URL already, as {twin.label!r}; merge the two"
+            fault = f"tenant {entry.tenant} already has this URL, as {twin.label!r}; merge the two"
             yield index, "url", fault, False
         elif (entry.tenant, entry.label) in names:
-            fault = f"tenant {entry.tenant} has {entry.label!r} already; choose another name"
+            fault = f"tenant {entry.tenant} already has {entry.label!r}; choose another name"
             yield index, "name", fault, False
         names.add((entry.tenant, entry.label))
         for key in entry.signing_keys():
@@ -192,13 +208,13 @@ def clashes(entries: Mapping[int, SubscriptionEntry]) -> Iterable[tuple[int, str
 def _entries(text: str, source: str, document: _Document) -> Iterable[tuple[int, object]]:
     values = _compose(text, source, document)
     if not isinstance(values, dict) or "subscriptions" not in values:
-        document.complain((), "must begin with `subscriptions:` and a list")
+        document.report((), "must begin with `subscriptions:` and a list")
         return
     for key in values.keys() - {"subscriptions", "version"}:
-        document.complain((str(key),), "no such key; only `subscriptions` stands at the top")
+        document.report((str(key),), "no such key; the top level has only `subscriptions`")
     entries = values["subscriptions"]
     if not isinstance(entries, list):
-        document.complain(("subscriptions",), "must be a list; begin each entry with `- `")
+        document.report(("subscriptions",), "must be a list; begin each entry with `- `")
         return
     yield from enumerate(entries)
 
@@ -211,32 +227,32 @@ def _read_entry(
     except ValidationError as error:
         for detail in error.errors():
             fault = schema.fault(SubscriptionEntry, detail, _OVERVIEW)
-            document.complain((*path, *detail["loc"]), fault)
+            document.report((*path, *detail["loc"]), fault)
     return None
 
 
 def _check_against(
     rules: SubscriptionRules, path: Path, values: Mapping[Hashable, object], document: _Document
 ) -> None:
-    """Check what depends on the settings; a value that is wrong in itself is told elsewhere."""
+    """Check the values that depend on the settings; faults of a value alone are reported elsewhere."""
     url, retry = values.get("url"), values.get("retry")
     with suppress(ValueError):
         reason = refuse_endpoint(parse_url(url), rules.egress) if isinstance(url, str) else None
         if reason is not None:
-            document.complain((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
+            document.report((*path, "url"), f"{reason}; see egress.allow and egress.allow_http")
     with suppress(ValidationError):
         fields = AuthFields.model_validate(values["auth"]) if values.get("auth") is not None else None
         oauth2 = None if fields is None else fields.oauth2
         refused = None if oauth2 is None else refuse_endpoint(parse_url(oauth2.token_url), rules.egress)
         if refused is not None:
-            document.complain((*path, "auth", "oauth2", "token_url"), f"{refused}; see egress.allow")
+            document.report((*path, "auth", "oauth2", "token_url"), f"{refused}; see egress.allow")
     with suppress(ValidationError):
         try:
             if retry is not None:
                 RetryChoice.model_validate(retry).build(rules.policies, rules.retry)
-        except ConfigError as error:  # its text begins with the key, counted from the entry
+        except ConfigError as error:  # its text begins with the key, relative to the entry
             key, _, fault = str(error).partition(": ")
-            document.complain((*path, *key.split(".")), fault)
+            document.report((*path, *key.split(".")), fault)
 
 
 def _compose(text: str, source: str, document: _Document) -> object:
@@ -254,22 +270,22 @@ def _compose(text: str, source: str, document: _Document) -> object:
 
 
 def _syntax(error: Exception, source: str) -> str:
-    """Say where the text is no YAML, without repeating any of it: a secret may stand there."""
+    """Return where the text is not YAML, without a quotation, because the text may contain a secret."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"{source}:{mark.line + 1}: is not YAML: {error.problem} (column {mark.column + 1})"
     if isinstance(error, RecursionError):
         return f"{source}:1: is nested too deeply; a subscription needs three levels"
     if isinstance(error, yaml.YAMLError):
-        return f"{source}:1: is not YAML: it holds characters that YAML does not allow"
+        return f"{source}:1: is not YAML: it contains characters that YAML does not allow"
     return f"{source}:1: is not usable: {error}"
 
 
 def _value(
     node: yaml.Node, path: Path, document: _Document, loader: yaml.CSafeLoader | yaml.SafeLoader
 ) -> object:
-    """Turn *node* into a plain value, and note the line of everything in it."""
-    _count(node, path, document)
+    """Turn *node* into a plain value, and record the line of every value in it."""
+    document.count(node, len(path))
     document.lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, loader)
@@ -282,22 +298,10 @@ def _value(
     raise ConstructorError(None, None, "a kind of value that no subscription needs", node.start_mark)
 
 
-def _count(node: yaml.Node, path: Path, document: _Document) -> None:
-    """Refuse a text that grows far beyond its size."""
-    document.nodes += 1
-    document.known.add(id(node))
-    if document.nodes > NODES_MAX:
-        raise ValueError(f"more than {NODES_MAX} values, aliases counted; split the file")
-    if document.nodes - len(document.known) > ALIASED_MAX:
-        raise ValueError(f"its aliases repeat more than {ALIASED_MAX} values; write them out")
-    if len(path) > DEPTH_MAX:
-        raise RecursionError
-
-
 def _scalar(node: yaml.ScalarNode, loader: yaml.CSafeLoader | yaml.SafeLoader) -> object:
-    """Return a text, number, truth, time or None.
+    """Return a text, number, truth value, time or None.
 
-    YAML 1.1 takes 1:00:00 for a number to the base of 60, and the library needs quadratic time for it.
+    Long numbers are refused: YAML 1.1 reads 1:00:00 as a base-60 number, in quadratic time.
     """
     if node.tag not in _TEXT_TAGS and node.tag not in _NUMBER_TAGS:
         raise ConstructorError(None, None, "a tag that no subscription needs", node.start_mark)
@@ -314,14 +318,14 @@ def _mapping(
     for key_node, value_node in node.value:
         key = _value(key_node, path, document, loader)
         if not isinstance(key, str | int):
-            document.complain(path, "has a key that is no text; put it into quotes")
+            document.report(path, "has a key that is not text; put it into quotes")
             continue
         inner: Path = (*path, str(key))
         document.lines[inner] = key_node.start_mark.line + 1
         if key in values:
-            document.complain(inner, "stands there twice; remove one")
+            document.report(inner, "is listed twice; remove one")
         value = _value(value_node, inner, document, loader)
         document.lines[inner] = key_node.start_mark.line + 1
-        if value is not None:  # `retry:` with nothing behind it says nothing
+        if value is not None:  # `retry:` without a value counts as absent
             values[key] = value
     return values

@@ -1,12 +1,11 @@
 """The JSON Schema of a subscriptions file, for editors.
 
-Data flow: SubscriptionEntry (pydantic) -> its schema, opened up for nulls and narrowed by what the validators
-of its fields ask -> one document, draft 7, which is what YAML editors know best.
+Data flow: SubscriptionEntry (pydantic) -> its schema, extended to accept nulls and narrowed to the rules of
+the field validators -> one document in draft 7, the draft that YAML editors support best.
 
-What needs more than the values of one entry, the parser alone can tell: clashes between entries, the address
-rule, whether a key's public half fits, that two headers differ in case only, look-alike host
-names, whether a secret is kept where `***` stands. A number or ``true`` in quotes passes the parser and not
-this schema.
+The schema covers a single entry. Only the parser checks conflicts between entries, addresses, the public half
+of a key, headers that differ only in case, look-alike host names, and whether a stored secret exists for
+`***`. The parser also accepts a number or ``true`` in quotes, which this schema refuses.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def subscriptions_schema(policies: Mapping[str, RetryPolicy]) -> Schema:
     """Return the schema of a whole file.
 
     Args:
-        policies: What ``retry.policy`` may name.
+        policies: The policies that ``retry.policy`` may name.
     """
     whole = SubscriptionEntry.model_json_schema()
     entry = _plain(whole, whole.pop("$defs", {}))
@@ -61,16 +60,20 @@ def subscriptions_schema(policies: Mapping[str, RetryPolicy]) -> Schema:
         "required": ["subscriptions"],
         "additionalProperties": False,
         "properties": {
-            "subscriptions": {"description": "Who gets which events.", "type": "array", "items": entry},
-            "version": {"description": "Taken and ignored."},
+            "subscriptions": {
+                "description": "Endpoints and the events that each of them gets.",
+                "type": "array",
+                "items": entry,
+            },
+            "version": {"description": "Accepted and ignored."},
         },
     }
 
 
 def _plain(node: Schema, parts: Mapping[str, Schema]) -> Schema:
-    """Return *node* with references put in place, without titles, and null wherever a key may be absent.
+    """Return *node* with references resolved, without titles, and with null for every optional key.
 
-    The parser takes a key with nothing behind it for one that is not there.
+    The parser treats a key without a value as absent.
     """
     if "$ref" in node:
         node = {**parts[node["$ref"].rpartition("/")[2]], **node}
@@ -104,7 +107,7 @@ def _nullable(node: Schema) -> Schema:
 
 
 def _narrow(fields: Mapping[str, Schema], policies: Mapping[str, RetryPolicy]) -> None:
-    """Put in what the validators of the fields ask for."""
+    """Add the rules of the field validators."""
     fields["name"]["pattern"] = _NAME
     fields["url"] |= {"pattern": _URL, "maxLength": URL_MAX}
     fields["events"]["items"] |= {"pattern": rf"^{_WORD}(?:\.{_WORD})*$", "maxLength": PATTERN_MAX_CHARS}
@@ -119,15 +122,15 @@ def _narrow(fields: Mapping[str, Schema], policies: Mapping[str, RetryPolicy]) -
 
 
 def _narrow_auth(auth: Schema) -> None:
-    ways = auth["properties"]
-    ways["bearer"]["pattern"] = r"^(?:[A-Za-z0-9._~+/-]+=*|\*\*\*)$"
-    ways["basic"]["properties"]["username"]["pattern"] = r"^[^:\u0000-\u001f\u007f]+$"
-    ways["basic"]["properties"]["password"]["pattern"] = r"^[^\u0000-\u001f\u007f]*$"
-    oauth2 = ways["oauth2"]["properties"]
+    methods = auth["properties"]
+    methods["bearer"]["pattern"] = r"^(?:[A-Za-z0-9._~+/-]+=*|\*\*\*)$"
+    methods["basic"]["properties"]["username"]["pattern"] = r"^[^:\u0000-\u001f\u007f]+$"
+    methods["basic"]["properties"]["password"]["pattern"] = r"^[^\u0000-\u001f\u007f]*$"
+    oauth2 = methods["oauth2"]["properties"]
     oauth2["token_url"] |= {"pattern": _URL, "maxLength": URL_MAX}
     for name in ("client_id", "client_secret", "scope", "audience"):
         oauth2[name]["pattern"] = r"^[\u0020-\u007e]+$"
-    given = [{"required": [way], "properties": {way: {"not": {"type": "null"}}}} for way in ways]
+    given = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in methods]
     auth["anyOf"] = [{"type": "null"}, {"oneOf": given}]
 
 
@@ -172,7 +175,7 @@ def _narrow_retry(retry: Schema, policies: Mapping[str, RetryPolicy]) -> None:
 
 
 def _header_name() -> str:
-    """Names of headers that are not set by us; a pattern has no flag for the case of letters."""
+    """Return a pattern for headers that Leveret does not set; patterns have no flag to ignore case."""
     ours = "|".join(map(_any_case, sorted(OUR_HEADERS)))
     prefixes = "|".join(map(_any_case, OUR_PREFIXES))
     return rf"^(?!(?:{ours})$|{prefixes})[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,128}}$"

@@ -1,6 +1,6 @@
-"""Merge a subscriptions file into the subscriptions that are kept.
+"""Merge a subscriptions file into the stored subscriptions.
 
-Data flow: kept entries + entries of a file -> merge -> Merge (the next set, and what changed).
+Data flow: stored entries + entries of a file -> merge -> Merge (the next set, and the changes).
 """
 
 from __future__ import annotations
@@ -15,75 +15,75 @@ from consumer.core.changes.file import clashes
 from consumer.core.changes.secret_overlap import ALWAYS, refuse_early_end, replaced_at
 from consumer.core.endpoint.health import says_gone
 from consumer.core.errors import ConfigError
-from consumer.core.subscription.access_entry import BESIDE, TlsFields
+from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, TlsFields
 from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry, SubscriptionRules, json_values
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 
 
 class StoredEntry(SubscriptionEntry):
-    """An entry as it is kept: always with secrets, and with what the daemon noted."""
+    """An entry as stored: always with secrets, and with the daemon's notes."""
 
     secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
-    """Secrets, newest first; nothing is ever sent unsigned. None at all where they are locked."""
+    """Secrets, newest first, at least one because every webhook is signed; empty only if they are locked."""
     disabled_reason: str | None = None
-    """Why the daemon or an operator disabled it; absent: they did not, though a file may have."""
+    """Why the daemon or an operator disabled it; absent: neither did, though a file may have."""
     disabled_at: str | None = None
-    """When they did so, RFC 3339."""
+    """When the daemon or an operator disabled it, RFC 3339."""
     replaced_at: tuple[int, ...] = ()
-    """When each secret was replaced, Unix seconds; 0 for the newest, and where it is unknown."""
+    """When each secret was replaced, Unix seconds; 0 for the newest, and if the time is unknown."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
-    """Why its secrets cannot be decrypted; they stay sealed until all are given anew. Fault 69.
+    """Why its secrets cannot be decrypted; they stay encrypted until all are replaced. Fault 69.
 
-    It then has no secrets to sign with, and a mask in the place of each other one.
+    A locked entry has no signing secrets, and a mask in place of each credential.
     """
 
     @model_validator(mode="after")
     def _check_signable(self) -> StoredEntry:
         if not self.secrets and self.locked is None:
-            raise ValueError("secrets: is empty; an entry that is kept has one at least")
+            raise ValueError("secrets: is empty; a stored entry has at least one")
         return self
 
     def build(self, rules: SubscriptionRules) -> Subscription:
-        """Return the subscription; one that is locked has no key, no credential, and says why.
+        """Return the subscription. A locked one has no key and no credential, and carries the reason.
 
         Raises:
-            ConfigError: the retry policy is unknown or cannot be changed in this way.
+            ConfigError: the retry policy is unknown, or a field has no effect on it.
         """
         changes: dict[str, object] = {} if self.locked is None else {"auth": None, "tls": TlsFields()}
         if self.retry is not None:
-            changes["retry"] = self.retry.relieved(rules.policies, rules.retry)
+            changes["retry"] = self.retry.drop_ineffective(rules.policies, rules.retry)
         shown = self.model_copy(update=changes) if changes else self
         return replace(SubscriptionEntry.build(shown, rules), locked=self.locked, gone=self.gone)
 
     @property
     def gone(self) -> bool:
-        """Whether the daemon disabled it since its endpoint took nothing for days."""
+        """Whether the daemon disabled it after days without a success at its endpoint."""
         return not self.enabled and says_gone(self.disabled_reason)
 
     def document(self) -> dict[str, object]:
-        """Return the entry as JSON values, secrets included."""
+        """Return the entry as JSON values, including secrets."""
         dump = json_values(self.model_dump(exclude_defaults=True), secrets=True)
         return {"tenant": self.tenant, "name": self.label, **dump}
 
     def secret_texts(self) -> Sequence[str]:
-        """Return the secrets that sign in clear, newest first."""
+        """Return the signing secrets in clear, newest first."""
         return [secret.get_secret_value() for secret in self.secrets]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """The next set of entries, and how it came about."""
+    """The next set of entries, and the changes that lead to it."""
 
     entries: Sequence[StoredEntry]
     added: Sequence[StoredEntry] = ()
     changed: Sequence[StoredEntry] = ()
-    replaced: Sequence[StoredEntry] = ()  #: what each of *changed* was before, in the same order
+    replaced: Sequence[StoredEntry] = ()  #: the former entry of each of *changed*, in the same order
     unchanged: Sequence[StoredEntry] = ()
     removed: Sequence[StoredEntry] = ()
-    generated: Sequence[StoredEntry] = ()  #: those whose secret was made now: to be shown, once
-    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled since by another
+    generated: Sequence[StoredEntry] = ()  #: entries with a new generated secret, to be shown once
+    still_disabled: Sequence[StoredEntry] = ()  #: enabled in the file, but disabled by the daemon or by hand
 
 
 @dataclass(slots=True)
@@ -98,37 +98,37 @@ class _Steps:
 
 
 def merge(
-    kept: Sequence[StoredEntry],
+    stored: Sequence[StoredEntry],
     wanted: Sequence[SubscriptionEntry],
     make_secret: Callable[[], str],
     *,
     prune: bool = False,
     enable: bool = False,
 ) -> Merge:
-    """Return *kept* with *wanted* in it.
+    """Return *stored* with the entries of *wanted* added or updated.
 
-    An entry without secrets keeps those that it had, and where it says ``***`` the secret that is kept there.
-    What is sealed and cannot be opened stays whole until all of it is given anew.
+    An entry without secrets keeps its stored secrets, and ``***`` keeps the stored credential at that place.
+    Secrets that cannot be decrypted stay unchanged until all of them are replaced.
 
-    What the daemon disabled (after a 410, say), or an operator by hand, stays so while its URL is the same,
-    however often the file is applied.
+    An entry that the daemon (for example after a 410) or an operator disabled stays disabled while its URL is
+    the same, even if the file is applied again.
 
     Args:
-        kept: What is there now.
+        stored: The stored entries.
         wanted: The entries of a file.
         make_secret: Returns a new ``whsec_`` secret.
-        prune: Remove what *wanted* does not name.
-        enable: Enable again what was disabled by the daemon or by hand.
+        prune: Remove the entries that *wanted* does not name.
+        enable: Enable the entries of *wanted* that the daemon or an operator disabled.
 
     Raises:
-        ConfigError: an entry of *wanted* cannot stand beside one that stays, or has no secret where it says
-            ``***``, or would part what is sealed; one line per fault.
+        ConfigError: one line per fault. An entry of *wanted* conflicts with another, has ``***`` without a
+            stored secret, or replaces only some of the secrets that cannot be decrypted.
     """
-    before = {entry.id: entry for entry in kept}
+    before = {entry.id: entry for entry in stored}
     after = {} if prune else dict(before)
     steps = _Steps()
     for entry in wanted:
-        after[entry.id] = _place(entry, before.get(entry.id), make_secret, steps, enable=enable)
+        after[entry.id] = _merge_entry(entry, before.get(entry.id), make_secret, steps, enable=enable)
     if steps.faults:
         raise ConfigError("\n".join(steps.faults))
     refuse_clashes(tuple(after.values()))
@@ -138,13 +138,13 @@ def merge(
         changed=steps.changed,
         replaced=steps.replaced,
         unchanged=steps.unchanged,
-        removed=[entry for entry in kept if entry.id not in after],
+        removed=[entry for entry in stored if entry.id not in after],
         generated=steps.generated,
         still_disabled=steps.still_disabled,
     )
 
 
-def _place(
+def _merge_entry(
     entry: SubscriptionEntry,
     old: StoredEntry | None,
     make_secret: Callable[[], str],
@@ -152,16 +152,16 @@ def _place(
     *,
     enable: bool,
 ) -> StoredEntry:
-    entry = _with_kept(entry, old, steps.faults)
-    own = entry.secrets or (old.secrets if old is not None else ())
-    locked = old.locked if old is not None and not own else None
-    generated = not own and locked is None
-    secrets = (SecretStr(make_secret()),) if generated else own
+    entry = _fill_masks(entry, old, steps.faults)
+    existing = entry.secrets or (old.secrets if old is not None else ())
+    locked = old.locked if old is not None and not existing else None
+    generated = not existing and locked is None
+    secrets = (SecretStr(make_secret()),) if generated else existing
     notes: dict[str, object] = {"name": entry.label, "secrets": secrets, "locked": locked}
     if old is not None:
-        texts = [secret.get_secret_value() for secret in own]
+        texts = [secret.get_secret_value() for secret in existing]
         known = replaced_at(old.secret_texts(), old.replaced_at, texts, ALWAYS)
-        notes["replaced_at"] = known if own else old.replaced_at
+        notes["replaced_at"] = known if existing else old.replaced_at
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)
@@ -179,15 +179,15 @@ def _place(
     return new
 
 
-def dated(merged: Merge, now: float) -> Merge:
-    """Return *merged* with the moments at which its secrets were replaced.
+def date_secrets(merged: Merge, now: float) -> Merge:
+    """Return *merged* with the times at which its secrets were replaced.
 
     Args:
-        merged: What a file changes.
+        merged: The changes of a file.
         now: Unix seconds.
 
     Raises:
-        ConfigError: it gives up a secret within its grace for a new one; one line per fault.
+        ConfigError: a new secret displaces a secret whose grace has not ended; one line per fault.
     """
     fresh: dict[str, StoredEntry] = {}
     faults = []
@@ -210,40 +210,40 @@ def dated(merged: Merge, now: float) -> Merge:
     )
 
 
-def _with_kept(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:
-    """Return *entry* with the kept secret for each mask; what cannot be is noted in *faults*."""
-    kept = {} if old is None else old.credentials()
+def _fill_masks(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:
+    """Return *entry* with the stored secret for each mask, and add what is impossible to *faults*."""
+    stored = {} if old is None else old.credentials()
     places = [place for place, secret in entry.credentials().items() if secret == MASK]
-    found = dict(_parted(entry, old)) if old is not None and old.locked is not None else {}
+    found = dict(_locked_faults(entry, old)) if old is not None and old.locked is not None else {}
     for place in places:
-        if old is None or place not in kept:
-            found[place] = "*** stands for the secret that is kept, and none is; write the secret itself"
-        elif old.beside(place) != entry.beside(place):
-            whose = " and ".join(BESIDE[place])
-            found[place] = f"the kept secret belongs to another {whose}; write the secret itself"
+        if old is None or place not in stored:
+            found[place] = "*** keeps the stored secret, but none is stored; write the secret itself"
+        elif old.account_of(place) != entry.account_of(place):
+            account = " and ".join(ACCOUNT_FIELDS[place])
+            found[place] = f"the stored secret belongs to another {account}; write the secret itself"
     faults += [f"{entry.tenant}/{entry.label}: {place}: {fault}" for place, fault in found.items()]
-    return entry if found else entry.filled({place: kept[place] for place in places})
+    return entry if found else entry.with_secrets({place: stored[place] for place in places})
 
 
-def _parted(entry: SubscriptionEntry, old: StoredEntry) -> Iterator[tuple[str, str]]:
-    """Yield the places where *entry* would part what is sealed of *old*, or mix it with something new."""
+def _locked_faults(entry: SubscriptionEntry, old: StoredEntry) -> Iterator[tuple[str, str]]:
+    """Yield each place where *entry* keeps or replaces only some of the encrypted secrets of *old*."""
     given = entry.credentials()
     masked = {place for place, secret in given.items() if secret == MASK}
     if entry.secrets:
         for place in sorted(masked):
             yield place, f"cannot be kept: {old.locked}; bring the key back, or write the secret itself"
         return
-    kept = old.credentials().keys()
-    for place in sorted({*given, *kept} - (masked & kept)):
-        keep = " leave it as ***," if place in kept else ""
-        yield place, f"cannot be changed: {old.locked}; bring the key back,{keep} or give `secrets` anew too"
+    stored = old.credentials().keys()
+    for place in sorted({*given, *stored} - (masked & stored)):
+        keep = " leave it as ***," if place in stored else ""
+        yield place, f"cannot be changed: {old.locked}; bring the key back,{keep} or give new `secrets` too"
 
 
 def refuse_clashes(entries: Sequence[StoredEntry]) -> None:
-    """Check that *entries* can stand beside each other.
+    """Check that no entries conflict.
 
     Raises:
-        ConfigError: they cannot; one line per clash.
+        ConfigError: some do; one line per conflict.
     """
     numbered = dict(enumerate(entries))
     faults = [

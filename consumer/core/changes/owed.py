@@ -1,6 +1,6 @@
-"""What the broker still holds for subscriptions that are to be removed, and how that is said.
+"""The deliveries that the removal of subscriptions would cancel, and their description.
 
-Data flow: edges.owed counts -> :class:`Owed` -> the question that the command line asks, or its refusal.
+Data flow: counts of edges.operate -> :class:`Owed` -> the question or refusal of the command line.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from consumer.core.changes.steps import full_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """Deliveries that a removal makes worthless."""
+    """Deliveries that a removal would cancel or make impossible to replay."""
 
-    waiting: Mapping[str, int] = field(default_factory=dict)  #: subscription id -> deliveries on the ladder
+    waiting: Mapping[str, int] = field(default_factory=dict)  #: subscription id -> waiting deliveries
     parked: Mapping[str, int] = field(default_factory=dict)  #: subscription id -> parked entries
-    uncounted: Sequence[str] = ()  #: what could not be looked at, and why
+    uncounted: Sequence[str] = ()  #: each place that could not be counted, and why
 
     def __bool__(self) -> bool:
-        """Whether a removal may destroy anything."""
+        """Return whether a removal may destroy anything."""
         return bool(any(self.waiting.values()) or any(self.parked.values()) or self.uncounted)
 
     def fields(self, subscription_id: str) -> Mapping[str, int]:
@@ -33,15 +33,15 @@ class Owed:
 
 
 def lines(owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntry] = ()) -> Sequence[str]:
-    """Say in one line per subscription what its removal destroys, then what could not be counted.
+    """Return one line per subscription that its removal would affect, then one per place not counted.
 
     Args:
         owed: The counts.
-        removed: The subscriptions that would go.
-        added: Those that the same change would bring: one with the same URL is the old one renamed.
+        removed: The subscriptions to be removed.
+        added: The subscriptions that the same change adds. One with the same URL counts as a rename.
     """
     by_url = {entry.url: full_name(entry) for entry in added}
-    said = []
+    affected = []
     for entry in removed:
         waiting, parked = owed.waiting.get(entry.id, 0), owed.parked.get(entry.id, 0)
         if not waiting and not parked:
@@ -51,12 +51,12 @@ def lines(owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntr
             f"{_count(waiting, 'waiting delivery', 'waiting deliveries')} would be cancelled, "
             f"{_count(parked, 'parked delivery', 'parked deliveries')} could not be replayed"
         )
-        said.append(f"{full_name(entry)}{renamed}: {lost}")
-    return [*said, *(f"not counted: {fault}" for fault in owed.uncounted)]
+        affected.append(f"{full_name(entry)}{renamed}: {lost}")
+    return [*affected, *(f"not counted: {fault}" for fault in owed.uncounted)]
 
 
 def total(owed: Owed) -> str:
-    """Say how much a removal destroys, in a few words."""
+    """Return the total of what a removal would destroy, as a short phrase."""
     counts = [
         _count(number, f"{word} delivery", f"{word} deliveries")
         for word, by_id in (("waiting", owed.waiting), ("parked", owed.parked))

@@ -1,7 +1,7 @@
-"""How long a replaced secret goes on signing beside the new one, and when it may be given up.
+"""The overlap in which a replaced secret still signs beside the new one, and when it may end.
 
-Data flow: secrets before + secrets after + time -> the moments of replacement -> StoredEntry; a change that
-would give up a secret within its grace is refused, since its receivers would reject every webhook.
+Data flow: secrets before + secrets after + time -> the times of replacement -> StoredEntry. A change that
+drops a secret within its grace is refused, because receivers that still use it would reject every webhook.
 
 Source: SW-32 (grace 24 h, at most 10 secrets).
 """
@@ -17,20 +17,20 @@ from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX
 
 GRACE_S: Final = 86_400.0
-"""Receivers get this long to change over to the new secret."""
+"""The time that receivers have to change over to the new secret."""
 
 ALWAYS: Final = math.inf
-"""A time after every grace, for who does not look at the clock."""
+"""A time after every grace, for callers that ignore the grace."""
 
 
 def replaced_at(
     before: Sequence[str], times: Sequence[int], after: Sequence[str], now: float
 ) -> tuple[int, ...]:
-    """Return when each secret of *after* was replaced, in Unix seconds; 0 for the newest, and where unknown.
+    """Return when each secret of *after* was replaced, in Unix seconds; 0 for the newest and if unknown.
 
     Args:
         before: The secrets until now, newest first.
-        times: When each of them was replaced.
+        times: When each secret of *before* was replaced.
         after: The secrets from now on, newest first.
         now: Unix seconds.
     """
@@ -45,18 +45,18 @@ def replaced_at(
 
 
 def refuse_early_end(before: Sequence[str], times: Sequence[int], after: Sequence[str], now: float) -> None:
-    """Check that no secret has to go for a new one while its receivers may still need it.
+    """Check that a new secret displaces no other one that receivers may still need.
 
-    A secret that is taken out and replaced by nothing is no matter of this: somebody ended its overlap.
+    A secret that is removed without a replacement is allowed: somebody ended its overlap on purpose.
 
     Args:
         before: The secrets until now, newest first.
-        times: When each of them was replaced.
+        times: When each secret of *before* was replaced.
         after: The secrets from now on, newest first; may be more than the limit.
         now: Unix seconds.
 
     Raises:
-        ConfigError: one has; says when the grace of the oldest ends.
+        ConfigError: a secret would be displaced; the text names the end of the oldest one's grace.
     """
     if now == ALWAYS or not set(after) - set(before):
         return
@@ -66,7 +66,7 @@ def refuse_early_end(before: Sequence[str], times: Sequence[int], after: Sequenc
     if not needed or len({*after, *needed}) <= SECRETS_MAX:
         return
     since = moments.get(needed[-1], 0)
-    when = f"at {_text(_ends(since))}, 24 h after it was replaced" if since else "at a time that is unknown"
+    when = f"at {_text(_ends(since))}, 24 h after it was replaced" if since else "at an unknown time"
     raise ConfigError(
         f"secrets: {SECRETS_MAX} sign already, and the grace of the oldest ends {when}; wait until then, "
         "or end the overlap now with `leveret subscriptions rotate-secret --drop-old`"

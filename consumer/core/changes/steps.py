@@ -1,6 +1,6 @@
-"""Change one kept subscription: each step is a pure function from what is kept to a :class:`Merge`.
+"""Change one stored subscription. Each step is a pure function from the stored entries to a :class:`Merge`.
 
-Data flow: kept entries -> find + step -> Merge -> store, in one transaction.
+Data flow: stored entries -> find + step -> Merge -> store, in one transaction.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry
 from consumer.core.webhook.signing import parse_secret
 
 NEAR_MAX = 3
-"""Most names that are proposed for one that was not found."""
+"""Most names that are suggested for a name that was not found."""
 
 
 class Address(NamedTuple):
-    """Which subscription is meant."""
+    """The address of one subscription, as an operator gives it."""
 
-    text: str | None = None  #: ``tenant/name``, an id, or a name that only one tenant has
+    text: str | None = None  #: ``tenant/name``, an id, or a name that only one tenant uses
     tenant: str | None = None
     name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why something was disabled, and when."""
+    """The reason and the time of a disabling."""
 
     reason: str
     at: str  #: RFC 3339
 
 
-def find(kept: Sequence[StoredEntry], address: Address) -> StoredEntry:
-    """Return the one entry that is meant.
+def find(stored: Sequence[StoredEntry], address: Address) -> StoredEntry:
+    """Return the one entry that *address* names.
 
     Raises:
-        ConfigError: there is none, or more than one; names what comes near.
+        ConfigError: no entry has that address, or more than one; the text suggests similar names.
     """
     text, tenant, name = address
     if text is None:
         text = name or "" if tenant is None else f"{tenant}/{name}"
-        found = [entry for entry in kept if entry.label == name and tenant in (None, entry.tenant)]
+        found = [entry for entry in stored if entry.label == name and tenant in (None, entry.tenant)]
     else:
-        found = [entry for entry in kept if text in (entry.id, full_name(entry))] or [
-            entry for entry in kept if entry.label == text
+        found = [entry for entry in stored if text in (entry.id, full_name(entry))] or [
+            entry for entry in stored if entry.label == text
         ]
     if len(found) == 1:
         return found[0]
     if found:
         several = ", ".join(full_name(entry) for entry in found[:NEAR_MAX])
-        raise ConfigError(f"{text!r} is the name of {len(found)} subscriptions; say which: {several}")
-    raise ConfigError(f"no subscription {text!r}; {_proposal(kept, text)}")
+        raise ConfigError(f"{text!r} is the name of {len(found)} subscriptions; choose one of {several}")
+    raise ConfigError(f"no subscription {text!r}; {_proposal(stored, text)}")
 
 
 def full_name(entry: SubscriptionEntry) -> str:
-    """Return ``tenant/name``, by which people know a subscription."""
+    """Return ``tenant/name``, the name that people use for a subscription."""
     return f"{entry.tenant}/{entry.label}"
 
 
-def _proposal(kept: Sequence[StoredEntry], text: str) -> str:
-    """Name what comes near: as a whole, by the name alone, or by a part of the name."""
-    full = {full_name(entry): entry.label.lower() for entry in kept}
+def _proposal(stored: Sequence[StoredEntry], text: str) -> str:
+    """Suggest similar names: similar as a whole, similar without the tenant, or with *text* as a part."""
+    full = {full_name(entry): entry.label.lower() for entry in stored}
     wanted = text.rpartition("/")[2].lower()
     near = difflib.get_close_matches(text, full, n=NEAR_MAX)
     labels = set(difflib.get_close_matches(wanted, set(full.values()), n=NEAR_MAX))
@@ -76,32 +76,32 @@ def _proposal(kept: Sequence[StoredEntry], text: str) -> str:
     return f"did you mean {', '.join(chosen)}?" if chosen else "see `leveret subscriptions list`"
 
 
-def add(kept: Sequence[StoredEntry], entry: SubscriptionEntry, make_secret: Callable[[], str]) -> Merge:
-    """Return *kept* with *entry* beside it; without secrets it gets one.
+def add(stored: Sequence[StoredEntry], entry: SubscriptionEntry, make_secret: Callable[[], str]) -> Merge:
+    """Return *stored* and *entry*. An entry without secrets gets a generated one.
 
     Raises:
-        ConfigError: its tenant has that name or URL already, or another tenant its secret.
+        ConfigError: its tenant already has that name or URL, or another tenant has its secret.
     """
-    if any(old.id == entry.id for old in kept):
+    if any(old.id == entry.id for old in stored):
         remedy = "choose another name, remove that one first, or change it with `subscriptions apply`"
-        raise ConfigError(f"{full_name(entry)} is there already; {remedy}")
-    merged = merge(kept, [entry], make_secret)
+        raise ConfigError(f"{full_name(entry)} already exists; {remedy}")
+    merged = merge(stored, [entry], make_secret)
     return replace(merged, unchanged=())
 
 
-def remove(kept: Sequence[StoredEntry], ids: Collection[str]) -> Merge:
-    """Return *kept* without the subscriptions *ids*."""
+def remove(stored: Sequence[StoredEntry], ids: Collection[str]) -> Merge:
+    """Return *stored* without the subscriptions *ids*."""
     return Merge(
-        entries=tuple(entry for entry in kept if entry.id not in ids),
-        removed=[entry for entry in kept if entry.id in ids],
+        entries=tuple(entry for entry in stored if entry.id not in ids),
+        removed=[entry for entry in stored if entry.id in ids],
     )
 
 
-def only_those(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
-    """Return *merged* if it removes nothing but *expected*: what was counted and agreed to before.
+def require_only(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
+    """Return *merged* if it removes only entries of *expected*, which an operator agreed to remove.
 
     Raises:
-        ConfigError: somebody changed the store meanwhile; names what would go beside.
+        ConfigError: somebody changed the store meanwhile; the text names the further removals.
     """
     ids = {entry.id for entry in expected}
     more = ", ".join(full_name(entry) for entry in merged.removed if entry.id not in ids)
@@ -110,52 +110,52 @@ def only_those(merged: Merge, expected: Sequence[StoredEntry]) -> Merge:
     return merged
 
 
-def enable(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
-    """Return *kept* with one subscription enabled, whatever had disabled it."""
+def enable(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *stored* with one subscription enabled, for whatever reason it was disabled."""
     notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
-    return _update(kept, subscription_id, lambda _: notes)
+    return _update(stored, subscription_id, lambda _: notes)
 
 
-def revive(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
-    """Return *kept* with one subscription enabled, unless somebody disabled it for another reason since."""
+def revive(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *stored* with one subscription enabled, unless it was disabled for another reason meanwhile."""
     notes = {"enabled": True, "disabled_reason": None, "disabled_at": None}
-    return _update(kept, subscription_id, lambda entry: notes if entry.gone else {})
+    return _update(stored, subscription_id, lambda entry: notes if entry.gone else {})
 
 
-def disable(kept: Sequence[StoredEntry], subscription_id: str, note: Note) -> Merge:
-    """Return *kept* with one subscription disabled; one that is so already keeps its first note."""
+def disable(stored: Sequence[StoredEntry], subscription_id: str, note: Note) -> Merge:
+    """Return *stored* with one subscription disabled. If it already was, its first note stays."""
     notes = {"enabled": False, "disabled_reason": note.reason, "disabled_at": note.at}
 
     def changes(entry: StoredEntry) -> dict[str, object]:
         return notes if entry.enabled or entry.disabled_reason is None else {}
 
-    return _update(kept, subscription_id, changes)
+    return _update(stored, subscription_id, changes)
 
 
 def rotate(
-    kept: Sequence[StoredEntry],
+    stored: Sequence[StoredEntry],
     subscription_id: str,
     secret: str,
     *,
     lost_key: bool = False,
     now: float = ALWAYS,
 ) -> Merge:
-    """Return *kept* with a new secret in front of those that one subscription has.
+    """Return *stored* with a new secret in front of the secrets of one subscription.
 
-    The old ones go on signing beside it, so that receivers can change over. Over
-    :data:`consumer.core.subscription.entry.SECRETS_MAX` the oldest goes, once its grace is over.
+    The old secrets still sign beside it, so that receivers can change over. If there are more than
+    :data:`consumer.core.subscription.entry.SECRETS_MAX`, the oldest is dropped once its grace is over.
 
     Args:
-        kept: What is there now.
-        subscription_id: Of which.
-        secret: The new one.
-        lost_key: The sealed secrets cannot be opened and are given up: the new one stands alone.
+        stored: The stored entries.
+        subscription_id: The subscription to change.
+        secret: The new secret.
+        lost_key: Give up the secrets that cannot be decrypted, so that only the new one remains.
         now: Unix seconds; absent: the grace of every replaced secret is over.
 
     Raises:
-        ConfigError: the secret is unusable, one that it has already, or another tenant's; or one too many
-            while the grace of the oldest lasts; or what is sealed cannot be opened, and is not given up or
-            holds more than what signs.
+        ConfigError: the secret is unusable, already in use here, or another tenant's; the grace of the oldest
+            secret has not ended; or the old secrets cannot be decrypted and *lost_key* is not given; or
+            credentials would be lost with them.
 
     Source: Standard Webhooks 1.0.0, "Zero downtime secret rotation" (SW-32).
     """
@@ -164,7 +164,7 @@ def rotate(
     def changes(entry: StoredEntry) -> dict[str, object]:
         _refuse_locked(entry, lost_key=lost_key)
         if key in entry.signing_keys():
-            raise ConfigError(f"{full_name(entry)} has that secret already; give a new one")
+            raise ConfigError(f"{full_name(entry)} already has that secret; give a new one")
         before, times = entry.secret_texts(), entry.replaced_at
         after = [secret, *before]
         try:
@@ -178,44 +178,44 @@ def rotate(
             "locked": None,
         }
 
-    merged = _update(kept, subscription_id, changes)
+    merged = _update(stored, subscription_id, changes)
     refuse_clashes(merged.entries)
     return replace(merged, generated=merged.changed)
 
 
-def drop_old(kept: Sequence[StoredEntry], subscription_id: str) -> Merge:
-    """Return *kept* with the newest secret alone of one subscription: the overlap is over.
+def drop_old(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
+    """Return *stored* with only the newest secret of one subscription: the overlap is over.
 
     Raises:
-        ConfigError: what is sealed cannot be opened.
+        ConfigError: the secrets cannot be decrypted.
     """
 
     def changes(entry: StoredEntry) -> dict[str, object]:
         _refuse_locked(entry)
         return {"secrets": entry.secrets[:1], "replaced_at": ()}
 
-    return _update(kept, subscription_id, changes)
+    return _update(stored, subscription_id, changes)
 
 
 def _refuse_locked(entry: StoredEntry, *, lost_key: bool = False) -> None:
-    """Raise where a change of the secrets that sign would lose what is sealed without a word."""
-    name, beside = full_name(entry), ", ".join(entry.credentials())
+    """Raise if a change of the signing secrets would silently lose encrypted ones."""
+    name, credentials = full_name(entry), ", ".join(entry.credentials())
     if entry.locked is None:
         if lost_key:
-            raise ConfigError(f"{name}: its secrets can be opened; leave --lost-key out")
+            raise ConfigError(f"{name}: its secrets can be decrypted; leave --lost-key out")
     elif not lost_key:
         raise ConfigError(f"{name}: {locked_text(entry)}")
-    elif beside:
-        raise ConfigError(f"{name}: {beside}: sealed beside the secrets and lost with them; {_repair(entry)}")
+    elif credentials:
+        raise ConfigError(f"{name}: {credentials} would be lost with the old secrets; {_repair(entry)}")
 
 
 def locked_text(entry: StoredEntry) -> str:
-    """Say why *entry* is locked, and what to do."""
+    """Return why *entry* is locked, and the remedy."""
     return f"{entry.locked}; bring the key back, or if it is lost for good: {_repair(entry)}"
 
 
 def _repair(entry: StoredEntry) -> str:
-    """Say what unlocks *entry* without its key."""
+    """Return the command that unlocks *entry* without its key."""
     places = ["secrets", *entry.credentials()]
     if len(places) == 1:
         return f"rotate-secret --lost-key {full_name(entry)}"
@@ -223,18 +223,18 @@ def _repair(entry: StoredEntry) -> str:
 
 
 def _update(
-    kept: Sequence[StoredEntry],
+    stored: Sequence[StoredEntry],
     subscription_id: str,
     changes: Callable[[StoredEntry], Mapping[str, object]],
 ) -> Merge:
-    """Return *kept* with *changes* made to one entry; what comes out equal counts as unchanged."""
-    entries = list(kept)
-    for index, old in enumerate(kept):
+    """Return *stored* with *changes* made to one entry; an entry that stays equal counts as unchanged."""
+    entries = list(stored)
+    for index, old in enumerate(stored):
         if old.id != subscription_id:
             continue
         new = old.model_copy(update=dict(changes(old)))
         if new.document() == old.document():
-            return Merge(entries=kept, unchanged=[old])
+            return Merge(entries=stored, unchanged=[old])
         entries[index] = new
         return Merge(entries=tuple(entries), changed=[new], replaced=[old])
-    return Merge(entries=kept)
+    return Merge(entries=stored)

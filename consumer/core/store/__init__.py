@@ -1,5 +1,5 @@
-"""Judge a store: which one it is, what it deleted, and how it seals secrets.
+"""Decide whether a store is the right one, which deletions it records, and how it encrypts secrets.
 
-Generations, tombstones, keys and secrets come in; verdicts and sealed text go out.
+Generations, tombstones, keys and secrets come in; verdicts and encrypted text go out.
 SQL belongs to ``edges.store``, and waiting for the right store to ``flow.store``.
 """

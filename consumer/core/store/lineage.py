@@ -1,11 +1,11 @@
-"""Judge whether a store is the one that the broker's messages were made with. Pure.
+"""Decide whether a store is the one that the messages on the broker were made with.
 
     store: identity, generation number, mark, and the marks of earlier generations --+
     broker: the generation that was recorded there last                              +-> judge -> None | Doubt
 
-A store is made with an identity of its own, which its copies share. Each change gives it the next number and
-a random mark. So a store that contains the recorded generation knows all that the record's writer knew; one
-that does not may lack subscriptions for which deliveries wait.
+Each new store gets a random identity, which its copies share. Each change gives it the next number and a
+random mark. A store that contains the recorded generation therefore knows all subscriptions that the record's
+writer knew. A store without it may lack subscriptions for which deliveries wait.
 
 Source: fault 81.
 """
@@ -30,20 +30,20 @@ class Generation(NamedTuple):
     """One state of one store."""
 
     store: str  #: identity, which copies share
-    number: int  #: of changes so far
-    mark: str  #: another one after every change, also where two copies change apart
+    number: int  #: changes so far
+    mark: str  #: random after every change, so that copies which change separately differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """A store as far as it matters here."""
+    """The history of a store, as far as the decision needs it."""
 
     generation: Generation
-    marks: Mapping[int, str] = field(default_factory=dict)  #: of this generation and of some before it
+    marks: Mapping[int, str] = field(default_factory=dict)  #: of this generation and some earlier ones
     subscriptions: int = 0
 
     def contains(self, other: Generation) -> bool:
-        """Say whether *other* is this generation or one that this one was made from, as far as is known."""
+        """Return whether *other* is this generation or, as far as the marks show, an ancestor of it."""
         own = self.generation
         if other.store != own.store or other.number > own.number:
             return False
@@ -51,7 +51,7 @@ class Lineage:
 
 
 class Doubt(StrEnum):
-    """Why a store is not taken for the right one; a closed set."""
+    """The reason why a store is not accepted as the right one; a closed set."""
 
     EMPTY = "empty"
     FOREIGN = "foreign"
@@ -65,26 +65,26 @@ class Doubt(StrEnum):
 
 
 _TEXTS: Mapping[Doubt, str] = {
-    Doubt.EMPTY: "the store holds no subscription, and the broker holds messages of others",
-    Doubt.FOREIGN: "the store is another one than the broker's messages were made with",
+    Doubt.EMPTY: "the store contains no subscription, but the broker has messages of others",
+    Doubt.FOREIGN: "the broker's messages were made with another store",
     Doubt.OLDER: "the store is older than the one that the broker's messages were made with",
-    Doubt.DIVERGED: "the store was changed apart from the one that the broker's messages were made with",
+    Doubt.DIVERGED: "the store is a copy that was changed separately from the one of the broker's messages",
 }
 
 
 def judge(own: Lineage, record: Generation | None, messages: int = 0) -> Doubt | None:
-    """Return why *own* is not the right store; None: it is.
+    """Return why *own* is not the right store; None if it is.
 
     Args:
         own: The store that was read.
-        record: What the broker's side says; None: nothing was recorded yet.
-        messages: Events and deliveries that the broker holds; they matter only without a record.
+        record: The generation recorded on the broker; None if nothing was recorded yet.
+        messages: Events and deliveries on the broker; they count only without a record.
     """
     generation = own.generation
     if record is None:
         return Doubt.EMPTY if not own.subscriptions and messages else None
     if record.store != generation.store:
-        if record.number == 0:  # that store never held a subscription
+        if record.number == 0:  # that store never contained a subscription
             return None
         return Doubt.FOREIGN if own.subscriptions else Doubt.EMPTY
     if generation.number < record.number:
@@ -93,14 +93,14 @@ def judge(own: Lineage, record: Generation | None, messages: int = 0) -> Doubt |
 
 
 def is_news(own: Generation, record: Generation | None) -> bool:
-    """Say whether the right store's generation is to be recorded in the place of *record*."""
+    """Return whether the right store's generation must replace *record*."""
     if record is None:
         return True
     return own.number > (record.number if own.store == record.store else 0)
 
 
 Decide = Callable[[Generation | None, int], Generation | None]
-"""From the record and the number of messages on the broker to what is to be recorded; None: nothing."""
+"""From the record and the number of messages on the broker to the new record; None leaves it unchanged."""
 
 
 def encode(generation: Generation) -> bytes:
@@ -109,7 +109,7 @@ def encode(generation: Generation) -> bytes:
 
 
 def decode(body: bytes) -> Generation | None:
-    """Read what :func:`encode` wrote; None for anything else."""
+    """Read the text that :func:`encode` wrote; None for any other text."""
     try:
         return read(orjson.loads(body))
     except ValueError:
@@ -117,14 +117,14 @@ def decode(body: bytes) -> Generation | None:
 
 
 def read(value: Any) -> Generation | None:
-    """Read a generation out of JSON values; None for anything else."""
+    """Read a generation from JSON values; None for any other value."""
     fields = [value.get(name) for name in Generation._fields] if isinstance(value, dict) else value
     match fields:
-        case [str(store), int(number), str(mark)] if _is_sound(store, number, mark):
+        case [str(store), int(number), str(mark)] if _is_valid(store, number, mark):
             return Generation(store, number, mark)
     return None
 
 
-def _is_sound(store: str, number: int, mark: str) -> bool:
+def _is_valid(store: str, number: int, mark: str) -> bool:
     names = store and _NAME.fullmatch(store) and _NAME.fullmatch(mark)
     return bool(names) and 0 <= number <= _NUMBER_MAX and not isinstance(number, bool)

@@ -1,10 +1,10 @@
 """Encrypt the secrets of a subscription for the store, and decrypt them.
 
-Data flow: key text (setting or file) -> :func:`parse_keys` -> :class:`KeyRing` -> seal at a write, open at a
-read. A sealed text is one format byte, a nonce of 12 bytes, and what AES-256-GCM makes of the secrets. It
-opens for its own tenant and subscription only.
+Data flow: key text (setting or file) -> :func:`parse_keys` -> :class:`KeyRing` -> seal before a write, open
+after a read. A sealed text is one format byte, a nonce of 12 bytes, and the ciphertext of AES-256-GCM. Only
+its own tenant and subscription can open it.
 
-Source: NIST SP 800-38D (a nonce of 96 bits, never used twice with a key; a random one serves for 2^32 texts).
+Source: NIST SP 800-38D (a nonce of 96 bits, never reused with a key; random ones are safe for 2^32 texts).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ NONCE_BYTES: Final = 12
 
 _FORMAT: Final = b"\x01"
 _SEPARATOR: Final = re.compile(r"[\s,]+")
-MAKE_ONE: Final = "make one with: openssl rand -base64 32"
+MAKE_ONE: Final = "create one with: openssl rand -base64 32"
 
 
 class Locked(Exception):
-    """Sealed secrets that cannot be opened; the text says why, for an operator."""
+    """Sealed secrets cannot be opened; the text explains why, for an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreKey:
-    """One key, and the id by which a sealed text names it."""
+    """One key, and the id that sealed texts name."""
 
     raw: bytes = field(repr=False)
-    id: str = field(init=False)  #: 8 hex digits that tell nothing of the key
+    id: str = field(init=False)  #: 8 hex digits, which reveal nothing about the key
     _cipher: AESGCM = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Name the key, and set the cipher up once."""
+        """Compute the id and set up the cipher once."""
         digest = hashlib.sha256(b"leveret store key\0" + self.raw).hexdigest()
         object.__setattr__(self, "id", digest[:8])
         object.__setattr__(self, "_cipher", AESGCM(self.raw))
@@ -53,17 +53,17 @@ class StoreKey:
         return self._cipher.encrypt(nonce, text, bound_to)
 
     def decrypt(self, nonce: bytes, sealed: bytes, bound_to: bytes) -> bytes:
-        """Return what was encrypted.
+        """Return the decrypted text.
 
         Raises:
-            InvalidTag: another key, another subscription, or damage.
+            InvalidTag: the text was encrypted with another key or for another owner, or is damaged.
         """
         return self._cipher.decrypt(nonce, sealed, bound_to)
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose secrets they are; a sealed text opens for nobody else."""
+    """The owner of secrets; only this owner can open the sealed text."""
 
     tenant: str
     subscription_id: str
@@ -75,7 +75,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Encrypted secrets, as they are stored."""
+    """Encrypted secrets, as stored."""
 
     key_id: str
     text: bytes
@@ -83,24 +83,24 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys at hand: the first encrypts, all decrypt."""
+    """The available keys: the first encrypts, all decrypt."""
 
     keys: Sequence[StoreKey] = ()
-    fault: str = ""  #: why there is none
+    fault: str = ""  #: why there are no keys
 
     def seal(self, secrets: Sequence[str], owner: Owner, nonce: bytes) -> Sealed:
         """Encrypt *secrets* with the first key.
 
         Args:
             secrets: Newest first.
-            owner: Whose they are.
+            owner: The subscription that the secrets belong to.
             nonce: 12 fresh random bytes.
 
         Raises:
-            ConfigError: there is no key.
+            ConfigError: the ring has no key.
         """
         if not self.keys:
-            raise ConfigError(self.fault or "store.key: there is no key")
+            raise ConfigError(self.fault or f"store.key: is missing; {MAKE_ONE}")
         text = json.dumps(list(secrets)).encode()
         key = self.keys[0]
         return Sealed(key.id, _FORMAT + nonce + key.encrypt(nonce, text, owner.bound_to()))
@@ -109,14 +109,15 @@ class KeyRing:
         """Decrypt the secrets.
 
         Raises:
-            Locked: no key at hand is theirs, or the text is damaged, or another subscription's.
+            Locked: no available key fits, or the text is damaged or belongs to another subscription.
         """
         key = next((key for key in self.keys if key.id == sealed.key_id), None)
         if key is None:
-            raise Locked(self.fault or f"its secrets are sealed with store key {sealed.key_id}, not at hand")
+            missing = f"its secrets are sealed with store key {sealed.key_id}, which is missing"
+            raise Locked(self.fault or missing)
         body = sealed.text[1:]
         if sealed.text[:1] != _FORMAT:
-            raise Locked("its sealed secrets are damaged, or of a newer release")
+            raise Locked("its sealed secrets are damaged, or from a newer release")
         try:
             text = key.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], owner.bound_to())
         except (InvalidTag, ValueError):
@@ -125,15 +126,15 @@ class KeyRing:
 
 
 def parse_keys(text: str) -> tuple[StoreKey, ...]:
-    """Read keys separated by white space or commas; lines that begin with ``#`` are left out.
+    """Read keys separated by white space or commas; lines that begin with ``#`` are ignored.
 
     Raises:
-        ConfigError: there is none, or one is not the base64 of 32 bytes; never repeats it.
+        ConfigError: *text* has no key, or a key is not the base64 of 32 bytes. The error never repeats a key.
     """
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
     words = [word for word in _SEPARATOR.split("\n".join(lines)) if word]
     if not words:
-        raise ConfigError(f"holds no key; {MAKE_ONE}")
+        raise ConfigError(f"contains no key; {MAKE_ONE}")
     keys = []
     for number, word in enumerate(words, start=1):
         try:

@@ -1,6 +1,6 @@
-"""What is left of a subscription that was deleted: the right to cancel what still waits for it.
+"""The record of a deleted subscription, which permits to cancel the deliveries that still wait for it.
 
-Data flow: removal (store) -> Tombstone -> flow.leftovers, which cancels nothing without one. Pure.
+Data flow: removal (store) -> Tombstone -> flow.deliver, which cancels no delivery without one.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 DAY_S = 86_400.0
 SPARE_S = 30 * DAY_S
-"""How much longer a tombstone is kept than its deliveries can wait: no daemon may run meanwhile."""
+"""Extra time after the last possible delivery, for a daemon that is stopped meanwhile."""
 
 
 class Tombstone(NamedTuple):
-    """When and by whom a subscription was deleted."""
+    """The time and the author of a subscription's deletion."""
 
-    id: str  #: of the subscription
+    id: str  #: id of the subscription
     tenant: str
     name: str
     deleted_at: float  #: Unix seconds
@@ -24,11 +24,11 @@ class Tombstone(NamedTuple):
 
 
 def keep_until(deleted_at: float, max_age_s: float, parked_ttl_s: float) -> float:
-    """Return until when a delivery of a subscription may still come up, in Unix seconds.
+    """Return the time until which a delivery of a deleted subscription may still appear, in Unix seconds.
 
     Args:
         deleted_at: Unix seconds.
-        max_age_s: Of the subscription's retry policy: the oldest that one of its deliveries becomes.
-        parked_ttl_s: How long the parked queue keeps one that an operator may replay.
+        max_age_s: Maximum age of a delivery, from the subscription's retry policy.
+        parked_ttl_s: Time that the parked queue keeps an entry, which an operator may replay.
     """
     return deleted_at + max(max_age_s, DAY_S) + parked_ttl_s + SPARE_S

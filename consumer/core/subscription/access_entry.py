@@ -1,4 +1,4 @@
-"""The ``tls`` and ``auth`` tables of a subscription: what they may hold, and what they become.
+"""The ``tls`` and ``auth`` tables of a subscription: their fields, the checks, and the resulting policies.
 
 Data flow: YAML or JSON values -> TlsFields, AuthFields (checked) -> Access and an Authorization header.
 """
@@ -20,13 +20,13 @@ from consumer.core.schema import Section
 from consumer.core.text.printable import MASK
 from consumer.core.text.urls import parse_url
 
-BESIDE: Final[Mapping[str, Sequence[str]]] = {
+ACCOUNT_FIELDS: Final[Mapping[str, Sequence[str]]] = {
     "auth.basic.password": ("username",),
     "auth.bearer": (),
     "auth.oauth2.client_secret": ("token_url", "client_id"),
     "tls.key": ("certificate",),
 }
-"""Of each secret the fields beside it that say whose it is: one that is kept is never used with others."""
+"""For each secret, the fields that identify its account. A stored secret is never used with other values."""
 PEM_MAX: Final = 65_536
 """Longest PEM text in characters."""
 TOKEN_MAX: Final = 4_096
@@ -44,23 +44,23 @@ def certificates(pem: str) -> Sequence[x509.Certificate]:
     """Return the certificates of a PEM text.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: *pem* contains no certificate.
     """
     try:
         return x509.load_pem_x509_certificates(pem.encode())
     except ValueError:
-        raise ValueError("holds no PEM certificate (-----BEGIN CERTIFICATE-----)") from None
+        raise ValueError("contains no PEM certificate (-----BEGIN CERTIFICATE-----)") from None
 
 
 class TlsFields(Section):
-    """TLS of one endpoint, beyond what holds for all. Verification cannot be switched off."""
+    """TLS of one endpoint, beyond the rules for all endpoints. Verification cannot be switched off."""
 
     ca: Annotated[str | None, Field(max_length=PEM_MAX)] = None
     """PEM certificates of the authorities to trust instead of the system's."""
     certificate: Annotated[str | None, Field(max_length=PEM_MAX)] = None
     """PEM client certificate with its chain, for endpoints that ask for one."""
     key: Annotated[SecretStr | None, Field(max_length=PEM_MAX)] = None
-    """PEM private key of the client certificate, without a passphrase; `***` keeps the one that is there."""
+    """PEM private key of the client certificate, without a passphrase; `***` keeps the stored key."""
 
     @field_validator("ca", "certificate")
     @classmethod
@@ -78,18 +78,18 @@ class TlsFields(Section):
         try:
             key = serialization.load_pem_private_key(self.key.get_secret_value().encode(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise ValueError("key is no PEM private key without a passphrase") from None
+            raise ValueError("key is not a PEM private key without a passphrase") from None
         form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         try:
             own = certificates(self.certificate)[0].public_key()
         except UnsupportedAlgorithm:
-            raise ValueError("certificate has a key of a kind that cannot be used") from None
+            raise ValueError("certificate has a key of an unsupported type; use RSA, EC or Ed25519") from None
         if own.public_bytes(*form) != key.public_key().public_bytes(*form):
-            raise ValueError("key does not belong to the first certificate")
+            raise ValueError("key does not belong to the first certificate; give the key of that certificate")
         return self
 
     def build(self) -> TlsPolicy | None:
-        """Return the policy, or None where nothing is set."""
+        """Return the policy, or None if no field is set."""
         if self.ca is None and self.certificate is None:
             return None
         key = None if self.key is None else self.key.get_secret_value()
@@ -102,32 +102,32 @@ class BasicFields(Section):
     username: Annotated[str, Field(min_length=1, max_length=256)]
     """User name, without a colon."""
     password: Annotated[SecretStr, Field(max_length=1_024)]
-    """Password; `***` keeps the one that is there."""
+    """Password; `***` keeps the stored password."""
 
     @model_validator(mode="after")
     def _check_text(self) -> BasicFields:
         text = self.username + self.password.get_secret_value()
         if ":" in self.username or not text.isprintable():
-            raise ValueError("username must have no colon, and neither may hold control characters")
+            raise ValueError("username must have no colon, and neither may contain control characters")
         return self
 
 
 class OAuth2Fields(Section):
-    """OAuth2 client credentials: a token is fetched, kept while it lasts, and fetched anew after a 401."""
+    """OAuth2 client credentials: a token is fetched, reused until it expires, and replaced after a 401."""
 
     token_url: Annotated[str, BeforeValidator(_normal_url)]
-    """Token endpoint; address guard and egress proxy hold for it too, and so does `tls`: its authorities are
-    trusted beside the system's."""
+    """Token endpoint. The address guard, the egress proxy and `tls` apply to it too; the authorities of `tls`
+    are trusted beside the system's."""
     client_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Client id."""
     client_secret: Annotated[SecretStr, Field(min_length=1, max_length=TOKEN_MAX)]
-    """Client secret; `***` keeps the one that is there."""
+    """Client secret; `***` keeps the stored secret."""
     scope: Annotated[str | None, Field(min_length=1, max_length=1_024)] = None
     """Scopes, separated by blanks."""
     audience: Annotated[str | None, Field(min_length=1, max_length=1_024)] = None
     """Audience, for token endpoints that ask for one."""
     client_auth: Literal["basic", "post"] = "basic"
-    """How the client proves itself: HTTP Basic, or id and secret in the form."""
+    """How the client authenticates: HTTP Basic, or id and secret in the form."""
 
     @model_validator(mode="after")
     def _check_text(self) -> OAuth2Fields:
@@ -150,12 +150,12 @@ class OAuth2Fields(Section):
 
 
 class AuthFields(Section):
-    """What the header Authorization carries; one of the three."""
+    """The content of the header Authorization; exactly one of the three."""
 
     basic: BasicFields | None = None
     """HTTP Basic."""
     bearer: Annotated[SecretStr | None, Field(max_length=TOKEN_MAX)] = None
-    """A fixed Bearer token; `***` keeps the one that is there."""
+    """A fixed Bearer token; `***` keeps the stored token."""
     oauth2: OAuth2Fields | None = None
     """Bearer tokens from an OAuth2 token endpoint."""
 
@@ -169,12 +169,12 @@ class AuthFields(Section):
 
     @model_validator(mode="after")
     def _check_one(self) -> AuthFields:
-        if sum(way is not None for way in (self.basic, self.bearer, self.oauth2)) != 1:
-            raise ValueError("give one of basic, bearer and oauth2")
+        if sum(method is not None for method in (self.basic, self.bearer, self.oauth2)) != 1:
+            raise ValueError("give exactly one of basic, bearer and oauth2")
         return self
 
     def headers(self) -> Sequence[tuple[str, str]]:
-        """Return the header that is the same for every request, if there is one.
+        """Return the header if it is the same for every request, else nothing.
 
         Source: RFC 7617, 2 (Basic, here in UTF-8); RFC 6750, 2.1 (Bearer).
         """

@@ -1,4 +1,4 @@
-"""Say what the ``auth`` and ``tls`` tables of a subscription hold, and never a secret.
+"""Describe the ``auth`` and ``tls`` tables of a subscription without any secret.
 
 Data flow: AuthFields, TlsFields -> plain values for ``subscriptions show`` and for the diff of an apply.
 """
@@ -17,7 +17,7 @@ from consumer.core.text.urls import show_url
 
 
 def describe_auth(auth: AuthFields | None) -> Mapping[str, object] | None:
-    """Return kind and account of what the header Authorization carries; None: nothing."""
+    """Return kind and account of the header Authorization; None if the subscription sets no such header."""
     if auth is None:
         return None
     if auth.basic is not None:
@@ -26,7 +26,7 @@ def describe_auth(auth: AuthFields | None) -> Mapping[str, object] | None:
 
 
 def describe_tls(tls: TlsFields) -> Mapping[str, object] | None:
-    """Return what is trusted and what is shown to the endpoint; None: nothing beyond what holds for all."""
+    """Return the trusted authorities and the client certificate; None if only the rules for all apply."""
     if tls.ca is None and tls.certificate is None:
         return None
     return {
@@ -37,7 +37,7 @@ def describe_tls(tls: TlsFields) -> Mapping[str, object] | None:
 
 
 def describe_certificates(pem: str) -> Sequence[Mapping[str, object]]:
-    """Return of each certificate its subject, SHA-256 fingerprint in hex, and when it ends, RFC 3339."""
+    """Return subject, SHA-256 fingerprint (hex) and end of validity (RFC 3339) of each certificate."""
     return [
         {
             "subject": _subject(one),
@@ -58,7 +58,7 @@ def _subject(certificate: x509.Certificate) -> str:
     try:
         return certificate.subject.rfc4514_string()
     except ValueError:
-        return "a subject that cannot be read"
+        return "an unreadable subject"
 
 
 def _oauth2(client: OAuth2Fields) -> Mapping[str, object]:

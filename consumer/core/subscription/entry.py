@@ -1,6 +1,6 @@
-"""What one entry of a subscriptions file may hold, and what it becomes.
+"""One entry of a subscriptions file: its fields, their checks, and the resulting subscription.
 
-Data flow: YAML or JSON values -> SubscriptionEntry (checked, nothing filled in) -> build -> Subscription.
+Data flow: YAML or JSON values -> SubscriptionEntry (checked, no defaults added) -> build -> Subscription.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from consumer.core.event.decode import TENANT_PATTERN
 from consumer.core.retry.outcomes import StatusRule, parse_status_rules
 from consumer.core.retry.policy import POLICIES, RetryPolicy
 from consumer.core.schema import Section, as_value_error, is_secret, leaves, put
-from consumer.core.subscription.access_entry import BESIDE, AuthFields, TlsFields
+from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, AuthFields, TlsFields
 from consumer.core.subscription.match import check_pattern
 from consumer.core.subscription.policy import BreakerFields, RetryChoice, text_keys
 from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
@@ -46,18 +46,17 @@ OUR_HEADERS: Final = frozenset(
         *("connection", "keep-alive", "te", "trailer", "upgrade", "expect", "traceparent", "tracestate"),
     }
 )
-"""Headers that we or the protocol set. Source: fault 28; RFC 9110, 7.6.1."""
+"""Headers that Leveret or HTTP itself sets. Source: fault 28; RFC 9110, 7.6.1."""
 OUR_PREFIXES: Final = ("webhook-", "proxy-")
-"""So do their names begin, too."""
+"""Prefixes of further header names that Leveret or HTTP itself sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRules:
-    """What a subscription takes where its file says nothing, and where webhooks may go."""
+    """Defaults for fields that an entry leaves out, and the addresses that webhooks may reach."""
 
-    policies: Mapping[str, RetryPolicy] = field(
-        default_factory=lambda: POLICIES
-    )  #: what ``retry.policy`` may name
+    #: the policies that ``retry.policy`` may name
+    policies: Mapping[str, RetryPolicy] = field(default_factory=lambda: POLICIES)
     retry: RetryPolicy = POLICIES["default"]
     breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
     concurrency: int = 16  #: requests in flight to one endpoint
@@ -70,22 +69,22 @@ def _normal_url(value: object) -> object:
 
 
 class SubscriptionEntry(Section):
-    """One entry of a subscriptions file, as it was written."""
+    """One entry of a subscriptions file, as written."""
 
     tenant: Annotated[str, Field(pattern=f"^{TENANT_PATTERN.pattern}$")] = "default"
-    """Customer that the subscription belongs to."""
+    """Customer to whom the subscription belongs."""
     name: Annotated[str | None, Field(min_length=1, max_length=NAME_MAX)] = None
     """Name, unique per tenant; absent: the host and 8 digits of the endpoint's id."""
     url: Annotated[str, BeforeValidator(_normal_url)]
-    """Where webhooks go, unique per tenant."""
+    """URL to which webhooks are sent, unique per tenant."""
     events: Annotated[tuple[str, ...], Field(min_length=1, max_length=1_000)]
     """AMQP topic patterns on the event type."""
     secrets: Annotated[tuple[SecretStr, ...], Field(max_length=SECRETS_MAX)] = ()
-    """Secrets, newest first, each signing every webhook; absent: one is generated."""
+    """Secrets, newest first; each signs every webhook; absent: Leveret generates one."""
     retry: RetryChoice | None = None
-    """Retry policy; absent: that of the settings."""
+    """Retry policy; absent: the policy of the settings."""
     on_status: Annotated[dict[str, StatusRule], BeforeValidator(text_keys)] = Field(default_factory=dict)
-    """What a status or class of statuses means for this endpoint."""
+    """Treatment of a status or class of statuses from this endpoint."""
     breaker: BreakerFields = Field(default_factory=BreakerFields)
     """Breaker of this endpoint."""
     concurrency: Annotated[int | None, Field(ge=1, le=10_000)] = None
@@ -93,17 +92,17 @@ class SubscriptionEntry(Section):
     rate_per_s: Annotated[float | None, Field(ge=0.01, le=100_000)] = None
     """Requests a second to this endpoint, by all workers together; absent: no limit."""
     burst: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Requests that may start together under *rate_per_s*; absent: what it sends in 0.1 s, at least 2."""
+    """Requests that may start together under *rate_per_s*; absent: the number sent in 0.1 s, at least 2."""
     timeout_s: Annotated[float | None, Field(ge=1, le=30)] = None
     """Total deadline of one attempt."""
     headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
     """Headers to send with every webhook."""
     auth: AuthFields | None = None
-    """What the header Authorization carries; absent: nothing."""
+    """Content of the header Authorization; absent: no such header."""
     tls: TlsFields = Field(default_factory=TlsFields)
     """Authorities and client certificate of this endpoint."""
     enabled: bool = True
-    """Whether anything is sent."""
+    """Whether webhooks are sent."""
 
     @field_validator("name")
     @classmethod
@@ -124,7 +123,7 @@ class SubscriptionEntry(Section):
     def _check_secrets(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         keys = [as_value_error(parse_secret, secret.get_secret_value()) for secret in value]
         if len(set(keys)) < len(keys):
-            raise ValueError("the same secret stands there twice; remove one")
+            raise ValueError("the same secret is listed twice; remove one")
         return value
 
     @field_validator("on_status")
@@ -136,7 +135,7 @@ class SubscriptionEntry(Section):
     @classmethod
     def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         if len({name.lower() for name in value}) < len(value):
-            raise ValueError("a header stands there twice, in other case; remove one")
+            raise ValueError("the same header is listed twice, in different case; remove one")
         for name, text in value.items():
             _check_header(name, text)
         return value
@@ -146,12 +145,12 @@ class SubscriptionEntry(Section):
         if self.auth is not None and any(name.lower() == "authorization" for name in self.headers):
             raise ValueError("auth sets the header authorization; remove it from headers")
         if self.tls.build() is not None and self.url.startswith("http:"):
-            raise ValueError("tls does nothing for an http:// URL; remove it or use https://")
+            raise ValueError("tls has no effect on an http:// URL; remove it or use https://")
         return self
 
     @property
     def label(self) -> str:
-        """The name; made from host and endpoint id where none was given."""
+        """The name; built from host and endpoint id if the entry has none."""
         if self.name is not None:
             return self.name
         return f"{parse_url(self.url).host[:64]}-{endpoint_id(self.tenant, self.url)[:8]}"
@@ -166,19 +165,19 @@ class SubscriptionEntry(Section):
         return tuple(parse_secret(secret.get_secret_value()) for secret in self.secrets)
 
     def record(self) -> dict[str, object]:
-        """Return what differs from the defaults as JSON values, without secrets; the name is always there."""
+        """Return the fields that differ from the defaults as JSON values, without secrets, and the name."""
         dump = self.model_dump(exclude_defaults=True, exclude={"secrets"})
         return {"tenant": self.tenant, "name": self.label, **json_values(dump, secrets=False)}
 
     def masked(self) -> dict[str, object]:
-        """Return the record with :data:`MASK` in the place of each secret beside those that sign."""
+        """Return the record with :data:`MASK` in place of each credential."""
         values = self.record()
         for place in self.credentials():
             put(values, place, MASK)
         return values
 
     def credentials(self) -> dict[str, str]:
-        """Return the secrets beside those that sign, by their place, such as ``auth.bearer``."""
+        """Return the secrets that do not sign, by their place, such as ``auth.bearer``."""
         found: dict[str, str] = {}
         for path in CREDENTIALS:
             value: object = self
@@ -188,25 +187,25 @@ class SubscriptionEntry(Section):
                 found[".".join(path)] = value.get_secret_value()
         return found
 
-    def filled(self, secrets: Mapping[str, str]) -> Self:
-        """Return the entry with *secrets* at their places, such as ``auth.bearer``, whose tables it has."""
+    def with_secrets(self, secrets: Mapping[str, str]) -> Self:
+        """Return the entry with *secrets* at their places, such as ``auth.bearer``; the tables must exist."""
         entry = self
         for place, text in secrets.items():
-            entry = _filled(entry, place.split("."), SecretStr(text))
+            entry = _with_secret(entry, place.split("."), SecretStr(text))
         return entry
 
-    def beside(self, place: str) -> Mapping[str, object]:
-        """Return the fields that say whose the secret at *place* is; see :data:`BESIDE`."""
+    def account_of(self, place: str) -> Mapping[str, object]:
+        """Return the fields that identify the account of the secret at *place*."""
         section: object = self
         for name in place.split(".")[:-1]:
             section = getattr(section, name)
-        return {name: getattr(section, name) for name in BESIDE[place]}
+        return {name: getattr(section, name) for name in ACCOUNT_FIELDS[place]}
 
     def build(self, rules: SubscriptionRules) -> Subscription:
-        """Return the subscription, with *rules* where the entry says nothing.
+        """Return the subscription, with *rules* for the fields that the entry leaves out.
 
         Raises:
-            ConfigError: the retry policy is unknown or cannot be changed in this way.
+            ConfigError: the retry policy is unknown, or a field has no effect on it.
         """
         timeout_s = rules.timeout_s if self.timeout_s is None else self.timeout_s
         return Subscription(
@@ -229,7 +228,7 @@ class SubscriptionEntry(Section):
         )
 
     def access(self) -> Access | None:
-        """Return what the endpoint wants beyond headers, or None."""
+        """Return the endpoint's TLS and OAuth2 requirements, or None if it has neither."""
         oauth2 = self.auth.oauth2 if self.auth is not None else None
         tls = self.tls.build()
         if oauth2 is None and tls is None:
@@ -240,20 +239,20 @@ class SubscriptionEntry(Section):
 _Fields = TypeVar("_Fields", bound=Section)
 
 
-def _filled(section: _Fields, path: Sequence[str], secret: SecretStr) -> _Fields:
+def _with_secret(section: _Fields, path: Sequence[str], secret: SecretStr) -> _Fields:
     name, *rest = path
-    value = _filled(getattr(section, name), rest, secret) if rest else secret
+    value = _with_secret(getattr(section, name), rest, secret) if rest else secret
     return section.model_copy(update={name: value})
 
 
 CREDENTIALS: Final = tuple(
     path for path, each in leaves(SubscriptionEntry) if is_secret(each) and path != ("secrets",)
 )
-"""Places of the secrets beside those that sign."""
+"""Places of the secrets that do not sign: the credentials."""
 
 
 def json_values(values: Mapping[str, object], *, secrets: bool) -> dict[str, object]:
-    """Return dumped values as JSON has them, secrets in clear or left out."""
+    """Return dumped values as JSON values, with secrets in clear or left out."""
     return {
         name: _plain(value, secrets=secrets)
         for name, value in values.items()
@@ -272,10 +271,10 @@ def _plain(value: object, *, secrets: bool) -> object:
 
 
 def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
-    """Return why *url* may not be registered, or None; a name is judged again when it is resolved.
+    """Return why *url* may not be registered, or None; a host name is checked again after each look-up.
 
-    ``http://`` with a host name is taken where some network is allowed: each address it resolves to must
-    then be in one, or nothing is sent.
+    ``http://`` with a host name is accepted if the settings allow some network. Each address behind the name
+    must then be in an allowed network, or nothing is sent.
 
     Source: docs/reference.md (``LEVERET_EGRESS__ALLOW``); faults 20-22.
     """
@@ -288,10 +287,10 @@ def refuse_endpoint(url: Url, rule: EgressRule) -> str | None:
 def _check_header(name: str, value: str) -> None:
     lower = name.lower()
     if not HEADER_NAME.fullmatch(name):
-        raise ValueError(f"{name[:40]!r} is no header name; use letters, digits and -")
+        raise ValueError(f"{name[:40]!r} is not a header name; use letters, digits and -")
     if lower in OUR_HEADERS or lower.startswith(OUR_PREFIXES):
         raise ValueError(f"{name!r} is set by Leveret or by HTTP itself; remove it")
     if len(value) > HEADER_VALUE_MAX:
-        raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters")
+        raise ValueError(f"{name}: the value is longer than {HEADER_VALUE_MAX} characters; shorten it")
     if not HEADER_VALUE.fullmatch(value):
-        raise ValueError(f"{name}: the value must be visible ASCII, without blanks at its ends and not empty")
+        raise ValueError(f"{name}: the value must be visible ASCII, not empty, without blanks at its ends")

@@ -1,12 +1,12 @@
 """Find the subscriptions that want an event, by compiled AMQP topic patterns.
 
-Data flow: subscriptions (ports.Store) -> :class:`Matcher`, one index per tenant -> flow.fanout asks it for
-(tenant, event type) -> targets. A change gives a new matcher that shares every other tenant's index.
+Data flow: subscriptions (ports.Store) -> :class:`Matcher`, one index per tenant -> flow.deliver passes tenant
+and event type -> targets. A change creates a new matcher that shares the indexes of all other tenants.
 
-Patterns without wildcards are one dictionary look-up; the others are looked at together, in
-:mod:`consumer.core.subscription.wildcards`, at a cost that no pattern and no event type can make large.
+A pattern without wildcards is one dictionary look-up. The others are matched together in
+:mod:`consumer.core.subscription.wildcards`, at a cost that is bounded for any pattern and event type.
 
-Source: AMQP 0-9-1 topic exchange: ``*`` is exactly one word, ``#`` any number of words, also none.
+Source: AMQP 0-9-1 topic exchange: ``*`` matches exactly one word, ``#`` any number of words, including none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from consumer.core.errors import ConfigError
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.subscription.wildcards import Wildcards
 
-#: Remembered answers per matcher, and the longest answer worth remembering: about 16 MB at worst.
+#: Cached answers per matcher, and the most targets of a cached answer: about 16 MB at worst.
 MEMO_ENTRIES: Final = 8192
 MEMO_TARGETS: Final = 256
 
@@ -29,31 +29,31 @@ _PATTERN: Final = re.compile(r"(\*|#|[A-Za-z0-9_]+)(\.(\*|#|[A-Za-z0-9_]+))*")
 
 
 def check_pattern(pattern: str) -> str:
-    """Return *pattern* if an event type can fit it.
+    """Return *pattern* if it can match an event type.
 
     Raises:
-        ConfigError: it is too long or not made of words, ``*`` and ``#`` joined by single full stops.
+        ConfigError: *pattern* is too long or contains more than words, ``*`` and ``#`` joined by full stops.
     """
     if len(pattern) > PATTERN_MAX_CHARS:
         raise ConfigError(f"an event pattern has at most {PATTERN_MAX_CHARS} characters, got {len(pattern)}")
     if not _PATTERN.fullmatch(pattern):
         raise ConfigError(
-            f"{pattern!r} is no event pattern: write words of A-Z a-z 0-9 _, or * for one word and # for any "
-            "number of words, joined by single full stops"
+            f"{pattern!r} is not an event pattern: write words of A-Z a-z 0-9 _, or * for one word and # "
+            "for any number of words, joined by single full stops"
         )
     return pattern
 
 
 class _TenantIndex:
-    """The compiled patterns of one tenant. Answers are in the order in which subscriptions were given."""
+    """The compiled patterns of one tenant. Answers keep the order in which the subscriptions were given."""
 
     __slots__ = ("_exact", "_off", "_wild", "_wildcards", "subscriptions")
 
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         self.subscriptions = tuple(subscriptions)
-        self._off: frozenset[int] = frozenset()  # positions that were switched off since
+        self._off: frozenset[int] = frozenset()  # positions of subscriptions that were switched off later
         self._exact: dict[str, list[int]] = {}  # pattern -> positions of the subscriptions that have it
-        wild: dict[str, list[int]] = {}  # equal patterns are looked at once
+        wild: dict[str, list[int]] = {}  # equal patterns are matched once
         for position, subscription in enumerate(self.subscriptions):
             if subscription.enabled:
                 for pattern in subscription.events:
@@ -63,9 +63,9 @@ class _TenantIndex:
         self._wild = list(wild.values())  # positions by the number of the pattern
 
     def match(self, event_type: str) -> tuple[Subscription, ...]:
-        """Return the enabled subscriptions with a pattern that fits."""
+        """Return the enabled subscriptions that have a matching pattern."""
         found = set(self._exact.get(event_type, ()))
-        for number in self._wildcards.fitting(event_type.split(".")):
+        for number in self._wildcards.matching(event_type.split(".")):
             found.update(self._wild[number])
         if self._off:
             found -= self._off
@@ -73,7 +73,7 @@ class _TenantIndex:
         return tuple([subscriptions[position] for position in sorted(found)])
 
     def without(self, off: Subscription) -> _TenantIndex:
-        """Return an index that shares the patterns of this one and never finds *off*."""
+        """Return an index that shares the patterns of this one and never returns *off*."""
         known = self.subscriptions
         position = next(i for i, each in enumerate(known) if each.id == off.id)
         index = _TenantIndex(())
@@ -84,7 +84,7 @@ class _TenantIndex:
 
 
 class Matcher:
-    """Every tenant's subscriptions, ready to be asked. Not changed after it was built, but for its memo."""
+    """The subscriptions of all tenants, compiled. Only its cache changes after construction."""
 
     __slots__ = ("_by_id", "_memo", "_tenants")
 
@@ -104,20 +104,20 @@ class Matcher:
         self._memo: dict[tuple[str, str], tuple[Subscription, ...]] = {}
 
     def match(self, tenant: str, event_type: str) -> Sequence[Subscription]:
-        """Return the tenant's enabled subscriptions that want this type of event, in their given order."""
+        """Return the tenant's enabled subscriptions for this event type, in their given order."""
         key = (tenant, event_type)
         known = self._memo.get(key)
         if known is not None:
             return known
-        found = self.match_afresh(tenant, event_type)
+        found = self.match_uncached(tenant, event_type)
         if len(found) <= MEMO_TARGETS:
             if len(self._memo) >= MEMO_ENTRIES:
                 del self._memo[next(iter(self._memo))]  # the oldest
             self._memo[key] = found
         return found
 
-    def match_afresh(self, tenant: str, event_type: str) -> tuple[Subscription, ...]:
-        """Do what :meth:`match` does without its memo."""
+    def match_uncached(self, tenant: str, event_type: str) -> tuple[Subscription, ...]:
+        """Return the same as :meth:`match`, without the cache."""
         index = self._tenants.get(tenant)
         return () if index is None else index.match(event_type)
 
@@ -128,10 +128,10 @@ class Matcher:
     def replace(self, changes: Mapping[str, Sequence[Subscription]]) -> Matcher:
         """Return a matcher in which the tenants of *changes* have exactly these subscriptions.
 
-        It costs what these tenants' subscriptions cost, whatever the others have.
+        The cost depends only on the subscriptions of these tenants.
 
         Raises:
-            ValueError: one of them belongs to another tenant, or two have the same id.
+            ValueError: a subscription belongs to another tenant, or two have the same id.
         """
         changed = Matcher()
         changed._tenants = dict(self._tenants)
@@ -149,10 +149,10 @@ class Matcher:
         return changed
 
     def without(self, off: Subscription) -> Matcher:
-        """Return a matcher in which *off*, switched off by now, is found by its id alone.
+        """Return a matcher that finds *off*, a subscription now switched off, only by its id.
 
-        It is one that the matcher has. No pattern is compiled: a 410 in a tenant of 10,000 subscriptions does
-        not hold the event loop.
+        *off* must be one of this matcher's subscriptions. No pattern is compiled, so a 410 in a tenant of
+        10,000 subscriptions does not block the event loop.
         """
         changed = Matcher()
         changed._by_id = {**self._by_id, off.id: off}

@@ -1,4 +1,4 @@
-"""What an operator has paused: everything, a tenant, a subscription.
+"""Pauses by an operator: of everything, of a tenant, or of a subscription.
 
 Data flow: ``leveret pause`` -> store -> :func:`paused` at each load -> Subscription.paused -> flow.endpoints.
 """
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """How much a pause holds."""
+    """The extent of a pause."""
 
     ALL = "all"
     TENANT = "tenant"
@@ -20,7 +20,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One pause. Each is lifted on its own."""
+    """One pause. Each pause is lifted separately."""
 
     scope: Scope
     name: str = ""  #: the tenant, or the id of the subscription; empty for all
@@ -28,12 +28,12 @@ class Pause:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """The pair that identifies the pause."""
         return self.scope.value, self.name
 
 
 def paused(pauses: Collection[tuple[str, str]], tenant: str, subscription_id: str) -> bool:
-    """Say whether one of the pauses, given by their keys, holds a subscription."""
+    """Return whether one of the pauses, given by their keys, applies to a subscription."""
     if not pauses:
         return False
     return not {

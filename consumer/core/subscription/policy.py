@@ -1,4 +1,4 @@
-"""The ``retry`` and ``breaker`` tables of settings and subscriptions: what they may hold, what they become.
+"""The ``retry`` and ``breaker`` tables of settings and subscriptions: fields, checks, and resulting policies.
 
 Data flow: YAML, TOML or JSON values -> RetryChoice, BreakerFields (checked) -> RetryPolicy, BreakerPolicy.
 """
@@ -21,14 +21,14 @@ DAY_S: Final = 86_400.0
 
 
 def text_keys(value: object) -> object:
-    """Let ``404: park`` mean ``"404": park``: YAML reads the bare key as a number."""
+    """Turn ``404: park`` into ``"404": park``, because YAML reads the bare key as a number."""
     if isinstance(value, Mapping):
         return {str(key) if type(key) is int else key: rule for key, rule in value.items()}
     return value
 
 
 class WaitFields(Section):
-    """Fields that say how long to wait; an absent one is that of the policy below."""
+    """Fields that set how long to wait; an absent field keeps the value of the base policy."""
 
     base_s: Annotated[float | None, Field(ge=0, le=7 * DAY_S)] = None
     """Wait after the first failed attempt."""
@@ -41,7 +41,7 @@ class WaitFields(Section):
     schedule_s: Annotated[
         tuple[Annotated[float, Field(ge=0, le=7 * DAY_S)], ...] | None, Field(min_length=1, max_length=999)
     ] = None
-    """The waits one by one in seconds, instead of base, multiplier and cap; the last one repeats."""
+    """The single waits in seconds, instead of base, multiplier and cap; the last one repeats."""
     growth: Growth | None = None
     """exponential multiplies from attempt to attempt; linear adds base_s each time."""
     jitter_kind: Jitter | None = None
@@ -51,41 +51,41 @@ class WaitFields(Section):
 
     @model_validator(mode="after")
     def _check_one_kind(self) -> Self:
-        idle = self.of_formula()
-        if self.schedule_s is None or not idle:
+        ineffective = self.formula_fields()
+        if self.schedule_s is None or not ineffective:
             return self
-        if FORMULA & set(idle):
+        if FORMULA & set(ineffective):
             raise ValueError(
-                "schedule_s stands instead of base_s, multiplier and max_s; give one or the other"
+                "schedule_s replaces base_s, multiplier and max_s; give either the schedule or the formula"
             )
-        raise ValueError(f"{idle[0]} does nothing beside schedule_s; remove one of them")
+        raise ValueError(f"{ineffective[0]} has no effect beside schedule_s; remove one of them")
 
     def given(self) -> dict[str, object]:
-        """Return the fields of a policy that are set here, by their names."""
+        """Return the fields of a policy that are set here, by name."""
         values = {name: getattr(self, name) for name in WaitFields.model_fields}
         return {name: value for name, value in values.items() if value is not None}
 
-    def of_formula(self) -> Sequence[str]:
-        """Return the names of the fields set here that a fixed schedule has no use for."""
+    def formula_fields(self) -> Sequence[str]:
+        """Return the names of the fields set here that have no effect on a fixed schedule."""
         given = self.given()
-        return [name for name in (*FORMULA_ORDER, *IDLE) if given.get(name, False) is not False]
+        return [name for name in (*FORMULA_ORDER, *INEFFECTIVE) if given.get(name, False) is not False]
 
     def change(self, base: RetryPolicy, **more: object) -> RetryPolicy:
         """Return *base* with the fields that are set here, and *more*.
 
         Raises:
-            ConfigError: a field cannot act on that policy.
+            ConfigError: a field has no effect on that policy.
         """
         changes = self.given() | more
-        idle = self.of_formula()
-        if idle and base.schedule_s is not None:
-            if FORMULA & set(idle):
+        ineffective = self.formula_fields()
+        if ineffective and base.schedule_s is not None:
+            if FORMULA & set(ineffective):
                 raise ConfigError(
-                    f"retry: base_s, multiplier and max_s do nothing to {base.name!r}, a fixed schedule; "
+                    f"retry: base_s, multiplier and max_s have no effect on {base.name!r}, a fixed schedule; "
                     "name another policy or give schedule_s"
                 )
             raise ConfigError(
-                f"retry.{idle[0]}: does nothing to {base.name!r}, a fixed schedule; "
+                f"retry.{ineffective[0]}: has no effect on {base.name!r}, a fixed schedule; "
                 "remove it, or name a policy without a schedule"
             )
         if self.schedule_s is not None:
@@ -95,23 +95,23 @@ class WaitFields(Section):
         return replace(base, **changes)  # type: ignore[arg-type]  # checked by the model
 
 
-IDLE: Final = ("growth", "adaptive")
-"""Fields that once could stand beside a fixed schedule, and did nothing there."""
+INEFFECTIVE: Final = ("growth", "adaptive")
+"""Fields that earlier versions accepted beside a fixed schedule, where they have no effect."""
 FORMULA_ORDER: Final = ("base_s", "multiplier", "max_s")
 FORMULA: Final = frozenset(FORMULA_ORDER)
-"""Fields that give the waits by a formula. A fixed schedule has no use for them, for `growth` and for
-`adaptive`; whether it is to be jittered is another matter."""
+"""Fields that compute the waits by a formula. A fixed schedule ignores them, `growth` and `adaptive`. Its
+jitter can be set in either case."""
 
 
 class RetryFields(WaitFields):
-    """Fields of a retry policy; an absent one is that of the policy below."""
+    """Fields of a retry policy; an absent field keeps the value of the base policy."""
 
     max_attempts: Annotated[int | None, Field(ge=1, le=1_000)] = None
-    """Attempts in all, the first included."""
+    """Attempts in total, including the first."""
     max_age_s: Annotated[float | None, Field(ge=1, le=366 * DAY_S)] = None
     """Age at which a delivery is parked expired; absent: the larger of 24 h and 1.2 x the schedule."""
     disable_after_s: Annotated[float | None, Field(ge=0, le=366 * DAY_S)] = None
-    """Nothing but failures for so long, 12 h at least, disables the subscription; 0: never. Absent: 5 d."""
+    """Uninterrupted failures for so long, at least 12 h, disable the subscription; 0: never. Absent: 5 d."""
     by_status: Annotated[dict[str, WaitFields] | None, Field(max_length=64), BeforeValidator(text_keys)] = (
         None
     )
@@ -130,39 +130,39 @@ class RetryFields(WaitFields):
 
 
 class RetryChoice(RetryFields):
-    """A named policy, changed by the fields beside it."""
+    """A named policy with the changes of the fields beside it."""
 
     policy: str | None = None
-    """Name of the policy that this one begins from; absent: that of the settings, or `default` for a formula
-    where that is a fixed schedule."""
+    """Name of the base policy; absent: the policy of the settings, or `default` if a formula meets a fixed
+    schedule there."""
 
-    def relieved(self, policies: Mapping[str, RetryPolicy], default: RetryPolicy) -> Self:
-        """Return the choice without what does nothing to its policy: it was kept before that was refused."""
+    def drop_ineffective(self, policies: Mapping[str, RetryPolicy], default: RetryPolicy) -> Self:
+        """Return the choice without ineffective fields, which stores of earlier versions may contain."""
         base = default if self.policy is None else policies.get(self.policy, default)
-        if base.schedule_s is None or FORMULA & self.given().keys() or not self.of_formula():
+        if base.schedule_s is None or FORMULA & self.given().keys() or not self.formula_fields():
             return self
-        return self.model_copy(update=dict.fromkeys(IDLE, None))
+        return self.model_copy(update=dict.fromkeys(INEFFECTIVE, None))
 
     def build(
         self, policies: Mapping[str, RetryPolicy], default: RetryPolicy, name: str | None = None
     ) -> RetryPolicy:
-        """Return the policy that is meant.
+        """Return the resulting policy.
 
         Args:
-            policies: What *policy* may name.
-            default: What it begins from where it names none.
-            name: Of the result; None keeps the name of an unchanged policy, else it is ``custom``.
+            policies: The policies that *policy* may name.
+            default: The base policy if *policy* is absent.
+            name: Name of the result; None keeps the name of an unchanged policy, and else gives ``custom``.
 
         Raises:
-            ConfigError: the name is unknown, or a field cannot act on that policy.
+            ConfigError: the name is unknown, or a field has no effect on that policy.
         """
-        is_formula = bool(self.of_formula())
+        is_formula = bool(self.formula_fields())
         if self.policy is not None:
             base = policies.get(self.policy)
-        else:  # a formula has no use for a fixed schedule, whatever the settings are changed to later
+        else:  # a formula never starts from a fixed schedule, whatever the settings are later changed to
             base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
         if base is None:
-            raise ConfigError(f"retry.policy: {self.policy!r} is none of {', '.join(sorted(policies))}")
+            raise ConfigError(f"retry.policy: {self.policy!r} is not one of {', '.join(sorted(policies))}")
         own = ("max_attempts", "max_age_s", "disable_after_s", "budget", "budget_period_s")
         more = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
         if not self.given() and not more and self.by_status is None:
@@ -172,41 +172,41 @@ class RetryChoice(RetryFields):
             return changed
         formula = replace(changed, schedule_s=None)
         by_status = tuple(
-            (key.lower(), waits.change(formula if waits.of_formula() else changed, **more))
+            (key.lower(), waits.change(formula if waits.formula_fields() else changed, **more))
             for key, waits in self.by_status.items()
         )
         return replace(changed, by_status=by_status)
 
 
-def relieved_tables(retry: Mapping[str, object]) -> dict[str, object]:
-    """Return a kept ``retry`` table without the fields that do nothing beside its own ``schedule_s``."""
-    kept = {key: value for key, value in retry.items() if key not in IDLE or "schedule_s" not in retry}
+def drop_ineffective(retry: Mapping[str, object]) -> dict[str, object]:
+    """Return a stored ``retry`` table without the fields that have no effect beside its ``schedule_s``."""
+    kept = {key: value for key, value in retry.items() if key not in INEFFECTIVE or "schedule_s" not in retry}
     by_status = kept.get("by_status")
     if isinstance(by_status, Mapping):
-        kept["by_status"] = {key: relieved_tables(waits) for key, waits in by_status.items()}
+        kept["by_status"] = {key: drop_ineffective(waits) for key, waits in by_status.items()}
     return kept
 
 
 class BreakerFields(Section):
-    """Fields of a breaker; an absent one is that of the breaker below."""
+    """Fields of a breaker; an absent field keeps the value of the base breaker."""
 
     failures: Annotated[int | None, Field(ge=0, le=10_000)] = None
     """Consecutive failures that open the breaker; 0 switches it off."""
     failure_ratio: Annotated[float | None, Field(ge=0, le=1)] = None
-    """Share of failures among the last answers that opens it too; 0 looks at none."""
+    """Share of failures among the last answers that also opens the breaker; 0 disables this check."""
     window_s: Annotated[float | None, Field(ge=0.1, le=3_600)] = None
-    """How far back *failure_ratio* looks: between half of this and all of it."""
+    """Period that *failure_ratio* covers: between half of this and all of it."""
     min_requests: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    """Answers in the window below which *failure_ratio* says nothing."""
+    """Answers in the window that *failure_ratio* needs to have an effect."""
     cooldown_s: Annotated[float | None, Field(ge=0.01, le=3_600)] = None
     """Time from opening to the first probe."""
     cooldown_max_s: Annotated[float | None, Field(ge=0.01, le=DAY_S)] = None
     """Cap of the cooldown, which grows while probes fail; never under cooldown_s."""
     probe_timeout_s: Annotated[float | None, Field(ge=0.1, le=600)] = None
-    """A probe silent for longer is lost; another is sent. At least the time-out of a request and 5 s."""
+    """Time after which an unanswered probe is lost and another sent; at least a request's time-out + 5 s."""
 
     def build(self, base: BreakerPolicy) -> BreakerPolicy:
-        """Return *base*, changed by the fields that are set."""
+        """Return *base* with the changes of the fields that are set."""
         changes = {name: value for name, value in self.model_dump().items() if value is not None}
         policy = replace(base, **changes)
         return replace(policy, cooldown_max_s=max(policy.cooldown_s, policy.cooldown_max_s))

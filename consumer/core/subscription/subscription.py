@@ -1,4 +1,4 @@
-"""A subscription and the policies that it carries, as plain values."""
+"""A subscription and its policies, as plain values."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from consumer.core.webhook.signing import SigningKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """Where one tenant wants some of its events, and how.
+    """The endpoint to which a tenant's events of certain types are sent, and the rules for sending.
 
-    A tenant has one subscription per URL, so breaker, concurrency and secrets have one place.
+    A tenant has one subscription per URL, so that breaker, concurrency and secrets exist once per endpoint.
     """
 
-    id: str  #: stable over changes of the URL: see :func:`subscription_id`
+    id: str  #: unchanged when the URL changes: see :func:`subscription_id`
     tenant: str
     name: str
     url: str
     events: Sequence[str]  #: AMQP topic patterns on the event type
-    keys: Sequence[SigningKey]  #: newest first; each signs every webhook; none where it is locked
+    keys: Sequence[SigningKey]  #: newest first; each signs every webhook; empty if the subscription is locked
     retry: RetryPolicy
     breaker: BreakerPolicy
     on_status: Mapping[str, StatusRule] = field(default_factory=dict)  #: "404" or "5xx" -> rule
     concurrency: int = 16  #: requests in flight to this endpoint, per worker
     rate_per_s: float | None = None  #: requests a second to this endpoint, by all workers; None is no limit
-    burst: int | None = None  #: requests that may start together under a rate; None: a tenth of a second's
+    burst: int | None = None  #: requests that may start together under a rate; None: those of 0.1 s
     timeout_s: float = 15.0  #: total deadline of one attempt
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
-    access: Access | None = None  #: its own TLS and OAuth2; None: nothing beyond the headers
+    access: Access | None = None  #: the endpoint's own TLS and OAuth2; None if it needs neither
     enabled: bool = True
-    gone: bool = False  #: disabled since its endpoint took nothing for days: it may be probed
-    paused: bool = False  #: by an operator: nothing is sent, what comes waits
-    locked: str | None = None  #: why nothing is sent and what comes is parked: secrets or policy are gone
+    gone: bool = False  #: disabled after days without a success, so probes may still be sent
+    paused: bool = False  #: by an operator: nothing is sent, deliveries wait
+    locked: str | None = None  #: why nothing is sent and deliveries are parked: secrets or policy are missing
 
 
 def subscription_id(tenant: str, name: str) -> str:

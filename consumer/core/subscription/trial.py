@@ -1,4 +1,4 @@
-"""A webhook of our own, with no event behind it: of ``subscriptions test``, and of the slow probe.
+"""A webhook without an event, sent by ``subscriptions test`` and by the slow probe.
 
 Data flow: Subscription -> trial_event -> build_body -> (sign) Trial -> sender -> Outcome -> advice.
 """
@@ -21,10 +21,10 @@ from consumer.core.webhook.body import build_body
 from consumer.core.webhook.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign
 
 TRIAL_TYPE: Final = "leveret.test"
-TEXT: Final = "A test that an operator sent; no event stands behind it."
+TEXT: Final = "A test that an operator sent; it belongs to no event."
 
 _DONE: Final = {
-    StatusRule.RETRY: "a delivery would be tried again",
+    StatusRule.RETRY: "a delivery would be retried",
     StatusRule.PARK: "a delivery would be parked",
     StatusRule.DISABLE: "a delivery would disable the endpoint",
     StatusRule.DROP: "a delivery would be dropped",
@@ -33,17 +33,17 @@ _REMEDIES: Final[Mapping[OutcomeKind, str]] = {
     OutcomeKind.BLOCKED: "to allow that network set egress.allow",
     OutcomeKind.DNS: "check the host of the URL",
     OutcomeKind.REFUSED: "check that the endpoint is up and the port right",
-    OutcomeKind.TIMEOUT_CONNECT: "check that the endpoint is up and no firewall is between",
+    OutcomeKind.TIMEOUT_CONNECT: "check that the endpoint is up, and that no firewall blocks the connection",
     OutcomeKind.TLS: "check the endpoint's certificate",
     OutcomeKind.LOCAL: "raise this machine's limit of open files, or check its memory and name servers",
     OutcomeKind.PROXY: "check egress.proxy, and that the proxy is up",
-    OutcomeKind.CLIENT_ERROR: "look on this side, or at the token endpoint, not at the endpoint",
+    OutcomeKind.CLIENT_ERROR: "check this side or the token endpoint, not the endpoint",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One signed webhook, and what was signed."""
+    """One signed webhook and the signed values."""
 
     request: SignedRequest
     event_id: str
@@ -58,11 +58,11 @@ def make_trial(
     """Return one webhook ``leveret.test`` for *subscription*.
 
     Args:
-        subscription: Where it goes, and who signs.
-        user_agent: Of Leveret, with its version.
+        subscription: The endpoint and the signing keys.
+        user_agent: Leveret's user agent, with its version.
         now: Unix seconds.
-        random: 10 random bytes, for its id.
-        text: What it says of itself.
+        random: 10 random bytes for the id.
+        text: The message in the webhook's data.
     """
     event_id, timestamp = uuid7(int(now * 1000), random), int(now)
     data = {"message": text, "subscription": subscription.id, "name": subscription.name}
@@ -89,14 +89,14 @@ def make_trial(
 
 
 def advice(outcome: Outcome, rules: Mapping[str, StatusRule]) -> str | None:
-    """Say what a failed outcome means, what a delivery would come to, and what to do; None for a success.
+    """Explain a failed outcome: its meaning, the result for a delivery, and the remedy; None for a success.
 
     Args:
-        outcome: Of the trial.
+        outcome: The outcome of the trial.
         rules: ``on_status`` of the subscription.
     """
     if is_success(outcome):
         return None
     does = _DONE[rule_for(outcome, rules)]
-    remedy = _REMEDIES.get(outcome.kind, "see what the endpoint's own log says of it")
+    remedy = _REMEDIES.get(outcome.kind, "look for the cause in the endpoint's own log")
     return f"{describe(outcome)} ({meaning_of(outcome).why}): {does}; {remedy}"

@@ -1,11 +1,11 @@
-"""Match one event type against many topic patterns at once: every place of every pattern is one bit.
+"""Match one event type against many topic patterns at once: every position of every pattern is one bit.
 
-Data flow: patterns -> :class:`Wildcards` -> ``fitting(words)`` -> numbers of the patterns that fit.
+Data flow: patterns -> :class:`Wildcards` -> ``matching(words)`` -> numbers of the patterns that match.
 
-A pattern of n words has n + 1 bits in a row: bit i is set while its first i words fit what was read. A word
-moves each bit on whose pattern wants it, by one shift of the whole, and holds those behind a ``#``. So a word
-costs some operations on one integer, as long as all patterns together, whatever the patterns are: 1,000
-patterns of 127 words take 16 kB and 2 us for each. Walking a trie took 4.6 s for them.
+A pattern of n words has n + 1 consecutive bits: bit i is set while its first i words match the words read so
+far. Each word shifts the bits of all patterns that accept it by one position, and keeps the bits behind a
+``#``. The cost of a word is therefore a few operations on one integer as long as all patterns together: 1,000
+patterns of 127 words take 16 kB and 2 us a word. Walking a trie took 4.6 s for them.
 
 Source: Baeza-Yates and Gonnet, "A New Approach to Text Searching" (1992), the shift-and automaton; AMQP 0-9-1
 topic exchange.
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-MASKS_KEPT: Final = 256  #: words whose mask is kept; the one that was made longest ago goes first
+MASKS_KEPT: Final = 256  #: most words with a cached mask; the oldest mask is dropped first
 
 _SET = re.compile(rb"[^\x00]")
 _STAR: Final = "*"
@@ -25,7 +25,7 @@ _HASH: Final = "#"
 
 
 class Wildcards:
-    """Patterns with wildcards, compiled. Not changed afterwards, but for the masks that it keeps."""
+    """Compiled patterns with wildcards. Only the cached masks change after construction."""
 
     __slots__ = (
         "_bytes",
@@ -40,17 +40,17 @@ class Wildcards:
     )
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Compile *patterns*; each is known by its number, from 0."""
+        """Compile *patterns*; each is identified by its number, from 0."""
         starts: list[int] = []
         star: list[int] = []
         holding: list[int] = []
         skipping: list[int] = []
         self._number_of: dict[int, int] = {}  # bit of a pattern's end -> its number
-        self._places: dict[str, list[int]] = {}  # word -> bits from which it leads on
+        self._places: dict[str, list[int]] = {}  # word -> bits that it shifts
         bit = 0
         for number, pattern in enumerate(patterns):
             starts.append(bit)
-            for word in in_order(pattern.split(".")):
+            for word in reordered(pattern.split(".")):
                 if word == _HASH:
                     skipping.append(bit)
                     holding.append(bit + 1)
@@ -70,18 +70,18 @@ class Wildcards:
         self._start = start | (start & self._skipping) << 1
         self._masks: dict[str, int] = {}
 
-    def fitting(self, words: Iterable[str]) -> list[int]:
-        """Return the numbers of the patterns that *words*, the whole of an event type, fit."""
+    def matching(self, words: Iterable[str]) -> list[int]:
+        """Return the numbers of the patterns that match *words*, a whole event type."""
         here = self._start
         for word in words:
             if not here:
                 return []
-            moved = (here & self._leading_on(word)) << 1 | here & self._holding
+            moved = (here & self._shifted_by(word)) << 1 | here & self._holding
             here = moved | (moved & self._skipping) << 1
         return [self._number_of[bit] for bit in _bits(here & self._ends, self._bytes)]
 
-    def _leading_on(self, word: str) -> int:
-        """Return the bits from which *word* leads on."""
+    def _shifted_by(self, word: str) -> int:
+        """Return the bits that *word* shifts."""
         known = self._masks.get(word)
         if known is not None:
             return known
@@ -101,10 +101,10 @@ class Wildcards:
         return int.from_bytes(mask, "little")
 
 
-def in_order(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words with each run of wildcards as its ``*``, and then one ``#`` if there was any.
+def reordered(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words with each run of wildcards reordered: its ``*`` first, then one ``#`` if it had any.
 
-    It fits the same, and no ``#`` follows another.
+    The reordered pattern matches the same types, and contains no two ``#`` in a row.
     """
     has_hash = False
     for word in words:

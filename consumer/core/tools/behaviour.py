@@ -1,6 +1,6 @@
-"""What an endpoint of ``leveret listen`` answers: healthy, slow, flaky, failing, gone, busy, holding.
+"""Answers of the endpoints of ``leveret listen``: healthy, slow, flaky, failing, gone, busy, holding.
 
-Data flow: path + query -> behaviour_of -> Behaviour; Endpoint.answer -> Answer, which the edge gives.
+Data flow: path + query -> behaviour_of -> Behaviour; Endpoint.answer -> Answer, which the edge sends.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Final
 from consumer.core.errors import ConfigError
 
 FAILING: Final = 503  #: status of a flaky endpoint's failures
-BUSY: Final = 429  #: status that comes with Retry-After
+BUSY: Final = 429  #: status sent with Retry-After
 GONE: Final = 410
-REMEMBERED: Final = 100_000  #: ids whose attempts are counted; the oldest is forgotten first
+REMEMBERED: Final = 100_000  #: ids whose attempts are counted; the oldest are dropped first
 LONGEST_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What an endpoint does. The first of gone, hold, busy, flaky that has a say counts, else the status."""
+    """The behaviour of an endpoint. Of gone, hold, busy and flaky, the first that applies decides."""
 
-    status: int = 200  #: answer where nothing else has a say
+    status: int = 200  #: the status if none of them applies
     delay_s: float = 0.0  #: before each answer
-    fail_ratio: float = 0.0  #: part of all attempts that fail, 0 to 1
-    gone_after: int | None = None  #: 410 from the request after so many on
-    retry_after_s: int = 0  #: how long it is busy, and says so; 0 is never
-    every: int = 10  #: it becomes busy with the first of so many requests
-    hold: int | None = None  #: the first so many are answered together, once all are there; 0 never answers
+    fail_ratio: float = 0.0  #: share of all attempts that fail, 0 to 1
+    gone_after: int | None = None  #: requests after which every answer is 410
+    retry_after_s: int = 0  #: how long the endpoint is busy and announces it; 0 is never
+    every: int = 10  #: the first of so many requests makes the endpoint busy
+    hold: int | None = None  #: the first so many requests are answered together, after the last; 0: never
 
     def __post_init__(self) -> None:
         """Check the bounds.
@@ -67,19 +67,19 @@ PRESETS: Final[Mapping[str, Behaviour]] = MappingProxyType(
         "hold": Behaviour(hold=0),
     }
 )
-"""By the first word of a path, whatever was asked for on the command line."""
+"""Behaviours by the first segment of a path; they override the options of the command line."""
 
 
 def behaviour_of(path: str, query: Mapping[str, str], base: Behaviour) -> Behaviour:
-    """Return how a path behaves: as a preset or as *base*, changed by what stands in its query.
+    """Return the behaviour of a path: a preset or *base*, with the changes of its query.
 
     Args:
-        path: Of the request, such as ``/slow/a``.
-        query: Its parameters, named as the options: ``/slow?delay=0.5``. Others are let pass.
-        base: For a path that no preset has.
+        path: Path of the request, such as ``/slow/a``.
+        query: Its parameters, named like the options: ``/slow?delay=0.5``. Other parameters are ignored.
+        base: The behaviour of a path without a preset.
 
     Raises:
-        ConfigError: a parameter is no number, or out of its range.
+        ConfigError: a parameter is not a number, or out of its range.
     """
     first = path.strip("/").partition("/")[0]
     changes: dict[str, float] = {}
@@ -99,16 +99,16 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text) if name in ("delay_s", "fail_ratio") else int(text)
     except ValueError:
-        raise ConfigError(f"{_option(name)}: {text[:20]!r} is no number") from None
+        raise ConfigError(f"{_option(name)}: {text[:20]!r} is not a number; write one such as 2") from None
 
 
 def fails(event_id: str, attempt: int, ratio: float) -> bool:
-    """Say whether a flaky endpoint fails an attempt: the same on every run for the same id and attempt.
+    """Return whether a flaky endpoint fails an attempt; the same id and attempt always give the same result.
 
     Args:
         event_id: The ``webhook-id``.
-        attempt: How often it came to this endpoint, 1-based.
-        ratio: Part of all attempts that fail, 0 to 1.
+        attempt: Number of the attempt at this endpoint, 1-based.
+        ratio: Share of all attempts that fail, 0 to 1.
     """
     digest = hashlib.sha256(f"{event_id}:{attempt}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < ratio * 2**64
@@ -116,18 +116,18 @@ def fails(event_id: str, attempt: int, ratio: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What to answer, and when."""
+    """One answer and its time."""
 
     status: int
     delay_s: float = 0.0
-    retry_after_s: int | None = None  #: of the header Retry-After
-    held: bool = False  #: wait until :attr:`released` says so, or the caller goes away
-    released: bool = False  #: all that are held, this one too, are answered now
+    retry_after_s: int | None = None  #: value of the header Retry-After
+    held: bool = False  #: the answer waits until one with :attr:`released`, or until the caller disconnects
+    released: bool = False  #: all held answers, including this one, are sent now
 
 
 @dataclass(slots=True)
 class Endpoint:
-    """What one path has seen so far."""
+    """The requests that one path has received so far."""
 
     requests: int = 0
     _attempts: OrderedDict[str, int] = field(default_factory=OrderedDict)
@@ -135,7 +135,7 @@ class Endpoint:
     _busy_until: float = 0.0  #: Unix seconds
 
     def count(self, event_id: str) -> int:
-        """Count one request and return which attempt of its event it is here, 1-based."""
+        """Count one request and return the number of this event's attempt here, 1-based."""
         self.requests += 1
         attempt = self._attempts.pop(event_id, 0) + 1
         self._attempts[event_id] = attempt
@@ -144,12 +144,12 @@ class Endpoint:
         return attempt
 
     def answer(self, behaviour: Behaviour, event_id: str, attempt: int, now: float) -> Answer:
-        """Say what the request that was counted last is answered.
+        """Return the answer to the request that was counted last.
 
         Args:
-            behaviour: Of this path.
+            behaviour: The behaviour of this path.
             event_id: The ``webhook-id``.
-            attempt: As :meth:`count` returned it.
+            attempt: The result of :meth:`count`.
             now: Unix seconds.
         """
         delay_s = behaviour.delay_s
@@ -165,7 +165,7 @@ class Endpoint:
         return Answer(status=behaviour.status, delay_s=delay_s)
 
     def _busy_s(self, behaviour: Behaviour, now: float) -> int:
-        """Return for how many whole seconds more it is busy; the first of each *every* makes it so."""
+        """Return for how many more whole seconds the endpoint is busy; 0 if it is not."""
         if now >= self._busy_until:
             self._taken += 1
             if self._taken % behaviour.every != 1:

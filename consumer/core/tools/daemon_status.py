@@ -26,11 +26,11 @@ class MetricsPage:
     samples: tuple[Sample, ...]
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of *name* that carry *labels*; 0 when there is none."""
+        """Return the sum of the samples of *name* that have *labels*; 0 if there are none."""
         return sum(self._values(name, labels))
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """Return the samples of *name*, added up by one label."""
+        """Return the samples of *name*, summed by one label."""
         found: dict[str, float] = {}
         for sample in self.samples:
             if sample.name == name and label in sample.labels:
@@ -48,12 +48,12 @@ class Status:
 
     interval_s: float
     events_per_s: float
-    deliveries_per_s: float  #: that ended, however
+    deliveries_per_s: float  #: deliveries that ended in any way
     attempts_per_s: float
-    success_ratio: float | None  #: of the attempts that ended; None when there was none
+    success_ratio: float | None  #: of the attempts that ended; None if there were none
     in_flight: int  #: HTTP requests
     waiting: Mapping[str, int]  #: messages by kind of queue
-    windows: Mapping[str, int]  #: messages in hand and not started, by source
+    windows: Mapping[str, int]  #: messages received and not yet started, by source
     breakers: Mapping[str, int]  #: endpoints by the state of their breaker
     parked: int
     subscriptions: int  #: enabled
@@ -63,27 +63,27 @@ class Status:
 def status(first: MetricsPage, second: MetricsPage) -> Status:
     """Compare two pages.
 
-    A counter that went down is that of a daemon that was started anew meanwhile: it counts from 0.
+    A counter that decreased belongs to a daemon that restarted meanwhile: it counts from 0.
 
     Raises:
-        ValueError: the second is no later than the first.
+        ValueError: *second* is not later than *first*.
     """
     seconds = second.at_s - first.at_s
     if seconds <= 0:
         raise ValueError(f"the second page must be later, not by {seconds} s")
 
-    def grown(name: str, **labels: str) -> float:
+    def growth(name: str, **labels: str) -> float:
         before, now = first.total(name, **labels), second.total(name, **labels)
         return now - before if now >= before else now
 
-    attempts = grown("leveret_attempts_total")
+    attempts = growth("leveret_attempts_total")
     queues = second.by("leveret_queue_messages", "queue")
     return Status(
         interval_s=round(seconds, 3),
-        events_per_s=round(grown("leveret_events_total") / seconds, 1),
-        deliveries_per_s=round(grown("leveret_deliveries_total") / seconds, 1),
+        events_per_s=round(growth("leveret_events_total") / seconds, 1),
+        deliveries_per_s=round(growth("leveret_deliveries_total") / seconds, 1),
         attempts_per_s=round(attempts / seconds, 1),
-        success_ratio=round(grown("leveret_attempts_total", kind="ok") / attempts, 4) if attempts else None,
+        success_ratio=round(growth("leveret_attempts_total", kind="ok") / attempts, 4) if attempts else None,
         in_flight=int(second.total("leveret_requests_in_flight")),
         waiting={kind: int(count) for kind, count in queues.items() if kind != "parked"},
         windows=_whole(second.by("leveret_window_messages", "source")),

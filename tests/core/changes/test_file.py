@@ -17,7 +17,7 @@ from consumer.core.errors import ConfigError
 from consumer.core.retry.outcomes import StatusRule
 from consumer.core.retry.policy import POLICIES, planned_delays_s
 from consumer.core.subscription.entry import SubscriptionRules
-from consumer.core.subscription.policy import relieved_tables
+from consumer.core.subscription.policy import drop_ineffective
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import HmacKey
 from tests.support.builders.entries import CONTRACT, RULES, SECRET, build, entry, faults, parse
@@ -116,27 +116,27 @@ def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
     [
         ({"retry": {"by_status": {"200": {"base_s": 1}}}}, "retry.by_status: '200' is not a status from 300"),
         ({"on_status": {"200": "park"}}, "on_status: '200' is not a status from 300 to 599"),
-        ({"retry": {"policy": "nope"}}, "retry.policy: 'nope' is none of adr, "),
-        ({"retry": {"policy": "standard-webhooks", "base_s": 2}}, "retry: base_s, multiplier and max_s do"),
+        ({"retry": {"policy": "nope"}}, "retry.policy: 'nope' is not one of adr, "),
+        ({"retry": {"policy": "standard-webhooks", "base_s": 2}}, "retry: base_s, multiplier and max_s have"),
         (
             {"retry": {"schedule_s": [1], "growth": "linear"}},
-            "retry: growth does nothing beside schedule_s; remove one of them",
+            "retry: growth has no effect beside schedule_s; remove one of them",
         ),
         (
             {"retry": {"schedule_s": [1], "adaptive": True}},
-            "retry: adaptive does nothing beside schedule_s; remove one of them",
+            "retry: adaptive has no effect beside schedule_s; remove one of them",
         ),
         (
             {"retry": {"policy": "standard-webhooks", "growth": "exponential"}},
-            "retry.growth: does nothing to 'standard-webhooks', a fixed schedule; remove it, or name",
+            "retry.growth: has no effect on 'standard-webhooks', a fixed schedule; remove it, or name",
         ),
         (
             {"retry": {"policy": "standard-webhooks", "adaptive": True}},
-            "retry.adaptive: does nothing to 'standard-webhooks', a fixed schedule",
+            "retry.adaptive: has no effect on 'standard-webhooks', a fixed schedule",
         ),
         (
             {"retry": {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2], "growth": "linear"}}}},
-            "retry.by_status.429: growth does nothing beside schedule_s",
+            "retry.by_status.429: growth has no effect beside schedule_s",
         ),
         (
             {"retry": {"schedule_s": [1], "jitter_kind": "decorrelated"}},
@@ -172,8 +172,8 @@ def test_what_was_kept_before_it_was_refused_goes_on() -> None:
     }
 
     assert kept.build(RULES).retry == POLICIES["standard-webhooks"]
-    assert relieved_tables(table) == {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2]}}}
-    assert relieved_tables({"growth": "linear", "base_s": 2}) == {"growth": "linear", "base_s": 2}
+    assert drop_ineffective(table) == {"schedule_s": [1], "by_status": {"429": {"schedule_s": [2]}}}
+    assert drop_ineffective({"growth": "linear", "base_s": 2}) == {"growth": "linear", "base_s": 2}
 
 
 def test_rate_and_ratio_are_taken_over() -> None:
@@ -190,7 +190,7 @@ def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
     """S0-4: a field that would do nothing is an error that says what to write instead."""
     (line,) = faults(entry(retry={"policy": "standard-webhooks", "base_s": 2}))
 
-    assert "do nothing to 'standard-webhooks'" in line
+    assert "have no effect on 'standard-webhooks'" in line
     assert line.endswith("name another policy or give schedule_s")
 
 
@@ -259,11 +259,11 @@ def test_all_faults_are_told_at_once_with_line_and_field() -> None:
         ("subscriptions: 5", "f:1: subscriptions: must be a list; begin each entry with `- `"),
         (
             "subscriptions: []\nsubscription: []",
-            "f:2: subscription: no such key; only `subscriptions` stands at the top",
+            "f:2: subscription: no such key; the top level has only `subscriptions`",
         ),
         ("subscriptions:\n  - a: [", "f:3: is not YAML: "),
         ("subscriptions:\n - &a [*a]", "f:1: is nested too deeply; a subscription needs three levels"),
-        ("a: \x01", "f:1: is not YAML: it holds characters that YAML does not allow"),
+        ("a: \x01", "f:1: is not YAML: it contains characters that YAML does not allow"),
         ("[" * 5000, "f:1: "),
         ("a: 1\n---\nb: 2", "f:2: is not YAML: "),
         ("subscriptions: !!python/name:os.system []", "f:1: is not YAML: a tag "),

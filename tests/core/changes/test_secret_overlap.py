@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.changes.merge import StoredEntry, dated, merge
+from consumer.core.changes.merge import StoredEntry, date_secrets, merge
 from consumer.core.changes.secret_overlap import GRACE_S
 from consumer.core.changes.steps import drop_old, rotate
 from consumer.core.errors import ConfigError
@@ -63,27 +63,31 @@ def test_a_file_is_held_to_the_same() -> None:
     file = parsed(*listed("new", *NINE))
 
     with pytest.raises(ConfigError, match=ENDS):
-        dated(merge(entries, file, counting()), T0 + 100)
+        date_secrets(merge(entries, file, counting()), T0 + 100)
 
-    assert secrets(dated(merge(entries, file, counting()), T0 + 1 + GRACE_S).entries)[0] == secret_of("new")
+    assert secrets(date_secrets(merge(entries, file, counting()), T0 + 1 + GRACE_S).entries)[0] == secret_of(
+        "new"
+    )
 
 
 def test_what_somebody_ends_is_ended() -> None:
     """Secrets that a file leaves out, or --drop-old, go at once; a file may replace its one secret."""
     entries, now = full(), T0 + 100
 
-    assert len(dated(merge(entries, parsed(*listed(*NINE)), counting()), now).entries[0].secrets) == 9
+    assert len(date_secrets(merge(entries, parsed(*listed(*NINE)), counting()), now).entries[0].secrets) == 9
     assert drop_old(entries, entries[0].id).entries[0].replaced_at == ()
     one = kept(entry("shop", secrets=[secret_of("a")]))
-    assert secrets(dated(merge(one, parsed(*listed("b")), counting()), now).entries) == [secret_of("b")]
+    assert secrets(date_secrets(merge(one, parsed(*listed("b")), counting()), now).entries) == [
+        secret_of("b")
+    ]
 
 
 def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
     """Outside contract: applying twice changes nothing, a clock that went on neither."""
     entries = full()
 
-    again = dated(merge(entries, parsed(entry("shop")), counting()), T0 + 5_000)
-    listed_again = dated(merge(entries, parsed(*listed(*NINE, "0")), counting()), T0 + 5_000)
+    again = date_secrets(merge(entries, parsed(entry("shop")), counting()), T0 + 5_000)
+    listed_again = date_secrets(merge(entries, parsed(*listed(*NINE, "0")), counting()), T0 + 5_000)
 
     assert (again.changed, listed_again.changed) == ([], [])
     moments = [at - int(T0) if at else 0 for at in again.entries[0].replaced_at]
@@ -94,7 +98,7 @@ def test_a_secret_of_unknown_age_is_not_given_up() -> None:
     """A store of an earlier release does not say when a secret was replaced."""
     entries = kept(*listed(*NINE, "0"))
 
-    with pytest.raises(ConfigError, match=r"at a time that is unknown.*--drop-old"):
+    with pytest.raises(ConfigError, match=r"at an unknown time.*--drop-old"):
         rotate(entries, entries[0].id, secret_of("new"), now=T0)
 
 

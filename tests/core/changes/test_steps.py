@@ -57,7 +57,7 @@ def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
 
     assert full_name(find(entries, Address(text="till"))) == "acme/till"
     assert full_name(find(entries, Address(name="till"))) == "acme/till"
-    with pytest.raises(ConfigError, match="is the name of 2 subscriptions; say which: acme/shop, globex/sho"):
+    with pytest.raises(ConfigError, match="is the name of 2 subscriptions; choose one of acme/shop"):
         find(entries, Address(text="shop"))
 
 
@@ -85,9 +85,9 @@ def test_add_refuses_a_name_or_url_that_is_taken() -> None:
     [same_name] = parsed(entry("shop", url="https://else.example/"))
     [same_url] = parsed(entry("other", url=entry("shop")["url"]))
 
-    with pytest.raises(ConfigError, match="acme/shop is there already; choose another name"):
+    with pytest.raises(ConfigError, match="acme/shop already exists; choose another name"):
         add(entries, same_name, counting())
-    with pytest.raises(ConfigError, match="tenant acme has this URL already"):
+    with pytest.raises(ConfigError, match="tenant acme already has this URL"):
         add(entries, same_url, counting())
 
 
@@ -159,7 +159,7 @@ def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
     shop = find(entries, Address(text="acme/shop")).id
 
     for secret, told in (
-        (mine, "acme/shop has that secret already"),
+        (mine, "acme/shop already has that secret"),
         (theirs, "has the same secret; give each endpoint its own"),
         ("whsec_short", "standard base64|24 to 64 bytes"),
     ):

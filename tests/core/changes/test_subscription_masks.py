@@ -12,7 +12,7 @@ from consumer.core.changes.export import as_yaml, exported
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import StoredEntry, merge
 from consumer.core.errors import ConfigError
-from consumer.core.subscription.access_entry import BESIDE
+from consumer.core.subscription.access_entry import ACCOUNT_FIELDS
 from consumer.core.subscription.entry import CREDENTIALS
 from consumer.core.text.printable import MASK
 from tests.support.builders.subscriptions import (
@@ -61,7 +61,7 @@ def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, A
     if one.credentials():
         with pytest.raises(ConfigError) as told:
             merge((), of_bare, counting())
-        fault = "*** stands for the secret that is kept, and none is; write the secret itself"
+        fault = "*** keeps the stored secret, but none is stored; write the secret itself"
         assert str(told.value).splitlines() == [f"acme/shop: {p}: {fault}" for p in one.credentials()]
 
 
@@ -71,25 +71,25 @@ def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, A
         (
             {"auth": AUTH["basic"]},
             {"auth": {"basic": {"username": "eve", "password": MASK}}},
-            "auth.basic.password: the kept secret belongs to another username",
+            "auth.basic.password: the stored secret belongs to another username",
         ),
         (
             {"auth": AUTH["oauth2"]},
             {"auth": {"oauth2": OAUTH2 | {"token_url": "https://eve.example/t"}}},
-            "auth.oauth2.client_secret: the kept secret belongs to another token_url and client_id",
+            "auth.oauth2.client_secret: the stored secret belongs to another token_url and client_id",
         ),
         (
             {"auth": AUTH["oauth2"]},
             {"auth": {"oauth2": OAUTH2 | {"client_id": "other"}}},
-            "auth.oauth2.client_secret: the kept secret belongs to another token_url and client_id",
+            "auth.oauth2.client_secret: the stored secret belongs to another token_url and client_id",
         ),
         (
             {"tls": TLS["pair"]},
             {"tls": {"certificate": AUTHORITY.pair("x").certificate, "key": MASK}},
-            "tls.key: the kept secret belongs to another certificate",
+            "tls.key: the stored secret belongs to another certificate",
         ),
-        ({"auth": AUTH["basic"]}, {"auth": {"bearer": MASK}}, "auth.bearer: *** stands for the secret"),
-        ({"tls": TLS["ca"]}, {"tls": {**TLS["pair"], "key": MASK}}, "tls.key: *** stands for the secret"),
+        ({"auth": AUTH["basic"]}, {"auth": {"bearer": MASK}}, "auth.bearer: *** keeps the stored secret"),
+        ({"tls": TLS["ca"]}, {"tls": {**TLS["pair"], "key": MASK}}, "tls.key: *** keeps the stored secret"),
     ],
 )
 def test_a_kept_secret_is_never_used_for_another(
@@ -135,4 +135,4 @@ def test_every_mask_without_a_secret_is_told_at_once() -> None:
 
 def test_of_every_secret_it_is_known_whose_it_is() -> None:
     """Rules, secrets: a new kind of credential has to say beside which fields it may be kept."""
-    assert BESIDE.keys() == {".".join(path) for path in CREDENTIALS}
+    assert ACCOUNT_FIELDS.keys() == {".".join(path) for path in CREDENTIALS}

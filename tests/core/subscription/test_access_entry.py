@@ -73,10 +73,10 @@ def test_no_secret_is_shown(authority: Authority) -> None:
 @pytest.mark.parametrize(
     ("auth", "fault"),
     [
-        ({}, "give one of basic, bearer and oauth2"),
+        ({}, "give exactly one of basic, bearer and oauth2"),
         (
             {"bearer": "a", "basic": {"username": "u", "password": "p"}},
-            "give one of basic, bearer and oauth2",
+            "give exactly one of basic, bearer and oauth2",
         ),
         ({"bearer": "Bearer abc"}, "without the word Bearer"),
         ({"bearer": "a\r\nX: b"}, "without the word Bearer"),
@@ -104,11 +104,11 @@ def test_faults_in_tls_are_told(authority: Authority) -> None:
     """Fault 44: text that is no certificate, a key of another one, half a pair, an endpoint without TLS."""
     pair, other = authority.pair("a"), authority.pair("b")
     cases: list[tuple[dict[str, object], str]] = [
-        ({"ca": "nonsense"}, "holds no PEM certificate"),
+        ({"ca": "nonsense"}, "contains no PEM certificate"),
         ({"certificate": pair.certificate}, "must be given together"),
         ({"key": pair.key}, "must be given together"),
         ({"certificate": pair.certificate, "key": other.key}, "does not belong to the first certificate"),
-        ({"certificate": pair.certificate, "key": "nonsense"}, "is no PEM private key"),
+        ({"certificate": pair.certificate, "key": "nonsense"}, "is not a PEM private key"),
         ({"ca": authority.pem * 200}, "at most 65536 long"),
         ({"verify": False}, "no such key"),
     ]
@@ -118,7 +118,7 @@ def test_faults_in_tls_are_told(authority: Authority) -> None:
         assert fault in line
         assert "PRIVATE KEY" not in line
     values = {"url": "http://h.example/", "events": ["#"], "tls": {"ca": authority.pem}}
-    with pytest.raises(ValueError, match=r"tls does nothing for an http:// URL"):
+    with pytest.raises(ValueError, match=r"tls has no effect on an http:// URL"):
         SubscriptionEntry.model_validate(values)
 
 

@@ -109,7 +109,7 @@ async def test_a_step_that_raises_leaves_the_store_as_it_was(store: AnyStore) ->
     await apply(store, shop())
     before = await store.load()
 
-    with pytest.raises(ConfigError, match=r"^acme/twin: url: tenant acme has this URL already, as 'shop'"):
+    with pytest.raises(ConfigError, match=r"^acme/twin: url: tenant acme already has this URL, as 'shop'"):
         await apply(store, shop(name="new", url="https://new.example/"), shop(name="twin"))
 
     assert not await store.changed()

@@ -319,7 +319,7 @@ async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
 
     found = by_id(await store.load())
 
-    assert "retry.policy: 'night' is none of adr, " in str(found[SHOP].locked)
+    assert "retry.policy: 'night' is not one of adr, " in str(found[SHOP].locked)
     assert [one.locked for one in found.values() if one.id != SHOP] == [None]
     assert found[SHOP].keys
     assert by_id(await with_night.load())[SHOP].locked is None

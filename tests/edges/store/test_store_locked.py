@@ -189,7 +189,7 @@ def test_a_lost_key_is_given_up_aloud_and_never_with_a_credential() -> None:
         rows.change(lambda kept: rotate(kept, SHOP, new, lost_key=True), OTHER)
         [now] = rows.documents(OTHER)
         assert now == made(case).documents(OWN)[0] | {"secrets": [new]}
-    with pytest.raises(ConfigError, match="can be opened; leave --lost-key out"):
+    with pytest.raises(ConfigError, match="can be decrypted; leave --lost-key out"):
         made({}).change(lambda kept: rotate(kept, SHOP, new, lost_key=True), OWN)
 
 

@@ -98,7 +98,7 @@ async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> Non
 async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
     """Fault 68: a look that works does not hide that what is stored cannot be loaded."""
     await worker.subscribe("shop")
-    worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is none of default")
+    worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is not one of default")
     assert not await worker.subscriptions.reload()
     worker.store.failure = None
 

@@ -192,9 +192,9 @@ async def test_queues_that_there_were_more_of_are_told(vhost: str) -> None:
         mended = await declare(build_plan(replace(SMALL, lanes_before=3)), live.connection)
 
     assert [line.partition(";")[0] for line in warnings] == [
-        f"queue {NAMES.lane(2)} is not in the plan any more and holds 0 messages",
-        f"queue {NAMES.due_queue(2)} is not in the plan any more and holds 1 messages",
-        f"queue {NAMES.spill(1)} is not in the plan any more and holds 0 messages",
+        f"queue {NAMES.lane(2)} is no longer in the plan and contains 0 messages",
+        f"queue {NAMES.due_queue(2)} is no longer in the plan and contains 1 messages",
+        f"queue {NAMES.spill(1)} is no longer in the plan and contains 0 messages",
     ]
     assert "lanes_before" in warnings[0]
     assert mended == warnings[1:]

@@ -194,7 +194,7 @@ def test_hold_answers_all_at_once_and_tells_who_left(listen: Listen) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--secret-file", "empty"), 1, "empty: holds no secret"),
+        (("--secret-file", "empty"), 1, "empty: contains no secret"),
         (("--secret-file", "wrong"), 1, "wrong:2: "),
         (("--secret-file", "nothing"), 1, "nothing: "),
         (("--fail-ratio", "2"), 1, "--fail-ratio: must be 0 to 1"),

@@ -18,7 +18,7 @@ from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import ConfigError
 from consumer.core.store.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
 from consumer.core.subscription.entry import SubscriptionRules
-from consumer.core.subscription.policy import relieved_tables
+from consumer.core.subscription.policy import drop_ineffective
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 
@@ -114,7 +114,7 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
         rest = orjson.loads(kept.entry)
         places: list[str] = rest.pop(_SEALED_FIELDS, [])
         if "retry" in rest:
-            rest["retry"] = relieved_tables(rest["retry"])
+            rest["retry"] = drop_ineffective(rest["retry"])
         try:
             opened = ring.open(kept.sealed, kept.owner)
         except Locked as error:
