@@ -26,7 +26,7 @@ def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
 
     assert [settings.listen_port for settings in (in_home, here, named)] == [1, 2, 3]
     assert faults({"LEVERET_CONFIG": "gone.toml"}) == [
-        "LEVERET_CONFIG: there is no file gone.toml; name an existing one or unset it"
+        "LEVERET_CONFIG: the file gone.toml does not exist; name an existing one or unset it"
     ]
 
 
@@ -158,4 +158,4 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
         else:
             assert urls
             continue
-        assert told == "holds no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
+        assert told == "contains no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))

@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 
 
 def rows(result: Result) -> list[dict[str, object]]:
-    """Return the objects that were printed, one per line."""
+    """Return the printed JSON objects, one per line."""
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 

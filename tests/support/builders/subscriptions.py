@@ -57,7 +57,7 @@ def counting() -> Callable[[], str]:
 
 
 def parsed(*entries: Mapping[str, object]) -> Sequence[SubscriptionEntry]:
-    """Return *entries* as a file would give them."""
+    """Return *entries* as read from a file."""
     return parse_subscriptions(
         json.dumps({"subscriptions": list(entries)}, ensure_ascii=False), "f", RULES
     ).entries

@@ -42,7 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def json_lines(result: Result) -> list[dict[str, object]]:
-    """Return the objects that were printed, one per line."""
+    """Return the printed JSON objects, one per line."""
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
