@@ -197,7 +197,7 @@ async def drain(case: Case, *, hangs: bool) -> Drained:
     context = _context(broker, endpoint, random.Random(7))
     store = MemoryStore()
     subscriptions = Subscriptions(store, context.observe, context.record)
-    endpoints = Endpoints(context.bounds, context.observe, context.sample, context.record)
+    endpoints = Endpoints(context)
     router = Router(context, subscriptions, endpoints)
     broker.offer = router.intake.offer
     shop = {

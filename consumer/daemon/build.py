@@ -93,7 +93,7 @@ class Flow:
     def __init__(self, settings: Settings, outside: Outside) -> None:
         clock, observe, store, record = outside.clock, outside.observe, outside.store, outside.record
         self.context = context = context_of(settings, outside)
-        self.endpoints = Endpoints(context.bounds, observe, context.sample, record, context.rate)
+        self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)

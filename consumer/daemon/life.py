@@ -119,8 +119,8 @@ class Life:
         records = worker.outside.store.records
         try:
             states, healths = await records.endpoint_states(), await records.healths()
-            flow.agreement.remember(states, healths)
-            flow.agreement.recall(await records.holds())
+            flow.endpoints.prior.remember(states, healths)
+            flow.endpoints.prior.remember_holds(await records.holds())
         except (LeveretError, OSError) as error:  # without it a worker learns from its own failures
             self._observe.store_failed("read", error)
         worker.consume_gate.open()

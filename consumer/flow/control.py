@@ -56,4 +56,4 @@ class Control:
             case "store":
                 self._subscriptions.ask()
             case _:
-                self._agreement.hear(message)
+                self._agreement.receive(message)

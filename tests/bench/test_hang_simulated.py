@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.loss.hang_simulated import Case, compare, simulated
-from consumer.core.endpoint.pace import AHEAD_S
+from consumer.core.endpoint.reservations import AHEAD_S
 
 
 def test_time_outs_drain_as_soon_as_503() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from consumer.core.endpoint.agreement import Kind, News, Said, encode
+from consumer.core.endpoint.agreement import News, NewsKind, NewsMessage, encode
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.control import Control
 from consumer.flow.endpoints.agreement import Agreement
@@ -40,7 +40,7 @@ async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
     news = News(
         subscription=shop.id, endpoint=endpoint_id("acme", URL), state="open", epoch=9_000, rest_s=9.0
     )
-    ear.take(encode(Said(Kind.STATE, "w1", [news])))
+    ear.take(encode(NewsMessage(NewsKind.STATE, "w1", [news])))
     assert worker.endpoint(shop).state == "open"
 
 

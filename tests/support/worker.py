@@ -18,7 +18,8 @@ from consumer.core.subscription.subscription import Subscription, subscription_i
 from consumer.flow.base.context import Bounds, Context
 from consumer.flow.base.outbox import Outbox
 from consumer.flow.deliver.router import Router
-from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.endpoints.endpoint import Endpoint
+from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Incoming, Publication, Source
@@ -119,7 +120,7 @@ class Worker:
             record=self.record,
             rate=rate,
         )
-        self.endpoints = Endpoints(self.context.bounds, self.observe, self.context.sample, self.record, rate)
+        self.endpoints = Endpoints(self.context)
         self.subscriptions = Subscriptions(
             self.store, self.observe, self.record, on_switched=self.endpoints.forgive
         )

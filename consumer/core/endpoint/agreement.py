@@ -1,15 +1,15 @@
-"""Let workers agree on breakers, and count each other: what one says, who is right, who lives.
+"""Let workers agree on breakers and count each other: read and write their messages, and decide who is right.
 
     worker --beat | hello | state | bye--> leveret.control (fanout) --> every worker
 
-Data flow: flow.agreement encodes what changed here; :func:`decode` reads what others say; :func:`outranks`
-decides who is right; :class:`Workers` counts who was heard.
+Data flow: flow.endpoints.agreement encodes the changes of this worker and decodes the messages of others;
+:func:`outranks` decides whose state holds; :class:`Workers` counts the live workers.
 
-Who is right depends on nothing but epoch and state. So it does not matter in which order messages come,
-whether one comes twice, and whether one is lost as long as a later one tells the same: workers that have
-heard the same are of the same mind. Times travel as rests, since clocks of machines differ.
+Which state holds depends on its epoch and its rank alone. So messages may arrive in any order, twice, or not
+at all as long as a later one carries the same state: workers that received the same states agree. Messages
+carry remaining times and ages, since the clocks of machines differ.
 
-A message with a lower epoch is ignored; opening takes epoch + 1.
+A state with a lower epoch is ignored; opening takes epoch + 1.
 """
 
 from __future__ import annotations
@@ -28,71 +28,72 @@ from consumer.core.endpoint.health import Failing, Health
 from consumer.core.store.lineage import Generation
 from consumer.core.store.lineage import read as read_generation
 
+#: Distance of heart-beats.
 BEAT_S: Final = 2.0
-"""Distance of heart-beats."""
+#: A worker that sent nothing for this long is gone: three beats may be lost.
 ALIVE_S: Final = 7.0
-"""A worker that was not heard for this long is gone: three beats may be lost."""
+#: Workers that are counted at most, so that made-up names cannot fill the memory.
 WORKERS_MAX: Final = 1_000
-"""Workers that are counted; a stranger who makes names up must not fill the memory."""
+#: Longest remaining time in a message.
 REST_MAX_S: Final = 86_400.0
+#: Highest age in a message: an older failure is sent with this age, an older success as unknown.
 AGE_MAX_S: Final = 400 * 86_400.0
-"""Nothing that is told is older: failures are told as of this age, a success as unknown."""
+#: Age of the last success where none is known.
 UNKNOWN_S: Final = -1.0
-"""Age of the last success where none is known."""
 EPOCH_MAX: Final = 2**53
-#: Who opened a breaker probes first; whoever was told waits this much longer, with a jitter of as much again.
+#: The worker that opened a breaker probes first. The others wait this much longer, with a jitter of as much.
 HEAD_START_S: Final = 0.5
-#: An own success of so short ago counts for more than what another worker says.
+#: A success of this worker that is no older counts for more than the news of another worker.
 TRUST_S: Final = 2.0
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Kind(StrEnum):
+class NewsKind(StrEnum):
     """Why a message is sent."""
 
-    BEAT = "beat"  #: every :data:`BEAT_S`, with what changed lately or is not closed
-    HELLO = "hello"  #: by who begins to listen; the others answer with all they know
-    STATE = "state"  #: at once, when something changed
-    BYE = "bye"  #: by who stops
+    BEAT = "beat"  #: every :data:`BEAT_S`, with the endpoints that changed lately or are not closed
+    HELLO = "hello"  #: when a worker begins to listen; the others answer with all their news
+    STATE = "state"  #: at once after a change
+    BYE = "bye"  #: when a worker stops
 
 
-#: Of two states of one epoch the more careful one is right; ``forced`` is open by an operator.
+#: Of two states in one epoch the more careful one holds; ``forced`` is open by an operator.
 RANK: Final[Mapping[str, int]] = {"closed": 0, "probing": 1, "open": 2, "forced": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
-    """What a worker says of one endpoint."""
+    """The state of one endpoint in the eyes of one worker."""
 
     subscription: str  #: id of the subscription
-    endpoint: str  #: id of the endpoint: news of another URL are no news
+    endpoint: str  #: id of the endpoint; news of another URL are ignored
     state: str  #: a key of :data:`RANK`
     epoch: int
-    rest_s: float = 0.0  #: until it may be tried again
-    openings: int = 1  #: since it was last well, 1-based; 0 is closed and well
+    rest_s: float = 0.0  #: until the endpoint may be tried again
+    openings: int = 1  #: of the breaker since the endpoint was last well, 1-based; 0 is closed and well
     held_s: float = 0.0  #: rest of a ``Retry-After``
-    failing_s: float = 0.0  #: age of the first failure since the last success; 0: it does not fail
+    failing_s: float = 0.0  #: age of the first failure since the last success; 0: the last attempt succeeded
     failing_counts: bool = False  #: see :class:`consumer.core.endpoint.health.Failing`
-    taken_s: float = UNKNOWN_S  #: age of the last success that this worker saw itself
+    taken_s: float = UNKNOWN_S  #: age of the last success of this worker's own requests
 
 
-class Said(NamedTuple):
-    """One message."""
+class NewsMessage(NamedTuple):
+    """One message to all workers."""
 
-    kind: Kind
-    worker: str
+    kind: NewsKind
+    worker: str  #: name of the sender
     news: Sequence[News]
-    store: Generation | None = None  #: that this worker has in memory
+    store: Generation | None = None  #: that the sender has in memory
 
 
-def encode(said: Said) -> bytes:
-    """Write a message; rows without names, since beats are many."""
-    rows = [_row(news) for news in said.news]
-    message: dict[str, object] = {"kind": said.kind.value, "worker": said.worker, "news": rows}
-    if said.store is not None:
-        message["store"] = said.store._asdict()
-    return orjson.dumps(message)
+def encode(message: NewsMessage) -> bytes:
+    """Write a message; its rows have no field names, since beats are many."""
+    rows = [_row(news) for news in message.news]
+    body: dict[str, object] = {"kind": message.kind.value, "worker": message.worker, "news": rows}
+    if message.store is not None:
+        body["store"] = message.store._asdict()
+    return orjson.dumps(body)
 
 
 def _row(news: News) -> Sequence[object]:
@@ -111,20 +112,20 @@ def _row(news: News) -> Sequence[object]:
     )
 
 
-def decode(message: Mapping[str, Any]) -> Said | None:
-    """Read a message that is JSON already; None when it is none of ours. A row that is wrong is left out."""
+def decode(body: Mapping[str, Any]) -> NewsMessage | None:
+    """Read a message that is JSON already; None where it is not one of these. A wrong row is left out."""
     try:
-        kind, worker, rows = Kind(message["kind"]), message["worker"], message.get("news", ())
+        kind, worker, rows = NewsKind(body["kind"]), body["worker"], body.get("news", ())
         if not isinstance(worker, str) or not _NAME.fullmatch(worker) or not isinstance(rows, list | tuple):
             return None
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
-    store = read_generation(message.get("store"))
-    return Said(kind, worker, [news for row in rows if (news := _read(row)) is not None], store)
+    store = read_generation(body.get("store"))
+    return NewsMessage(kind, worker, [news for row in rows if (news := _read(row)) is not None], store)
 
 
 def _read(row: Any) -> News | None:
-    """Read one row; a worker of the version before says less, one of the next may say more."""
+    """Read one row; a worker of the version before sends fewer values, one of the next may send more."""
     try:
         subscription, endpoint, state, epoch, rest_s, openings, held_s, *more = row
         failing_s, counts, taken_s = more[:3] if len(more) >= 3 else (0.0, False, UNKNOWN_S)
@@ -157,8 +158,8 @@ def _is_sound(news: News) -> bool:
     )
 
 
-def told(names: tuple[str, str], state: State, held_until: float, now: float) -> News:
-    """Return what a worker says of a breaker and a pause.
+def news_of(names: tuple[str, str], state: State, held_until: float, now: float) -> News:
+    """Return the news of a breaker and a pause.
 
     Args:
         names: Ids of the subscription and of the endpoint.
@@ -179,9 +180,10 @@ def told(names: tuple[str, str], state: State, held_until: float, now: float) ->
 
 
 def with_health(news: News, own: Health, now: float) -> News:
-    """Return *news* with what the worker knows of failures, and of the successes that it saw itself.
+    """Return *news* with the failures that the worker knows and the last success of its own requests.
 
-    What it only heard of a success it must not repeat: each repetition is late by a message's travel.
+    The success of another worker's request is not repeated, since each repetition would be late by the travel
+    time of a message.
     """
     failing, taken_s = own.failing, now - own.taken_at
     known = own.taken_at > 0 and taken_s <= AGE_MAX_S
@@ -194,7 +196,7 @@ def with_health(news: News, own: Health, now: float) -> News:
 
 
 def health_of(news: News, now: float) -> Health:
-    """Return what *news* tells of failures and successes; *now* is in Unix seconds, here."""
+    """Return the failures and successes in *news*; *now* is in Unix seconds on this machine."""
     failing = Failing(now - news.failing_s, news.failing_counts) if news.failing_s > 0 else None
     return Health(failing, 0.0 if news.taken_s < 0 else now - news.taken_s)
 
@@ -215,25 +217,25 @@ def state_name(state: State) -> str:
 
 
 def outranks(news: News, state: State) -> bool:
-    """Say whether *news* replaces *state*: by its epoch, and in the same epoch by being more careful."""
+    """Return whether *news* replace *state*: by a higher epoch, or in the same epoch by a higher rank."""
     return (news.epoch, RANK[news.state]) > (state.epoch, RANK[state_name(state)])
 
 
 def outdoes(news: News, older: News) -> bool:
-    """Say whether *news* replaces what was heard before of the same endpoint."""
+    """Return whether *news* replace older news of the same endpoint."""
     return (news.epoch, RANK[news.state]) > (older.epoch, RANK[older.state])
 
 
 def contradicts(state: State, taken_s: float, news: News) -> bool:
-    """Say whether a worker knows better than *news* that tell of an endpoint which is down.
+    """Return whether a worker knows better than *news* of a breaker that is not closed.
 
-    Its own requests were taken until just now, and none has failed since. Where it is down for all, each has
-    failures of its own within moments. Where a single worker's network is, only that one holds back; if not,
-    it would stop the others for as long as it lives.
+    The worker's own requests succeeded until just now, and none has failed since. An endpoint that is down
+    for all fails each worker's requests within moments. Where only the network of one worker is down, only
+    that worker holds back; otherwise it would stop the others for as long as it lives.
 
     Args:
-        state: What the worker thinks of the breaker.
-        taken_s: Age of its own last success, in seconds.
+        state: Of this worker's breaker.
+        taken_s: Age of the last success of its own requests, in seconds.
         news: Of another worker.
     """
     well = isinstance(state, Closed) and not state.failures and (state.proven or not state.openings)
@@ -241,12 +243,12 @@ def contradicts(state: State, taken_s: float, news: News) -> bool:
 
 
 def adopted(news: News, now: float, sample: float) -> State:
-    """Return the state that *news* tells.
+    """Return the state of the breaker in *news*.
 
     Args:
         news: Of another worker.
         now: Seconds on the clock of the breaker.
-        sample: Uniform in [0, 1): workers that were told the same do not probe together.
+        sample: Uniform in [0, 1), so that workers with the same news do not probe together.
     """
     late_s = HEAD_START_S * (1 + sample)
     match news.state:
@@ -263,8 +265,9 @@ def adopted(news: News, now: float, sample: float) -> State:
 def behind(state: State, news: News, now: float, sample: float) -> State:
     """Return *state* after news of the same opening by a worker that goes first.
 
-    Two that opened by themselves, at the same moment, are of one mind and would probe together each time. So
-    of two whose probes stand closer than :data:`HEAD_START_S` one waits as if it had been told.
+    Two workers that opened their breakers by themselves at the same time have the same state and would probe
+    together each time. So of two whose probes are closer than :data:`HEAD_START_S`, one waits as if it had
+    adopted the state of the other.
     """
     if not isinstance(state, Open) or (news.state, news.epoch) != (state_name(state), state.epoch):
         return state
@@ -277,7 +280,7 @@ def behind(state: State, news: News, now: float, sample: float) -> State:
 def yielding(state: State, news: News, now: float, sample: float) -> State:
     """Return *state* after news of a worker that waits for the same probe.
 
-    Who failed with the last probe lets another one go first, once: it may be its own network that fails.
+    A worker whose last probe failed lets another one go first, once: its own network may be the cause.
     """
     if not isinstance(state, Open) or state.forced or state.openings < 2 or state.since == math.inf:
         return state
@@ -288,10 +291,10 @@ def yielding(state: State, news: News, now: float, sample: float) -> State:
 
 
 def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> State | None:
-    """Return what a row of the store says of a breaker; None when it says nothing.
+    """Return the state of a breaker in a row of the store; None where the row holds no usable one.
 
     Args:
-        state: As the store has it.
+        state: Its name in the store.
         epoch: Of the breaker.
         since: Seconds on the clock of the breaker; the cooldown counts from here.
         policy: Of the endpoint.
@@ -307,32 +310,32 @@ def remembered(state: str, epoch: int, since: float, policy: BreakerPolicy) -> S
 
 @dataclass(slots=True)
 class Workers:
-    """Who lives, by when each was last heard. Times are monotonic seconds."""
+    """The other live workers, by the time of their last message. Times are monotonic seconds."""
 
     _heard: dict[str, float] = field(default_factory=dict)
 
     def hear(self, worker: str, now: float) -> None:
-        """Note a sign of life of another worker."""
+        """Take in that another worker sent a message."""
         if worker in self._heard or len(self._heard) < WORKERS_MAX:
             self._heard[worker] = now
 
     def leave(self, worker: str) -> None:
-        """Forget a worker that said goodbye."""
+        """Forget a worker that stops."""
         self._heard.pop(worker, None)
 
     def leads(self, worker: str, now: float) -> bool:
-        """Say whether *worker*, who asks, is the one that does what one of all is to do."""
+        """Return whether *worker*, this one, does the tasks that one of all workers has to do."""
         self.count(now)
         return all(worker < other for other in self._heard)
 
     def count(self, now: float) -> int:
-        """Return how many live, oneself included."""
+        """Return how many workers live, this one included."""
         for gone in [worker for worker, at in self._heard.items() if now - at > ALIVE_S]:
             del self._heard[gone]
         return 1 + len(self._heard)
 
 
-def pieces(news: Iterable[News], size: int) -> Sequence[Sequence[News]]:
-    """Cut *news* into pieces of at most *size*; no news are one empty piece."""
+def batches(news: Iterable[News], size: int) -> Sequence[Sequence[News]]:
+    """Cut *news* into batches of at most *size*; without news there is one empty batch."""
     listed = list(news)
     return [listed[start : start + size] for start in range(0, len(listed), size)] or [[]]

@@ -92,10 +92,10 @@ BREAKERS: Final[Mapping[str, BreakerPolicy]] = MappingProxyType(
 )
 
 
-class Window(NamedTuple):
-    """Answers of the present half of the window, and of the half before."""
+class RecentAnswers(NamedTuple):
+    """How many requests succeeded and failed in the present half of ``window_s``, and in the half before."""
 
-    began: float  #: of the present half, seconds on the caller's clock
+    began: float  #: begin of the present half, seconds on the caller's clock
     alive: int = 0
     failed: int = 0
     alive_before: int = 0
@@ -110,7 +110,7 @@ class Closed:
     epoch: int = 0
     openings: int = 0  #: how often it opened before the slow start that goes on; 0: none goes on
     proven: bool = False  #: True: a request after the probe was taken
-    window: Window | None = None  #: only kept where a ratio is set
+    recent: RecentAnswers | None = None  #: only kept where a ratio is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +193,10 @@ def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
 def set_back(state: State, by_s: float) -> State:
     """Return the state after the wall clock was set back, or forward where *by_s* is negative."""
     match state:
-        case Closed(window=window):
-            if window is None:
+        case Closed(recent=recent):
+            if recent is None:
                 return state
-            return replace(state, window=window._replace(began=window.began - by_s))
+            return replace(state, recent=recent._replace(began=recent.began - by_s))
         case Open():
             return replace(state, until=state.until - by_s, since=state.since - by_s)
         case Probing():
@@ -257,40 +257,42 @@ def settle(
 def _settle_closed(
     state: Closed, answer: Answer, now: float, policy: BreakerPolicy, sample: float
 ) -> tuple[State, Change]:
-    window = _counted(state.window, answer, now, policy) if policy.failure_ratio else None
+    recent = _counted(state.recent, answer, now, policy) if policy.failure_ratio else None
     if answer.ok:
-        if not state.failures and (state.proven or not state.openings) and window is state.window:
+        if not state.failures and (state.proven or not state.openings) and recent is state.recent:
             return state, Change.NONE
-        return replace(state, failures=0, proven=state.openings > 0, window=window), Change.NONE
+        return replace(state, failures=0, proven=state.openings > 0, recent=recent), Change.NONE
     failures, limit, openings = state.failures + 1, policy.failures, 1
     if state.openings and not state.proven:
         limit, openings = min(limit, UNPROVEN_FAILURES), state.openings + 1
-    if policy.failures and (failures >= limit or _too_many(window, policy)):
+    if policy.failures and (failures >= limit or _too_many(recent, policy)):
         return _open(state, openings, now, cooldown_s(policy, openings, sample))
-    return replace(state, failures=failures, window=window), Change.NONE
+    return replace(state, failures=failures, recent=recent), Change.NONE
 
 
 def _open(state: State, openings: int, now: float, for_s: float) -> tuple[State, Change]:
     return Open(now + for_s, state.epoch + 1, openings, now), Change.OPENED
 
 
-def _counted(window: Window | None, answer: Answer, now: float, policy: BreakerPolicy) -> Window:
-    """Return the window with one more answer; its halves move on with the time."""
+def _counted(
+    recent: RecentAnswers | None, answer: Answer, now: float, policy: BreakerPolicy
+) -> RecentAnswers:
+    """Return the recent answers with one more; the halves move on with the time."""
     half_s = policy.window_s / 2
-    if window is None or not 0 <= now - window.began < 2 * half_s:
-        window = Window(now)
-    elif now - window.began >= half_s:
-        window = Window(window.began + half_s, 0, 0, window.alive, window.failed)
+    if recent is None or not 0 <= now - recent.began < 2 * half_s:
+        recent = RecentAnswers(now)
+    elif now - recent.began >= half_s:
+        recent = RecentAnswers(recent.began + half_s, 0, 0, recent.alive, recent.failed)
     if answer.ok:
-        return window._replace(alive=window.alive + 1)
-    return window._replace(failed=window.failed + 1)
+        return recent._replace(alive=recent.alive + 1)
+    return recent._replace(failed=recent.failed + 1)
 
 
-def _too_many(window: Window | None, policy: BreakerPolicy) -> bool:
-    if window is None:
+def _too_many(recent: RecentAnswers | None, policy: BreakerPolicy) -> bool:
+    if recent is None:
         return False
-    failed = window.failed + window.failed_before
-    total = failed + window.alive + window.alive_before
+    failed = recent.failed + recent.failed_before
+    total = failed + recent.alive + recent.alive_before
     return total >= policy.min_requests and failed >= policy.failure_ratio * total
 
 

@@ -1,10 +1,10 @@
-"""Notice that the wall clock was set, by a clock that nobody sets.
+"""Notice that the wall clock was set, by a monotonic clock that cannot be set.
 
 Data flow: flow.endpoints asks :meth:`ClockSteps.set_back_s` before it reads a time that it keeps, and moves
-all its times along. So the rest of a pause, a cooldown or a reservation stays, and so does the age of a
-failure.
+all its times along. So the rest of a pause, a cooldown or a reservation stays the same, and so does the age
+of a failure.
 
-A machine that slept looks as if its clock had been set forward: what was left then is left still.
+A machine that slept looks as if its clock had been set forward: each wait has the same rest after the sleep.
 
 Source: fault 82.
 """
@@ -19,25 +19,21 @@ from consumer.core.endpoint.breaker import CLOCK_SLACK_S
 class ClockSteps:
     """Compares the wall clock with a monotonic one."""
 
-    def __init__(self) -> None:
-        self.monotonic: Callable[[], float] | None = None  #: seconds; None: only steps back are seen
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """Compare with *monotonic*, in seconds."""
+        self._monotonic = monotonic
         self._now: float | None = None  #: Unix seconds after the last step
-        self._at = 0.0  #: monotonic seconds at the same moment
+        self._at = 0.0  #: monotonic seconds at the same time
 
     def set_back_s(self, now: float) -> float:
         """Return by how many seconds the clock was set back since the last step; negative: forward, 0: not.
 
-        Less than :data:`CLOCK_SLACK_S` is none yet; more of it adds up.
+        Less than :data:`CLOCK_SLACK_S` is not a step yet; smaller differences add up.
 
         Args:
             now: Unix seconds.
         """
-        before = self._now
-        if self.monotonic is None:
-            self._now = now
-            by_s = 0.0 if before is None else max(before - now, 0.0)
-            return by_s if by_s > CLOCK_SLACK_S else 0.0
-        at = self.monotonic()
+        at, before = self._monotonic(), self._now
         by_s = 0.0 if before is None else before + (at - self._at) - now
         if before is not None and abs(by_s) <= CLOCK_SLACK_S:
             return 0.0

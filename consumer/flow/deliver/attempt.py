@@ -32,10 +32,10 @@ from consumer.core.retry.verdict import Situation, decide
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import sign
 from consumer.flow.base.context import Context
-from consumer.flow.base.loop import running_loop
-from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.base.slot_queue import SlotQueue
+from consumer.flow.endpoints.endpoint import Endpoint
+from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Attempted
-from consumer.flow.take.slots import Slots
 
 DELIVERED = Delivered()
 
@@ -61,14 +61,16 @@ class Result(NamedTuple):
 class Attempts:
     """Every request of this worker."""
 
-    _loop = cached_property(running_loop)
-
-    def __init__(self, context: Context, endpoints: Endpoints, slots: Slots) -> None:
+    def __init__(self, context: Context, endpoints: Endpoints, slots: SlotQueue) -> None:
         self._context = context
         self._endpoints = endpoints
         self._slots = slots
         self._requests: set[asyncio.Task[Any]] = set()
         self._cutting = False
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # kept: each call costs a system call
 
     def in_flight(self) -> int:
         """Requests in flight."""
@@ -84,7 +86,7 @@ class Attempts:
     async def make(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
         """Make one request, endpoint slot first; never raises for what the endpoint does."""
         endpoint, slots = target.endpoint, self._slots
-        if target.waits and not await endpoint.slot():
+        if target.waits and not await endpoint.slots.acquire():
             now = self._context.clock.now()
             return Result(endpoint.subscription, None, Defer(now), now)
         try:
@@ -96,7 +98,7 @@ class Attempts:
             finally:
                 slots.release()
         finally:
-            endpoint.release()
+            endpoint.slots.release()
 
     def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
         """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""

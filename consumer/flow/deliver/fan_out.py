@@ -13,6 +13,8 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from consumer.core.endpoint.admission import Hold, Wait
+from consumer.core.endpoint.reservations import LOOK_S
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.due import rest_s
@@ -23,8 +25,8 @@ from consumer.core.webhook.body import build_body
 from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Addressed, Outbox, together
 from consumer.flow.deliver.attempt import Attempts, Result, Target
-from consumer.flow.endpoints.endpoints import Endpoint, Endpoints, Hold, Wait
-from consumer.flow.endpoints.reservations import LOOK_S
+from consumer.flow.endpoints.endpoint import Endpoint
+from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.intake import Intake, Job
 from consumer.ports import Source
@@ -44,7 +46,6 @@ class FanOut:
         self._endpoints = endpoints
         self._intake = intake
         self._outbox = Outbox(context)
-        endpoints.steps.monotonic = context.clock.monotonic
         self.attempts = Attempts(context, endpoints, intake.slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
@@ -65,7 +66,7 @@ class FanOut:
         except BaseException:
             for target in sends:
                 if not target.waits:
-                    target.endpoint.release()
+                    target.endpoint.slots.release()
             raise
         self._intake.under_way(job)
         if all(target.waits for target in sends):  # they take no global slot yet: others may

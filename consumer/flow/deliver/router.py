@@ -34,7 +34,8 @@ from consumer.flow.base.outbox import Outbox, age_text, together
 from consumer.flow.deliver.events import Events
 from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.deliver.leftovers import Leftovers
-from consumer.flow.endpoints.endpoints import Endpoint, Endpoints
+from consumer.flow.endpoints.endpoint import Endpoint
+from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.intake import OURS, Intake, Job
 from consumer.ports import Publication, Source

@@ -1,136 +1,101 @@
-"""What a worker knows of one endpoint while it runs: breaker, clock, slots, recent latency.
+"""The running state of one endpoint: admission, slots, latency, health, and its retry budget.
 
-Data flow: Endpoints asks :meth:`Endpoint.admit` for each target; :meth:`Endpoint.learn` after each attempt.
-The decisions are the core's; here they are only kept and joined.
+Data flow: Endpoints asks :meth:`Endpoint.admit` for each target, and hands each outcome to
+:meth:`Endpoint.learn`. core.endpoint decides; here the decisions are kept and joined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from consumer.core.endpoint import breaker
-from consumer.core.endpoint import pace as clock
+from consumer.core.endpoint.admission import Admission, AdmissionControl, Hold, Limits, Send
+from consumer.core.endpoint.agreement import News, behind, yielding
 from consumer.core.endpoint.breaker import Answer, Change, Closed, Open, Probing, State
-from consumer.core.endpoint.health import (
-    LONG_S,
-    Failing,
-    Health,
-    failed,
-    is_gone,
-    merged,
-    much_the_same,
-    set_back,
-)
+from consumer.core.endpoint.health import HealthTracker, is_gone
 from consumer.core.endpoint.latency import Latency
-from consumer.core.endpoint.pace import Budget, Pace, budget, draw
-from consumer.core.model import Attempt, Defer, Outcome
+from consumer.core.endpoint.pace import NOT_THROTTLED, Pace, Throttle
+from consumer.core.endpoint.rate_limit import RateLimit, per_period
+from consumer.core.endpoint.reservations import Reservations
+from consumer.core.model import Attempt, Outcome
 from consumer.core.retry.outcomes import Signal, breaker_signal, is_success, throttles
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.retry_after import parse_retry_after
 from consumer.flow.base.context import Bounds
-from consumer.flow.endpoints.admission import Admission, Hold, Send, Wait
-from consumer.flow.endpoints.reservations import Reservations, frees
-from consumer.flow.endpoints.slot_queue import SlotQueue
+from consumer.flow.base.slot_queue import SlotQueue
 
-RATIO_WEIGHT = 0.05  #: of the newest attempt in the recent share of successes
-PAUSED_LOOK_S = 60.0  #: what is held by hand looks again after this, or later where much waits
-PROBE_PAUSE_S = 1.0  #: what comes while a probe is out looks again after this, or after the probe's age
-HELD_INTERVAL_S = 0.005  #: closest spacing of what comes back to one that was ill or is held by hand
+PATIENCE_FACTOR = 4  #: a request waits this many times longer for a slot than ``quick_wait_s``
+LEAST_PATIENCE_S = 0.1
 
 STATE_LABELS: Mapping[type, str] = {Closed: "closed", Open: "open", Probing: "probing"}
 
 
-class Endpoint(SlotQueue):
-    """The running state of one endpoint."""
+class Endpoint:
+    """One endpoint while the worker runs.
+
+    Attributes:
+        subscription: Whose endpoint it is.
+        headers: Of every request, but for those of the event and the signature.
+        slots: For its requests; :class:`Send` comes with one of them.
+        latency: Of its answers.
+        health: Its successes and failures.
+        admission: Breaker, pace and reservations.
+        last_failure: The last attempt since the start that counted for the breaker.
+    """
 
     def __init__(self, subscription: Subscription, bounds: Bounds, workers: int = 1) -> None:
-        super().__init__(subscription.concurrency, bounds.quick_wait_s)
-        self._bounds = bounds
-        self.breaker: State = Closed()
-        self.pace = Pace()  #: pauses, Retry-After, rate, slow start: nothing is sent before it
-        self.reservations = Reservations()  #: of what is put off
-        self._workers = workers
-        self._paced = False  #: the pace holds something
-        self._calm = True  #: a success has nothing to tell
-        self._throttled = 0  #: answers in a row that asked for less
-        self._throttled_at = 0.0  #: Unix seconds of the last of them
-        self._ratio = 1.0  #: share of successes up to the last failure, newer ones weigh more
-        self._taken = 0  #: successes since then
-        self._budget: Budget | None = None
-        self.failing: Failing | None = None  #: None: the last attempt was taken
-        self.told: Failing | None = None  #: as the other workers and the store know it
-        self._taken_at = 0.0  #: Unix seconds of the last success; 0: none yet
+        quick_wait_s = bounds.quick_wait_s
+        self.subscription = subscription
+        self.headers = _headers(subscription, bounds)
+        self.slots = SlotQueue(
+            subscription.concurrency, patience_s=max(PATIENCE_FACTOR * quick_wait_s, LEAST_PATIENCE_S)
+        )
         self.latency = Latency(bounds.quick_latency_s)
-        self.last_failure: Attempt | None = None  #: that counted for the breaker, since the start
-        self.rebind(subscription)
+        self.health = HealthTracker()
+        self.admission = AdmissionControl(
+            _limits(subscription), self.slots, self.latency, quick_wait_s, workers
+        )
+        self.last_failure: Attempt | None = None
+        self._bounds = bounds
+        self._throttle: Throttle = NOT_THROTTLED
+        self._budget = _budget(subscription)
 
     def rebind(self, subscription: Subscription, now: float = 0.0) -> None:
         """Take over changed settings of the subscription; *now* is in Unix seconds."""
-        before: Subscription | None = getattr(self, "subscription", None)
-        self.subscription = subscription
-        if before is None or before.retry != subscription.retry:
-            retry = subscription.retry
-            self._budget = None if retry.budget is None else budget(retry.budget, retry.budget_period_s)
-        if before is not None and frees(before, subscription):
-            self.reservations.free(now)
-        self.slots = subscription.concurrency
-        self.headers: Sequence[tuple[str, str]] = (
-            ("content-type", "application/json"),
-            ("user-agent", self._bounds.user_agent),
-            *subscription.headers,
-        )
-        self.share(self._workers)
-
-    def share(self, workers: int) -> None:
-        """Take this worker's part of the configured rate; *workers* live now, at least 1."""
-        self._workers = workers
-        self.pace = clock.with_rate(self.pace, self.subscription.rate_per_s, self.subscription.burst, workers)
-        self._look()
-
-    def hold(self, until: float) -> None:
-        """Send nothing before *until* (Unix seconds): an operator's pause, say."""
-        self.pace = clock.pause_until(self.pace, until)
-        self._look()
+        before, self.subscription = self.subscription, subscription
+        if before.retry != subscription.retry:
+            self._budget = _budget(subscription)
+        self.slots.resize(subscription.concurrency)
+        self.headers = _headers(subscription, self._bounds)
+        self.admission.change(_limits(subscription), now)
 
     def reset(self, now: float) -> None:
-        """Forget every pause and all that is held against the endpoint, as an operator asks."""
-        self.breaker = breaker.reset(self.breaker)
-        self.pace = Pace()
-        self._throttled = 0
-        self.reservations.free(now)
-        self.share(self._workers)
+        """Forget every pause and close the breaker, as an operator asks; *now* is in Unix seconds."""
+        self.admission.reset(now)
+        self._throttle = self._throttle.ended()
 
     def set_back(self, by_s: float) -> None:
-        """Keep every rest and every age: the wall clock was set back, or forward where *by_s* is negative."""
-        self.pace = clock.set_back(self.pace, by_s)
-        self.breaker = breaker.set_back(self.breaker, by_s)
-        known, self.failing = self.failing is self.told, set_back(self.failing, by_s)
-        self.told = self.failing if known else set_back(self.told, by_s)
-        self.reservations.set_back(by_s)
-        self._throttled_at -= by_s
-        self._taken_at = max(self._taken_at - by_s, 0.0) if self._taken_at else 0.0
-        if self._silent_since is not None:
-            self._silent_since -= by_s
+        """Keep every wait and every age: the wall clock was set back by so many seconds, or forward."""
+        self.admission.set_back(by_s)
+        self.latency.set_back(by_s)
+        self.health.set_back(by_s)
+        self._throttle = self._throttle.set_back(by_s)
         if self._budget is not None:
             self._budget = self._budget.set_back(by_s)
-        self._look()
 
-    def force(self) -> None:
-        """Send nothing until a reset, as an operator asks."""
-        self.breaker = breaker.force(self.breaker)
-        self._look()
+    @property
+    def breaker(self) -> State:
+        """The state of the breaker."""
+        return self.admission.breaker
 
-    def _look(self) -> None:
-        """See what every request has to be held against; most endpoints have nothing."""
-        state, pace = self.breaker, self.pace
-        barred = self.subscription.paused or self.subscription.locked is not None
-        self._paced = barred or pace.limits or pace.held_until > 0
-        self._calm = (
-            isinstance(state, Closed)
-            and not (state.failures or state.openings or pace.slow_s or self._throttled or self.failing)
-            and not self.subscription.breaker.failure_ratio
-        )
+    @property
+    def pace(self) -> Pace:
+        """Pauses, ``Retry-After``, rate and slow start."""
+        return self.admission.pace
+
+    @property
+    def reservations(self) -> Reservations:
+        """The reservations of the deliveries that it holds."""
+        return self.admission.reservations
 
     @property
     def state(self) -> str:
@@ -139,251 +104,110 @@ class Endpoint(SlotQueue):
 
     @property
     def success_ratio(self) -> float:
-        """Share of the recent attempts that the endpoint took, newer ones weigh more; 1 before the first."""
-        return 1 - (1 - self._ratio) * (1 - RATIO_WEIGHT) ** self._taken
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether the recent p90 latency is at or over ``quick_latency_s``."""
-        return self.latency.is_slow
+        """Share of the recent attempts that the endpoint took; 1 before the first."""
+        return self.health.success_ratio
 
     def is_gone(self, now: float) -> bool:
-        """Whether nothing was taken for so long that the subscription is to be disabled (SW-41)."""
-        return is_gone(self.failing, now, self.subscription.retry.disable_after_s)
+        """Return whether it took nothing for so long that the subscription is to be disabled (SW-41)."""
+        return is_gone(self.health.failing, now, self.subscription.retry.disable_after_s)
 
     def forgive(self) -> None:
-        """Begin anew with the time in which nothing was taken: it was disabled, or enabled again."""
-        self.failing = self.told = None
-        self._look()
-
-    @property
-    def health(self) -> Health:
-        """What others are told: since when it has failed for long, and the last success here."""
-        return Health(self.told, self._taken_at)
-
-    def owes_news(self, now: float) -> bool:
-        """Say whether others are to be told of its failures, or that they are over; asked once for each."""
-        if self.failing is self.told or (self.failing is not None and now - self.failing.first_at < LONG_S):
-            return False
-        self.told = self.failing
-        return True
-
-    def know(self, heard: Health) -> bool:
-        """Take over what another worker, or the store, knows of failures.
-
-        Returns:
-            True where that is wrong, since there was a success here: then it has to be told.
-        """
-        own = self.failing
-        joined = merged(Health(own, self._taken_at), heard).failing
-        if joined != own and not much_the_same(joined, own):
-            self.failing = self.told = joined
-            self._look()
-        return heard.failing is not None and heard.failing.first_at <= self._taken_at
+        """Forget the failures: the subscription was disabled, or enabled again."""
+        self.health.forgive()
 
     def postponed_s(self, now: float) -> float:
         """Return by how many seconds the endpoint's budget postpones a retry that is decided on now."""
-        return 0.0 if self._budget is None else draw(self._budget, now)[1]
+        return 0.0 if self._budget is None else self._budget.wait_s(now)
 
     def spend_retry(self, now: float) -> None:
         """Take one retry from the endpoint's budget."""
         if self._budget is not None:
-            self._budget, _ = draw(self._budget, now)
+            self._budget = self._budget.reserved(now)
 
     def admit(self, now: float, *, fresh: bool, reserved: bool, siblings: bool = False) -> Admission:
-        """Say whether one request may go now, and take the endpoint's slot if so.
-
-        Args:
-            now: Unix seconds.
-            fresh: It would be sent straight from the event, where a slow endpoint would hold up its
-                siblings' ack; False for delivery messages.
-            reserved: It comes back at the time that this endpoint's clock gave it.
-            siblings: Its message has further targets, whose retries and ack would wait for it.
-        """
-        if not isinstance(self.breaker, Closed):
-            return self._probe(now, siblings=siblings)
-        if self._paced:
-            hold = self._ahead_of_pace(now, reserved=reserved)
-            if hold is not None:
-                return hold
-        if fresh and (self.is_slow or self._silent_s(now) >= self._bounds.quick_latency_s):
-            return self._put_off(now, now, "slow")
-        admission: Send | Wait = Send(self.breaker.epoch)
-        if self.in_flight >= self.slots:
-            expected_s = (len(self._queue) + 1) * self._interval_s(now)
-            if expected_s > self._bounds.quick_wait_s:
-                return self._put_off(now, now + expected_s, "saturated")
-            admission = Wait(self.breaker.epoch)
-        else:
-            self._take_slot(now)
-        if self._paced:
-            self.pace = clock.sent(self.pace, now)
+        """Decide on one request, and take a slot for it if it may go; see :meth:`AdmissionControl.admit`."""
+        admission = self.admission.admit(now, fresh=fresh, reserved=reserved, siblings=siblings)
+        if isinstance(admission, Send):
+            self.slots.take()
         return admission
 
-    def _probe(self, now: float, *, siblings: bool) -> Send | Hold:
-        """Send the probe when it is due; all others are held.
-
-        A probe may hang until its deadline, so it never goes from a message with siblings.
-        """
-        barred = self._barred(now)
-        if barred is not None:
-            return barred
-        full, on = self.in_flight >= self.slots, self.subscription.breaker.failures > 0
-        if full or (siblings and on) or now < self.pace.held_until:  # it, too, waits as Retry-After said
-            return self._held_by_breaker(now)
-        self.breaker, probe = breaker.admit(self.breaker, now, self.subscription.breaker)
-        if not probe:
-            return self._held_by_breaker(now)
-        self._look()
-        self._take_slot(now)
-        return Send(self.breaker.epoch)
-
-    def _ahead_of_pace(self, now: float, *, reserved: bool) -> Hold | None:
-        """Hold what comes before its time; under a rate, who has no moment of his own stands behind all."""
-        barred = self._barred(now)
-        if barred is not None:
-            return barred
-        opens_at = clock.opens_at(self.pace, now)
-        behind = self.pace.interval_s and not reserved and now < self.reservations.free_at
-        if behind or now < opens_at:
-            return self._held_by_pace(now, opens_at)
-        if not self.pace.limits:  # a pause is over
-            self.pace = Pace()
-            self._look()
-        return None
-
-    def _barred(self, now: float) -> Hold | None:
-        """Hold what may not be sent whatever the endpoint does."""
-        if self.subscription.locked is not None:  # nothing is sent unsigned: it comes back, and is parked
-            return Hold(Defer(now), "locked")
-        if self.subscription.paused:  # nobody knows until when: a look costs the broker next to nothing
-            return self._held(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
-        return None
-
     def recall(self, epoch: int, now: float) -> Hold | None:
-        """Say why a request admitted a while ago must not go any more, or None.
-
-        Args:
-            epoch: Of the breaker when it was admitted.
-            now: Unix seconds.
-        """
-        barred = self._barred(now)
-        if barred is not None:
-            return barred
-        if not isinstance(self.breaker, Closed):
-            return None if self.breaker.epoch == epoch else self._held_by_breaker(now)
-        opens_at = self.pace.held_until
-        if self.breaker.epoch != epoch:  # it was open meanwhile, and starts slowly
-            opens_at = max(opens_at, clock.opens_at(self.pace, now))
-        if now < opens_at:
-            return self._held_by_pace(now, opens_at)
-        return None
+        """Return why an admitted request may not go any more; see :meth:`AdmissionControl.recall`."""
+        return self.admission.recall(epoch, now)
 
     def learn(self, outcome: Outcome, epoch: int, now: float, sample: float) -> Change:
-        """Take in what an attempt showed; return what it did to the breaker."""
-        taken = is_success(outcome)
-        if self.latency.learn(outcome.duration_s, taken=taken):
-            self._respread(now)
-        self._silent_since = now
+        """Take in the outcome of a request; return the change of the breaker.
+
+        Args:
+            outcome: Of the request.
+            epoch: Of the breaker when the request was admitted.
+            now: Unix seconds.
+            sample: Uniform in [0, 1), for the cooldown's jitter.
+        """
+        taken, admission = is_success(outcome), self.admission
+        if self.latency.learn(outcome.duration_s, now, taken=taken):
+            admission.free_held(now)
         if taken:
-            self._taken, self._taken_at = self._taken + 1, now
-            if self._calm:
+            self.health.taken(now)
+            if self._throttle.times:
+                self._throttle = self._throttle.ended()
+            if admission.calm:
                 return Change.NONE  # nearly always
-        else:
-            self._ratio, self._taken = self.success_ratio * (1 - RATIO_WEIGHT), 0
-        self._learn_pause(outcome, now)
         signal = breaker_signal(outcome)
+        if not taken:
+            self.health.missed(now, counts=signal is not Signal.UNKNOWN)
+            self._learn_pause(outcome, now)
         if signal is Signal.UNKNOWN:
             return Change.NONE
         alive = signal is Signal.ALIVE
         if not alive:
             duration_s = outcome.duration_s
             self.last_failure = Attempt(0, now - duration_s, outcome.kind, outcome.status, duration_s)
-        answer, policy = Answer(ok=alive, epoch=epoch), self.subscription.breaker
-        if self.pace.slow_s and epoch == self.breaker.epoch:
-            self.pace = (clock.speed_up if alive else clock.slow_down)(self.pace, now)
-        self.breaker, change = breaker.settle(self.breaker, answer, now, policy, sample)
-        if change is Change.CLOSED:
-            self.start_slowly(now)
-        elif isinstance(self.breaker, Closed) and not self.pace.slow_s:
-            self.breaker = breaker.recovered(self.breaker)
-        self._look()
-        return change
-
-    def start_slowly(self, now: float, sample: float = 0.0) -> None:
-        """Begin anew after an outage; all workers together take the slow start's pace, each from its part on.
-
-        Args:
-            now: Unix seconds.
-            sample: In [0, 1): which part; 0 for who saw the success.
-        """
-        self.latency.recover()
-        self._respread(now)
-        pace = clock.slow_start(self.pace, now)
-        slow_s = pace.slow_s * self._workers
-        self.pace = replace(pace, slow_s=slow_s, slow_at=now + slow_s * sample)
-        self._look()
-
-    def adopt(self, state: State, now: float, sample: float = 0.0) -> None:
-        """Take over what is known of the breaker elsewhere; *sample* as in :meth:`start_slowly`."""
-        before, self.breaker = self.breaker, state
-        if isinstance(state, Closed) and not isinstance(before, Closed):
-            self.start_slowly(now, sample)
-        self._look()
+        return admission.learn(Answer(ok=alive, epoch=epoch), now, sample)
 
     def _learn_pause(self, outcome: Outcome, now: float) -> None:
-        """Take in that the endpoint asks for less, saying for how long or not."""
-        if is_success(outcome):
-            self._throttled, self.failing = 0, None
-            return
-        if breaker_signal(outcome) is not Signal.UNKNOWN:
-            self.failing = failed(self.failing, now)
-        asked_s = parse_retry_after(outcome.retry_after, now)
-        again = isinstance(self.breaker, Closed) and self.breaker.failures > 0
-        asks = throttles(outcome, failed_before=again)
-        if not asked_s and asks and now - outcome.duration_s >= self._throttled_at:
-            self._throttled, self._throttled_at = self._throttled + 1, now
-            times = self._throttled - (asked_s is not None)  # a time that is over is believed once
-            asked_s = clock.throttle_s(times) if times else 0.0
-        if asked_s and (outcome.status or 0) >= 300:
-            self.hold(now + asked_s)
+        """Pause where the endpoint asks for fewer requests, with a time or without one."""
+        pause_s, state = parse_retry_after(outcome.retry_after, now), self.breaker
+        if not pause_s:
+            again = isinstance(state, Closed) and state.failures > 0
+            if throttles(outcome, failed_before=again):
+                timed = pause_s is not None
+                self._throttle, pause_s = self._throttle.asked(now, outcome.duration_s, timed=timed)
+        if pause_s and (outcome.status or 0) >= 300:
+            self.admission.pause(now + pause_s)
 
-    def _respread(self, now: float) -> None:
-        """It is well again: what is held from now on need not stand behind moments of its bad time.
+    def yield_to(self, news: News, now: float, sample: float, *, first: bool) -> None:
+        """Probe after another worker, where *news* of it show that it is to probe before this one.
 
-        Under a rate the moments are turns, as far apart as the rate asks for, and stay.
+        Args:
+            news: Of a worker whose breaker is in the same epoch.
+            now: Unix seconds.
+            sample: Uniform in [0, 1), for the jitter of the probe.
+            first: The other worker comes first by its name.
         """
-        if not self.pace.interval_s:
-            self.reservations.free(now)
+        state = behind(self.breaker, news, now, sample) if first else self.breaker
+        self.admission.adopt(yielding(state, news, now, sample), now)
 
-    def _interval_s(self, now: float) -> float:
-        """Return the distance at which slots become free, as far as it can be seen now."""
-        latency_s = max(self.latency.latency_s, self._silent_s(now))
-        return clock.saturation_interval_s(latency_s, self.slots)
 
-    def _put_off(self, now: float, earliest: float, reason: str) -> Hold:
-        return self._spread(now, earliest, self._interval_s(now), reason)
+def _limits(subscription: Subscription) -> Limits:
+    return Limits(
+        breaker=subscription.breaker,
+        rate_per_s=subscription.rate_per_s,
+        burst=subscription.burst,
+        concurrency=subscription.concurrency,
+        paused=subscription.paused,
+        locked=subscription.locked is not None,
+    )
 
-    def _held(self, now: float, earliest: float, least_s: float, reason: str) -> Hold:
-        """Put off what waits for something else than its slots: it counts how fast it is when well."""
-        well_s = clock.saturation_interval_s(self.latency.healthy_s, self.slots)
-        return self._spread(now, earliest, max(well_s, least_s), reason)
 
-    def _spread(self, now: float, earliest: float, interval_s: float, reason: str) -> Hold:
-        """Give out moments from *earliest* on, *interval_s* apart or as far as its rate asks for."""
-        rate_s = self.pace.interval_s
-        least_s = max(rate_s, min(interval_s, HELD_INTERVAL_S))
-        return Hold(Defer(self.reservations.take(now, earliest, interval_s, least_s)), reason, rate_s > 0)
+def _budget(subscription: Subscription) -> RateLimit | None:
+    retry = subscription.retry
+    return None if retry.budget is None else per_period(retry.budget, retry.budget_period_s)
 
-    def _held_by_pace(self, now: float, opens_at: float) -> Hold:
-        """Spread what comes before its time; after a pause as fast as requests were taken before it."""
-        least_s = HELD_INTERVAL_S if self.pace.slow_s else 0.0
-        return self._held(now, opens_at, least_s, "paced")
 
-    def _held_by_breaker(self, now: float) -> Hold:
-        state, policy, until = self.breaker, self.subscription.breaker, now
-        if isinstance(state, Open):
-            until = now + PAUSED_LOOK_S if state.forced else breaker.due_at(state, policy)
-        elif isinstance(state, Probing):  # where it hangs, a look comes as seldom as it is old
-            until = now + max(PROBE_PAUSE_S, policy.probe_timeout_s - (state.until - now))
-        return self._held(now, max(until, self.pace.held_until), HELD_INTERVAL_S, "breaker")
+def _headers(subscription: Subscription, bounds: Bounds) -> Sequence[tuple[str, str]]:
+    return (
+        ("content-type", "application/json"),
+        ("user-agent", bounds.user_agent),
+        *subscription.headers,
+    )

@@ -19,10 +19,9 @@ from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import is_moved
 from consumer.core.model import RawMessage
 from consumer.flow.base.context import Context
-from consumer.flow.base.loop import running_loop
 from consumer.flow.base.rate import Rate
+from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.take.lanes_seen import LanesSeen
-from consumer.flow.take.slots import Slots
 from consumer.ports import Incoming, Source
 
 #: Sources whose messages only we publish: deliveries, and events that were moved, wrapped. The others hold a
@@ -67,8 +66,6 @@ class Job:
 class Intake:
     """Windows, the fair order between them, and the jobs that run."""
 
-    _loop = cached_property(running_loop)
-
     def __init__(self, context: Context, handle: Callable[[Job], Awaitable[None]]) -> None:
         self._context = context
         self._handle = handle
@@ -96,8 +93,12 @@ class Intake:
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[Job, Callable[[], None]] = {}
         self._paused = False
-        self.slots = Slots(context.bounds.concurrency, self.pump)
+        self.slots = SlotQueue(context.bounds.concurrency, on_free=self.pump)
         self._most_jobs = 4 * context.bounds.concurrency
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # kept: each call costs a system call
 
     def offer(self, source: Source, incoming: Incoming) -> None:
         """Take one message from a window; called by the broker edge."""

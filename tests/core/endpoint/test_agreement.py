@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.endpoint import agreement, breaker
-from consumer.core.endpoint.agreement import ALIVE_S, RANK, Kind, News, Said, Workers
+from consumer.core.endpoint.agreement import ALIVE_S, RANK, News, NewsKind, NewsMessage, Workers
 from consumer.core.endpoint.breaker import Answer, BreakerPolicy, Closed, Open, Probing, State
 from consumer.core.endpoint.health import Failing, Health
 
@@ -22,7 +22,7 @@ NEWS = News(subscription="sub_1", endpoint="e1", state="open", epoch=3, rest_s=1
 
 def told(state: State, now: float) -> News:
     """Say of one endpoint what a worker thinks of it."""
-    return agreement.told(("sub_1", "e1"), state, 0.0, now)
+    return agreement.news_of(("sub_1", "e1"), state, 0.0, now)
 
 
 def hear(state: State, news: News, now: float) -> State:
@@ -38,7 +38,7 @@ def mind(state: State) -> tuple[int, str]:
 def test_a_message_comes_back_as_it_was_said() -> None:
     """Whatever is said is heard the same."""
     well = replace(NEWS, state="closed", openings=0, failing_s=7.5, taken_s=9.0)
-    said = Said(Kind.STATE, "w1", [NEWS, well])
+    said = NewsMessage(NewsKind.STATE, "w1", [NEWS, well])
 
     assert agreement.decode(orjson.loads(agreement.encode(said))) == said
 
@@ -239,7 +239,7 @@ def test_what_is_known_of_failures_travels_with_it() -> None:
     """Decision 16: news carry the ages of first failure and last success; older workers omit both."""
     own = Health(Failing(100.0, counts=True), taken_at=40.0)
     news = agreement.with_health(NEWS, own, 1000.0)
-    heard = agreement.decode(orjson.loads(agreement.encode(Said(Kind.BEAT, "w1", [news]))))
+    heard = agreement.decode(orjson.loads(agreement.encode(NewsMessage(NewsKind.BEAT, "w1", [news]))))
     assert heard is not None
 
     assert agreement.health_of(heard.news[0], 1000.0) == own
@@ -254,20 +254,20 @@ def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
     """An endpoint that takes probes only gets two failures of each worker, not five."""
     closed, _ = breaker.settle(Probing(9.0, epoch=3, openings=2), Answer(ok=True, epoch=3), 0.0, EAGER, 0.0)
 
-    heard = agreement.adopted(agreement.told(("sub_1", "e1"), closed, 0.0, 0.0), 0.0, 0.5)
+    heard = agreement.adopted(agreement.news_of(("sub_1", "e1"), closed, 0.0, 0.0), 0.0, 0.5)
 
     assert heard == closed == Closed(epoch=4, openings=2)
-    well = agreement.told(("sub_1", "e1"), Closed(epoch=4), 0.0, 0.0)
-    assert agreement.decode(orjson.loads(agreement.encode(Said(Kind.BEAT, "w1", [well])))) == Said(
-        Kind.BEAT, "w1", [well]
-    )
+    well = agreement.news_of(("sub_1", "e1"), Closed(epoch=4), 0.0, 0.0)
+    assert agreement.decode(
+        orjson.loads(agreement.encode(NewsMessage(NewsKind.BEAT, "w1", [well])))
+    ) == NewsMessage(NewsKind.BEAT, "w1", [well])
 
 
 def test_forced_open_travels_and_outranks_what_is_open() -> None:
     """Forced open by an operator, it stays so in every worker, and over a restart."""
     forced = breaker.force(Closed(epoch=4))
 
-    news = agreement.told(("sub_1", "e1"), forced, 0.0, 100.0)
+    news = agreement.news_of(("sub_1", "e1"), forced, 0.0, 100.0)
 
     assert agreement.adopted(news, 100.0, 0.5) == forced
     assert agreement.outranks(news, Open(until=9.0, epoch=5))
@@ -316,8 +316,8 @@ def test_made_up_workers_do_not_fill_the_memory() -> None:
 
 def test_long_news_are_cut_into_messages() -> None:
     """Thousands of endpoints are told in messages of bounded size; none at all is still one beat."""
-    assert [len(p) for p in agreement.pieces([NEWS] * 7, 3)] == [3, 3, 1]
-    assert [len(p) for p in agreement.pieces([], 3)] == [0]
+    assert [len(p) for p in agreement.batches([NEWS] * 7, 3)] == [3, 3, 1]
+    assert [len(p) for p in agreement.batches([], 3)] == [0]
 
 
 def test_probing_is_told_with_its_rest() -> None:

@@ -96,8 +96,7 @@ def test_who_comes_late_lives_for_one_more_try(
 def test_steps_are_told_from_time_that_passes() -> None:
     """Forward and back, once each; a clock that drifts by a few seconds is not set."""
     at = [100.0]
-    steps = ClockSteps()
-    steps.monotonic = lambda: at[0]
+    steps = ClockSteps(lambda: at[0])
     assert steps.set_back_s(NOW) == 0.0
 
     at[0] += 3 * DAY  # it was quiet for long

@@ -71,12 +71,12 @@ async def test_a_wide_event_is_put_off_beyond_the_room() -> None:
     assert {m.attempts_made for m in worker.waiting()} == {0}
 
 
-def test_moments_are_given_out_one_by_one() -> None:
+def test_reservations_are_given_out_one_by_one() -> None:
     """S1-11: what is put off comes back at the rate, not together."""
     rate = Rate(10.0, burst=1)
     rate.sent(START)
 
-    reservations = [rate.moment(START) - START for _ in range(3)]
+    reservations = [rate.reserve(START) - START for _ in range(3)]
 
     assert reservations == pytest.approx([0.1, 0.2, 0.3], abs=1e-5)
     assert rate.room(START) == 0

@@ -32,7 +32,7 @@ async def slow(worker: Worker, **fields: Any) -> str:
     subscription = await worker.subscribe("slow", **fields)
     worker.sender.latency_s[SLOW] = 2.0
     await worker.handle(event_message(message_id="slow-0", tenant=subscription.tenant))
-    assert worker.endpoint(subscription).is_slow
+    assert worker.endpoint(subscription).latency.is_slow
     worker.journal.clear()
     return subscription.id
 
@@ -428,7 +428,7 @@ def test_every_message_ends_in_one_settle(
             ids.append(subscription.id)
             url = subscription.url
             if is_slow and len(targets) > 1:
-                worker.endpoint(subscription).latency.learn(2.0, taken=True)
+                worker.endpoint(subscription).latency.learn(2.0, worker.clock.now(), taken=True)
                 owed += 1
             else:
                 owed += status >= 300
@@ -544,7 +544,7 @@ async def test_a_bug_before_the_requests_gives_the_slots_back(worker: Worker) ->
     ticket = await worker.handle(event_message())
 
     assert ticket.settles == ["requeue"]
-    assert worker.endpoint(shop).in_flight == 0
+    assert worker.endpoint(shop).slots.in_flight == 0
 
 
 # delivery messages
@@ -888,7 +888,7 @@ def test_slots_are_never_exceeded_nor_lost(
         assert worker.sender.peak_in_flight <= capacity
         for n, subscription in enumerate(subscriptions):
             assert worker.sender.peaks.get(subscription.url, 0) <= n + 1
-            assert worker.endpoint(subscription).in_flight == 0
+            assert worker.endpoint(subscription).slots.in_flight == 0
         assert worker.intake.slots.free == capacity
         assert [ticket.settles for ticket in worker.tickets] == [["ack"]] * len(jobs)
         assert worker.bugs() == []

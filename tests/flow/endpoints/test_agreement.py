@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from consumer.core.endpoint.agreement import ALIVE_S, BEAT_S, Kind, News, Said, encode
+from consumer.core.endpoint.agreement import ALIVE_S, BEAT_S, News, NewsKind, NewsMessage, encode
 from consumer.core.endpoint.breaker import Closed, Open, Probing
 from consumer.core.endpoint.health import Failing, Health, merged
 from consumer.core.message.records import EndpointState
@@ -90,7 +90,7 @@ class Crew:
         message = orjson.loads(published.publication.body)
         for other, talk in enumerate(self.talks):
             if other in self._tasks and not self.lost(index, other):
-                talk.hear(message)
+                talk.receive(message)
 
 
 @asynccontextmanager
@@ -230,7 +230,7 @@ async def test_two_that_disagree_come_to_one_mind() -> None:
         first, second = (w.endpoint(s) for w, s in zip(two.workers, two.shops, strict=True))
         assert isinstance(first.breaker, Open)
         assert isinstance(second.breaker, Open)
-        second.breaker = Closed(epoch=second.breaker.epoch + 2)
+        second.admission.breaker = Closed(epoch=second.breaker.epoch + 2)
 
         two.lost = lambda _from, _to: False
         await two.workers[0].clock.advance(2 * BEAT_S)
@@ -255,8 +255,7 @@ async def test_a_worker_that_starts_late_asks() -> None:
 async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
     """After a restart of all, an open breaker is open for the rest of its cooldown, and its epoch goes on."""
     [shop] = await worker.subscribe_all("shop", breaker=dict(BREAKER))
-    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
-    talk.remember(
+    worker.endpoints.prior.remember(
         [
             EndpointState(
                 endpoint=endpoint_id("acme", URL),
@@ -281,8 +280,7 @@ async def test_a_worker_alone_begins_with_the_store(worker: Worker) -> None:
 async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: float, sent: int) -> None:
     """Fault 39, decision 16: a pause outlives the only worker; one beyond any `Retry-After` holds nothing."""
     await worker.subscribe_all("shop")
-    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
-    talk.recall({endpoint_id("acme", URL): START + rest_s})
+    worker.endpoints.prior.remember_holds({endpoint_id("acme", URL): START + rest_s})
 
     await worker.handle(event_message())
 
@@ -384,8 +382,8 @@ async def test_news_of_others_endpoints_are_passed_by(worker: Worker) -> None:
         for sub, end in wrong
     ]
 
-    talk.hear(orjson.loads(encode(Said(Kind.STATE, "w1", news))))
-    talk.hear({"kind": "beat", "worker": "w1", "news": [["x"]]})
+    talk.receive(orjson.loads(encode(NewsMessage(NewsKind.STATE, "w1", news))))
+    talk.receive({"kind": "beat", "worker": "w1", "news": [["x"]]})
     await worker.handle(event_message())
 
     assert worker.sent("shop") == 1
@@ -399,8 +397,8 @@ async def test_a_broker_that_is_away_silences_and_stops_nothing() -> None:
         two.workers[0].sender.on(URL, Reply())
         await two.workers[0].handle(event_message())
         endpoint = two.workers[0].endpoint(two.shops[0])
-        endpoint.breaker = Probing(until=START + 9.0, epoch=2)
-        two.talks[0].changed(endpoint)
+        endpoint.admission.breaker = Probing(until=START + 9.0, epoch=2)
+        two.workers[0].endpoints.announcements.changed(endpoint)
         await two.workers[0].clock.advance(BEAT_S)
         before = two.states()
 
@@ -421,7 +419,7 @@ async def test_nothing_on_control_can_fell_a_worker(worker: Worker) -> None:
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
 
     for said in ({}, payload(kind=None), payload(worker=[]), payload(news={}), payload(news=[{}, None, 5])):
-        talk.hear(said)
+        talk.receive(said)
 
     assert worker.bugs() == []
 
@@ -440,7 +438,7 @@ async def fail_after(crew: Crew, index: int, hours: float) -> None:
 
 def failings(crew: Crew) -> list[Failing | None]:
     """Return since when each worker thinks that the endpoint fails."""
-    return [w.endpoint(s).failing for w, s in zip(crew.workers, crew.shops, strict=True)]
+    return [w.endpoint(s).health.failing for w, s in zip(crew.workers, crew.shops, strict=True)]
 
 
 async def test_days_of_failure_count_over_all_workers() -> None:
@@ -498,15 +496,14 @@ async def test_a_short_failure_is_told_to_nobody() -> None:
             await fail_after(two, 0, 0.1)
 
         assert two.workers[0].record.healths == []
-        assert two.talks[0]._untold == set()
+        assert two.workers[0].endpoints.announcements.take_due() == set()
 
 
 async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
     """SW-41, decision 16: what the store says goes on; the first failure after five days disables."""
     [shop] = await worker.subscribe_all("shop")
-    talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     since = START - 5 * 24 * HOUR
-    talk.remember((), {endpoint_id("acme", URL): Health(Failing(since, counts=True))})
+    worker.endpoints.prior.remember((), {endpoint_id("acme", URL): Health(Failing(since, counts=True))})
     worker.sender.on(URL, Reply(status=503))
 
     await worker.handle(event_message())

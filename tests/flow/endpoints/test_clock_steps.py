@@ -233,7 +233,7 @@ async def test_a_jump_disables_nobody(worker: Worker, days: float) -> None:
     for hours in (0.0, 13.0):
         worker.clock.passed_s += hours * HOUR
         await worker.handle(event_message(message_id=f"before-{hours}"))
-    failing = worker.endpoint(shop).failing
+    failing = worker.endpoint(shop).health.failing
     assert failing is not None
     assert failing.counts
     worker.clock.step_s += days * DAY
@@ -242,7 +242,7 @@ async def test_a_jump_disables_nobody(worker: Worker, days: float) -> None:
 
     assert worker.parked() == []
     assert worker.subscriptions.get(shop.id) == shop
-    moved = worker.endpoint(shop).failing
+    moved = worker.endpoint(shop).health.failing
     assert moved is not None
     assert moved.first_at - failing.first_at == pytest.approx(days * DAY)
     (_, told), *_ = reversed(worker.record.healths)
@@ -339,12 +339,12 @@ async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, st
     shop = await worker.subscribe("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     here = endpoint_id("acme", SHOP)
-    talk.recall({here: START + 20.0})
+    worker.endpoints.prior.remember_holds({here: START + 20.0})
     worker.endpoints.steady(worker.clock.now())
     worker.clock.step_s += step_s
     row = [shop.id, here, "open", 3, 10.0, 1, 0.0, 0.0, False, -1.0]
 
-    talk.hear({"kind": "state", "worker": "w9", "news": [row]})
+    talk.receive({"kind": "state", "worker": "w9", "news": [row]})
 
     met, now = worker.endpoint(shop), worker.clock.now()
     assert isinstance(met.breaker, Open)

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from consumer.core.endpoint.pace import AHEAD_S
+from consumer.core.endpoint.reservations import AHEAD_S, LOOK_S
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import entry_as_dict
 from consumer.core.model import OutcomeKind
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.endpoints.reservations import LOOK_S
 from consumer.ports import Source
 from tests.support.fakes import START, run_virtually
 from tests.support.fakes_sender import Reply

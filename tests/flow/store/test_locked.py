@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from consumer.core.endpoint.admission import Hold, Send
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.flow.base.context import Bounds
-from consumer.flow.endpoints.endpoints import Endpoint, Hold, Send
+from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.ports import Source
 from tests.support.fakes import START
 from tests.support.worker import Worker, delivery_message, event, event_message

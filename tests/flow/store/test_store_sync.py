@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from consumer.core.endpoint.health import Failing, Health
 from consumer.core.errors import StoreUnavailable
-from consumer.flow.endpoints.endpoints import Known
+from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.store_sync import StoreSync
 from tests.support.fakes import START
 from tests.support.worker import Worker
@@ -71,14 +71,15 @@ async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
     """No worker holds failures against it that lie before, met or not."""
     await store_sync.loaded.wait()
     met, unmet = await worker.subscribe_all("met", "unmet")
-    worker.endpoint(met).failing = Failing(START - 1e6, counts=True)
-    worker.endpoints.begin = lambda _subscription: Known(health=Health(Failing(START - 1e6, counts=True)))
+    worker.endpoint(met).health.failing = Failing(START - 1e6, counts=True)
+    failing = Health(Failing(START - 1e6, counts=True))
+    worker.endpoints.prior.remember((), {endpoint_id(unmet.tenant, unmet.url): failing})
     for each in (met, unmet):
         await worker.store.disable(each.id, "by hand")
     await worker.clock.advance(1)
-    assert worker.endpoint(met).failing is None
+    assert worker.endpoint(met).health.failing is None
 
     await worker.store.apply(worker._entries, enable=True)
     await worker.clock.advance(1)
 
-    assert [worker.endpoint(each).failing for each in (met, unmet)] == [None, None]
+    assert [worker.endpoint(each).health.failing for each in (met, unmet)] == [None, None]

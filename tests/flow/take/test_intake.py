@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from consumer.core.fairness.queue import MAX_CONSECUTIVE
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import DeliveryMessage
+from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.take.intake import MOST_IN_PASS, Intake, Job
-from consumer.flow.take.slots import Slots
 from consumer.ports import Incoming, Source
 from tests.support.fakes import START, FakeTicket, run_virtually, settled
 from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
@@ -346,7 +346,7 @@ def test_global_slots_are_never_exceeded_nor_lost(capacity: int, deeds: Deeds) -
 
     async def main() -> None:
         freed: list[int] = []
-        slots = Slots(capacity, lambda: freed.append(1))
+        slots = SlotQueue(capacity, on_free=lambda: freed.append(1))
         leaves: list[asyncio.Event] = []
         tasks: list[asyncio.Task[None]] = []
         holding = 0
@@ -384,7 +384,7 @@ def test_a_global_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
     """Given and cancelled in the same moment: the slot goes on to the next."""
 
     async def main() -> None:
-        slots = Slots(1, lambda: None)
+        slots = SlotQueue(1)
         await slots.acquire()
         first, second = asyncio.create_task(slots.acquire()), asyncio.create_task(slots.acquire())
         await settled()

@@ -212,7 +212,7 @@ async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
     await worker.handle(event_message(message_id="second"))
 
     assert [message.event.id for message in worker.waiting()] == ["first", "second"]
-    assert worker.endpoint(shop).in_flight == 0
+    assert worker.endpoint(shop).slots.in_flight == 0
 
 
 async def test_what_is_moved_aside_is_given_up_too(worker: Worker) -> None:

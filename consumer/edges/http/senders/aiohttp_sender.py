@@ -39,7 +39,6 @@ from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
 from consumer.edges.http.senders.connector import Connector, Handler, PoolTarget
 from consumer.edges.http.senders.request import first_lines, read_url, write_head
-from consumer.flow.base.loop import running_loop
 
 _TARGETS = 8_192  #: URLs whose target is kept; the oldest is dropped first
 _JOIN_BYTES = 65_536  #: a body up to this size is copied behind its head: one buffer, one write
@@ -108,8 +107,6 @@ class _Deadline:
 class AiohttpSender:
     """Sends with aiohttp: a :class:`consumer.ports.Sender`. It runs in the loop of its first :meth:`send`."""
 
-    _loop = cached_property(running_loop)
-
     def __init__(self, parts: Parts) -> None:
         """Prepare; nothing is opened before the first request. The creator of *parts* closes them."""
         self._options = parts.options
@@ -120,6 +117,10 @@ class AiohttpSender:
         self._watched: dict[_Lease, asyncio.TimerHandle] = {}  #: see :meth:`_watch`
         self._closed = False
         parts.tls.evicted.append(self._forget)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # kept: each call costs a system call
 
     async def send(self, request: SignedRequest) -> Outcome:
         """Send *request* under its total deadline and return the outcome.

@@ -1,0 +1,133 @@
+"""The slots of one endpoint, with waiters and cancellations."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.core.endpoint.admission import Hold, Send, Wait
+from consumer.flow.base.context import Bounds
+from tests.support.builders.endpoints import admit, endpoint
+from tests.support.fakes import START, run_virtually, settled
+
+Deed = tuple[str, int]
+
+
+@settings(max_examples=120)
+@given(
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from(["take", "end", "cancel", "resize"]), st.integers(0, 9)), max_size=60),
+)
+def test_slots_are_never_exceeded_with_waiters_and_cancellations(concurrency: int, deeds: list[Deed]) -> None:
+    """In any order of requests, ends and cancelled waits: no more than the slots, and none is lost."""
+
+    async def main() -> None:
+        shop = endpoint(Bounds(quick_wait_s=1e9), concurrency=concurrency)
+        holders: list[asyncio.Event] = []
+        tasks: list[asyncio.Task[None]] = []
+        holding, limit = 0, concurrency
+
+        async def one(wait: bool) -> None:
+            nonlocal holding
+            if wait and not await shop.slots.acquire():
+                return
+            holding += 1
+            assert holding <= limit
+            leave = asyncio.Event()
+            holders.append(leave)
+            try:
+                await leave.wait()
+            finally:
+                holding -= 1
+                shop.slots.release()
+
+        for deed, pick in deeds:
+            if deed == "take":
+                admission = admit(shop, START)
+                assert not isinstance(admission, Hold)
+                tasks.append(asyncio.create_task(one(isinstance(admission, Wait))))
+            elif deed == "end" and holders:
+                holders.pop(pick % len(holders)).set()
+                for _ in range(pick % 4):  # what comes next may meet a slot on its way
+                    await asyncio.sleep(0)
+                continue
+            elif deed == "cancel" and tasks:
+                tasks.pop(pick % len(tasks)).cancel()
+            elif deed == "resize":
+                await settled()
+                limit = max(pick % 4 + 1, holding)
+                shop.rebind(replace(shop.subscription, concurrency=limit))
+            await settled()
+        await settled()  # a slot may be on its way to a waiter
+        while holding:
+            for leave in holders:
+                leave.set()
+            await settled()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert shop.slots.in_flight == 0
+        assert isinstance(admit(shop, START), Send)
+
+    run_virtually(main)
+
+
+def test_a_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
+    """Given and cancelled in the same moment: the slot goes on to the next."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        first, second = asyncio.create_task(shop.slots.acquire()), asyncio.create_task(shop.slots.acquire())
+        await settled()
+
+        shop.slots.release()
+        first.cancel()
+
+        assert await second
+        assert first.cancelled()
+        shop.slots.release()
+        assert shop.slots.in_flight == 0
+
+    run_virtually(main)
+
+
+def test_those_in_line_are_served_in_order() -> None:
+    """First come, first served."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        served: list[int] = []
+
+        async def one(number: int) -> None:
+            assert await shop.slots.acquire()
+            served.append(number)
+            shop.slots.release()
+
+        tasks = [asyncio.create_task(one(n)) for n in range(5)]
+        await settled()
+        shop.slots.release()
+        await asyncio.gather(*tasks)
+        assert served == [0, 1, 2, 3, 4]
+
+    run_virtually(main)
+
+
+def test_nobody_stands_in_line_for_a_slot_that_hangs() -> None:
+    """The wait for a slot is bounded; after it there is no slot taken and none lost."""
+
+    async def main() -> None:
+        shop = endpoint(concurrency=1)
+        assert isinstance(admit(shop, START), Send)
+        loop = asyncio.get_running_loop()
+
+        assert not await shop.slots.acquire()
+
+        assert loop.time() < 15
+        assert shop.slots.in_flight == 1
+        shop.slots.release()
+        assert shop.slots.in_flight == 0
+
+    run_virtually(main)
