@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ ALL = (*PRODUCT, "tests", "bench", "grafana", "deploy")
 
 FUNCTION_LINES = 40  #: without its docstring
 MODULE_LINES = 400
+FOLDER_FILES = 15
 PARAMETERS = 5  #: without self and cls
 
 #: Where the environment is read: the settings, the search for a RabbitMQ that tests and benches share, and
@@ -89,6 +91,14 @@ def test_modules_stay_readable() -> None:
 
     assert sizes
     assert {name: size for name, size in sizes.items() if size > MODULE_LINES} == {}
+
+
+def test_folders_stay_small() -> None:
+    """No folder of the product or of the tests has more than 15 Python files."""
+    counts = Counter(named(path.parent) for path in modules(*PRODUCT, "tests"))
+
+    assert counts
+    assert {folder: count for folder, count in counts.items() if count > FOLDER_FILES} == {}
 
 
 def test_no_test_imports_another() -> None:
