@@ -25,6 +25,10 @@ class Work:
     tenant: str
     cost: int = 1
 
+    def charge(self, deliveries: int) -> None:
+        """Set the cost."""
+        self.cost = deliveries
+
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Time a job's whole way: pushed, popped, ended."""

@@ -53,6 +53,10 @@ class Work:
     queue: Queue
     cost: int = 1
 
+    def charge(self, deliveries: int) -> None:
+        """Set the cost."""
+        self.cost = deliveries
+
 
 @dataclass(slots=True, eq=False)
 class Queue:

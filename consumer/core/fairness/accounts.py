@@ -1,7 +1,7 @@
-"""What each tenant holds over all shares, and how much of it is too much while others wait.
+"""Count what each tenant holds over all shares, and limit it while others wait.
 
-Data flow: FairQueue.pop adds a job's deliveries to its tenant's account -> ended -> taken off again;
-core.lending sets how much may be borrowed.
+Data flow: FairQueue.pop charges a job's deliveries to its tenant's account -> Accounts.ended takes them off;
+core.fairness.borrow_limit sets how much one tenant may borrow.
 """
 
 from __future__ import annotations
@@ -10,18 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-#: How much of the capacity a tenant may hold, times its part of the weights, where that is over its cap:
-#: who is slower than the others needs more room for the same deliveries.
+#: The part of the capacity that a tenant may hold is this times its part of the weights, where that is over
+#: its cap: a tenant whose deliveries take longer needs more room for the same throughput.
 EARNED: Final = 1.5
-#: Lines and accounts without work that are remembered before the settled ones are looked for.
+#: Tenant queues and accounts without work that are kept before the settled ones are removed.
 REMEMBERED: Final = 64
 
 
 class Claim(Protocol):
-    """What the scheduler reads and writes of a job."""
+    """What the scheduler reads of a job, and how it sets the cost."""
 
     tenant: str
-    cost: int  #: deliveries; set when it is popped, to what the tenant's job before it cost
+
+    @property
+    def cost(self) -> int:
+        """Deliveries that the job is charged for."""
+
+    def charge(self, deliveries: int) -> None:
+        """Set the cost: when the job is popped, what its tenant's job before it cost."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,15 +37,32 @@ class Account:
     weight: float
     in_flight: int = 0  #: deliveries of the jobs that were popped and have not ended
     done: int = 0  #: deliveries of the jobs that have ended, since the account was opened
-    lines: int = 0  #: that refer to it
+    queues: int = 0  #: tenant queues that refer to it
+
+    def charge(self, deliveries: int) -> None:
+        """Add deliveries that are in flight from now on; a negative number takes some off."""
+        self.in_flight += deliveries
+
+    def settle(self, deliveries: int) -> None:
+        """Count deliveries in flight as done."""
+        self.in_flight -= deliveries
+        self.done += deliveries
+
+    def attach(self) -> None:
+        """Count one more tenant queue that refers to the account."""
+        self.queues += 1
+
+    def detach(self) -> None:
+        """Count one tenant queue less."""
+        self.queues -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
     """How much one tenant may hold while others wait.
 
-    Over its cap a tenant is passed over while another has work. What nobody else wants it may borrow,
-    as far as :class:`consumer.core.fairness.borrow_limit.BorrowLimit` lets it.
+    The scheduler passes over a tenant that is over its cap while another tenant has work. A tenant may borrow
+    what the others leave, as far as :class:`consumer.core.fairness.borrow_limit.BorrowLimit` allows.
     """
 
     capacity: int = 1_000_000  #: deliveries in flight, all tenants together
@@ -53,7 +76,7 @@ class Caps:
 
     @property
     def reserved(self) -> int:
-        """Slots that are kept for tenants under their cap: none where there are only a few."""
+        """Slots that are kept for tenants under their cap; 0 where the capacity is small."""
         return int(self.capacity * self.reserve)
 
 
@@ -63,11 +86,16 @@ def equal(_tenant: str) -> float:
 
 
 class Accounts:
-    """What is known of each tenant that has work."""
+    """The accounts of the tenants that have work.
+
+    Attributes:
+        floor: Deliveries in flight under which no tenant is over its cap.
+        borrow: Deliveries that one tenant may have in flight where no other waits.
+    """
 
     def __init__(self, caps: Caps, weight_of: Callable[[str], float] = equal) -> None:
         self.floor = caps.floor
-        self.borrow = caps.capacity - caps.reserved  #: deliveries that one may hold where nobody else waits
+        self.borrow = caps.capacity - caps.reserved
         self._most = self.borrow
         self._earned = caps.capacity * EARNED
         self._weight_of = weight_of
@@ -75,23 +103,25 @@ class Accounts:
         self._forget_at = REMEMBERED
 
     def of(self, tenant: str) -> Account:
-        """Return the account of *tenant*; a new one when it has none."""
+        """Return the account of *tenant*; open one where there is none."""
         known = self._known.get(tenant)
         if known is None:
             if len(self._known) >= self._forget_at:
-                self._known = {name: a for name, a in self._known.items() if a.in_flight or a.lines}
+                self._known = {name: a for name, a in self._known.items() if a.in_flight or a.queues}
                 self._forget_at = 2 * len(self._known) + REMEMBERED
             known = self._known[tenant] = Account(self._weight_of(tenant))
         return known
 
+    def lend(self, most: int) -> None:
+        """Let one tenant have *most* deliveries in flight where no other waits."""
+        self.borrow = most
+
     def ended(self, job: Claim) -> None:
-        """A popped job came to its end."""
-        account, cost = self._known[job.tenant], job.cost
-        account.in_flight -= cost
-        account.done += cost
+        """Settle a popped job that has ended."""
+        self._known[job.tenant].settle(job.cost)
 
     def is_over(self, account: Account, weights: float) -> bool:
-        """Whether the tenant holds more than its cap, where those of *weights* in all wait with it."""
+        """Return whether a tenant holds more than its cap; *weights* is the sum over all tenants that wait."""
         held = account.in_flight
         if held < self.floor:
             return False
@@ -104,6 +134,6 @@ class Accounts:
     def done(self) -> dict[str, float]:
         """Return by tenant the deliveries that have ended, over the tenant's weight.
 
-        A tenant that had no work for a while may be missing, and begins anew at 0.
+        The account of a tenant without work may be removed: then its count begins anew at 0.
         """
         return {tenant: a.done / a.weight for tenant, a in self._known.items()}

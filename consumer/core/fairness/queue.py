@@ -1,11 +1,12 @@
-"""Choose whose job is next, so that no tenant waits behind another's flood.
+"""Choose the tenant whose job is next, so that no tenant waits behind another's flood.
 
-Data flow: windows push what they took -> core.shares -> FairQueue -> popped when a slot is free.
+Data flow: windows push jobs -> Scheduler -> FairQueue, one per share -> Scheduler pops when a slot is free.
 
-Each tenant has a tag: the virtual time at which its next job should start. The smallest tag is served and
-moves on by the job's deliveries over the tenant's weight; virtual time is the tag served last. One round is
-virtual time 1: time for one delivery of each waiting tenant of weight 1. Who has not waited lately begins at
-the present time, so a quiet tenant goes before the backlog of others, and who was served ahead pays it back.
+Each tenant has a tag: the virtual time at which its next job should start. The queue serves the smallest tag
+and moves it on by the job's deliveries over the tenant's weight; virtual time is the tag served last. One
+round is virtual time 1: time for one delivery of each waiting tenant of weight 1. A tenant that did not wait
+before begins at the present time, so it goes before the backlog of others; a tenant that was served ahead has
+a later tag, and so pays it back.
 
 Source: S1-8, S1-16; start-time fair queueing (P. Goyal, H. Vin, H. Cheng, SIGCOMM 1996).
 """
@@ -20,14 +21,14 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from consumer.core.fairness.accounts import REMEMBERED, Account, Accounts, Caps, Claim
 
-#: Jobs of one tenant in a row while another waits that was not served ahead. Source: S1-8.
+#: Jobs of one tenant in a row while a tenant waits that was not served ahead. Source: S1-8.
 MAX_CONSECUTIVE: Final = 3
-#: Priority of a tenant that was just served, and of one that waits longest. Source: S1-8.
+#: Priority of a tenant that was just served, and of the tenant that waits longest. Source: S1-8.
 LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
-#: Rounds without service after which a tenant over its cap is served like any other.
+#: Rounds without service after which a tenant over its cap is served like any other tenant.
 FULLY_AGED: Final = LOWEST_PRIORITY - HIGHEST_PRIORITY
-#: Rounds for which virtual time may stand still: while tenants come that did not wait before.
+#: Rounds for which virtual time may stand still, while tenants come that did not wait before.
 STANDSTILL: Final = 2
 
 
@@ -45,14 +46,14 @@ def priority_after(rounds: int) -> int:
 
 
 class Standing(NamedTuple):
-    """Where a tenant with waiting jobs stands."""
+    """The place of a tenant with waiting jobs."""
 
     waiting: int  #: its jobs
     rounds: int  #: rounds since it was last served, or since it began to wait
-    consecutive: int  #: jobs in a row that were its own, up to now; 0 when the last one was another's
+    consecutive: int  #: the newest jobs in a row that were its own; 0 when the last job was another tenant's
 
     def beside(self, other: Standing) -> Standing:
-        """Return what holds for both together: of two queues, or of two tenants that share a label."""
+        """Return both places as one: of two shares, or of two tenants that have one label."""
         return Standing(
             self.waiting + other.waiting,
             max(self.rounds, other.rounds),
@@ -64,16 +65,50 @@ C = TypeVar("C", bound=Claim)
 
 
 @dataclass(slots=True, eq=False)
-class _Line(Generic[C]):
-    """The jobs of one tenant in one queue."""
+class TenantQueue(Generic[C]):
+    """The jobs of one tenant in one share."""
 
     account: Account
     step: float  #: virtual time of one delivery: one over the weight
     tag: float  #: virtual time at which its next job should start
     since: float  #: virtual time when it was last served or began to wait
     jobs: deque[C] = field(default_factory=deque)
-    cost: int = 1  #: deliveries of its last job: what the next one is taken to cost
-    started: int = 0  #: jobs that were popped, since the line was opened
+    cost: int = 1  #: deliveries of its last job: the next one is expected to cost as many
+    started: int = 0  #: jobs that were popped, since the queue was opened
+
+    def begin(self, now: float) -> None:
+        """Begin to wait at virtual time *now*: the time without jobs earns nothing."""
+        self.since = now
+        if self.tag < now:  # noqa: PLR1730 - max() costs more than all the rest of the line
+            self.tag = now
+
+    def serve(self, now: float) -> C:
+        """Take the next job at virtual time *now*, and charge its expected cost."""
+        job, cost = self.jobs.popleft(), self.cost
+        if job.cost != cost:
+            job.charge(cost)
+        self.account.charge(cost)
+        self.started += 1
+        self.since = now
+        self.tag += cost * self.step
+        return job
+
+    def recost(self, cost: int, more: int) -> None:
+        """Charge *more* deliveries for a job that was served; the next one is expected to cost *cost*."""
+        self.cost = cost
+        self.tag += more * self.step
+
+    def limit_credit(self, tag: float) -> None:
+        """Raise the tag to *tag* at least."""
+        self.tag = max(self.tag, tag)
+
+    def take_out(self, unwanted: Callable[[C], bool]) -> list[C]:
+        """Take out the jobs that are *unwanted*; ask once for each job, the oldest first."""
+        kept, taken = deque[C](), list[C]()
+        for job in self.jobs:
+            (taken if unwanted(job) else kept).append(job)
+        self.jobs = kept
+        return taken
 
 
 class FairQueue(Generic[C]):
@@ -84,43 +119,44 @@ class FairQueue(Generic[C]):
 
         Args:
             accounts: Shared by all queues of a scheduler.
-            max_consecutive: Jobs of one tenant in a row while another waits, at least 1.
+            max_consecutive: Jobs of one tenant in a row while another tenant waits, at least 1.
+
+        Raises:
+            ValueError: *max_consecutive* is below 1.
         """
         if max_consecutive < 1:
             raise ValueError(f"a turn has at least one job, got {max_consecutive}")
         self.length = 0  #: jobs that wait
         self._accounts = Accounts(Caps()) if accounts is None else accounts
         self._max_consecutive = max_consecutive
-        self._lines: dict[str, _Line[C]] = {}
-        self._heap: list[tuple[float, int, _Line[C]]] = []  # every line with jobs, once
-        self._weights = 0.0  # of the lines in the heap
-        self._order = 0  # breaks ties: who was served longest ago comes first
+        self._tenants: dict[str, TenantQueue[C]] = {}
+        self._heap: list[tuple[float, int, TenantQueue[C]]] = []  # each tenant queue with jobs, once
+        self._weights = 0.0  # of the tenants in the heap
+        self._order = 0  # breaks ties: the tenant that was served longest ago comes first
         self._now = 0.0  # virtual time
         self._still = 0  # jobs that were served while it stood still
-        self._last: _Line[C] | None = None
+        self._last: TenantQueue[C] | None = None
         self._in_a_row = 0
         self._forget_at = REMEMBERED
 
     def push(self, job: C) -> bool:
         """Add a job behind the other jobs of its tenant; return whether it is the only one."""
-        line = self._lines.get(job.tenant)
-        if line is None:
-            line = self._open(job.tenant)
-        jobs = line.jobs
+        tenant = self._tenants.get(job.tenant)
+        if tenant is None:
+            tenant = self._open(job.tenant)
+        jobs = tenant.jobs
         alone = not jobs
         if alone:
-            line.since = now = self._now
-            if line.tag < now:  # noqa: PLR1730 - max() costs more than all the rest of the line
-                line.tag = now
-            self._weights += line.account.weight
+            tenant.begin(self._now)
+            self._weights += tenant.account.weight
             self._order += 1
-            heappush(self._heap, (line.tag, self._order, line))
+            heappush(self._heap, (tenant.tag, self._order, tenant))
         jobs.append(job)
         self.length += 1
         return alone
 
     def pop(self, *, scarce: bool = False) -> C | None:
-        """Take the next job, or None where nobody may start one.
+        """Take the next job, or None where no tenant may start one.
 
         Args:
             scarce: Only tenants under their cap may start.
@@ -128,68 +164,58 @@ class FairQueue(Generic[C]):
         heap = self._heap
         if not heap:
             return None
-        tag, _, line = heap[0]
-        account = line.account
+        tag, _, tenant = heap[0]
+        account = tenant.account
         if len(heap) == 1:
             if scarce and account.in_flight >= self._accounts.borrow:
                 return None
-            job = self._serve(line)  # its place in the heap is set right when there is somebody beside it
-            if not line.jobs:
+            job = self._serve(tenant)  # its heap entry is corrected when another tenant joins the heap
+            if not tenant.jobs:
                 heap.clear()
-                self._rest(line)
+                self._rest(tenant)
             return job
         if (
-            tag < line.tag
+            tag < tenant.tag
             or account.in_flight >= self._accounts.floor
-            or (line is self._last and self._in_a_row >= self._max_consecutive)
+            or (tenant is self._last and self._in_a_row >= self._max_consecutive)
         ):
             return self._pop_sought(scarce=scarce)
-        job = self._serve(line)
-        if line.jobs:
+        job = self._serve(tenant)
+        if tenant.jobs:
             self._order += 1
-            heapreplace(heap, (line.tag, self._order, line))
+            heapreplace(heap, (tenant.tag, self._order, tenant))
         else:
             heappop(heap)
             self._weights -= account.weight
         return job
 
     def recost(self, job: C, cost: int) -> None:
-        """A popped job turned out to cost *cost* deliveries: charge the difference, expect as much next."""
+        """Charge a popped job for *cost* deliveries, and expect the tenant's next job to cost as many."""
         cost = max(1, cost)
-        more, job.cost = cost - job.cost, cost
-        self._accounts.of(job.tenant).in_flight += more
-        line = self._lines.get(job.tenant)
-        if line is not None:
-            line.cost = cost
-            line.tag += more * line.step  # its place in the heap is set right when it comes to the top
+        more = cost - job.cost
+        job.charge(cost)
+        self._accounts.of(job.tenant).charge(more)
+        tenant = self._tenants.get(job.tenant)
+        if tenant is not None:
+            tenant.recost(cost, more)  # its heap entry is corrected when it comes to the top
 
     def take_out(self, unwanted: Callable[[C], bool]) -> list[C]:
         """Take out all jobs that are *unwanted*, as if they had never been pushed."""
-        taken: list[C] = []
-        for _, _, line in self._heap:
-            kept = deque[C]()
-            for job in line.jobs:
-                (taken if unwanted(job) else kept).append(job)
-            line.jobs = kept
+        taken = [job for _, _, tenant in self._heap for job in tenant.take_out(unwanted)]
         self._heap = [entry for entry in self._heap if entry[2].jobs]
         heapify(self._heap)
         self._weights = sum(entry[2].account.weight for entry in self._heap)
         self.length -= len(taken)
         return taken
 
-    def take_last(self, tenant: str, keep: int, most: int) -> list[C]:
+    def take_last(self, name: str, keep: int, most: int) -> list[C]:
         """Take out up to *most* of a tenant's newest jobs; *keep* of its jobs, at least 1, stay."""
-        line = self._lines.get(tenant)
-        count = 0 if line is None else min(most, len(line.jobs) - max(1, keep))
-        if line is None or count <= 0:
+        tenant = self._tenants.get(name)
+        count = 0 if tenant is None else min(most, len(tenant.jobs) - max(1, keep))
+        if tenant is None or count <= 0:
             return []
         self.length -= count
-        return [line.jobs.pop() for _ in range(count)]
-
-    def waiting(self, tenant: str) -> int:
-        """Return how many jobs of one tenant wait."""
-        line = self._lines.get(tenant)
-        return 0 if line is None else len(line.jobs)
+        return [tenant.jobs.pop() for _ in range(count)]
 
     def tenants(self) -> int:
         """Return how many tenants wait."""
@@ -197,133 +223,127 @@ class FairQueue(Generic[C]):
 
     def waiting_by_tenant(self) -> dict[str, int]:
         """Return how many jobs of each tenant wait, of those that have any."""
-        return {tenant: len(line.jobs) for tenant, line in self._lines.items() if line.jobs}
+        return {name: len(tenant.jobs) for name, tenant in self._tenants.items() if tenant.jobs}
 
     def started(self) -> dict[str, int]:
-        """Return how many jobs of each tenant were popped; a tenant long gone begins anew at 0."""
-        return {tenant: line.started for tenant, line in self._lines.items()}
+        """Return how many jobs of each tenant were popped; a tenant that was removed begins anew at 0."""
+        return {name: tenant.started for name, tenant in self._tenants.items()}
 
     def standings(self) -> dict[str, Standing]:
-        """Return where every tenant with waiting jobs stands; takes time with their number."""
+        """Return the place of each tenant with waiting jobs; takes time with their number."""
         return {
-            tenant: Standing(
-                len(line.jobs),
-                int(self._now - line.since),
-                self._in_a_row if line is self._last else 0,
+            name: Standing(
+                len(tenant.jobs),
+                int(self._now - tenant.since),
+                self._in_a_row if tenant is self._last else 0,
             )
-            for tenant, line in self._lines.items()
-            if line.jobs
+            for name, tenant in self._tenants.items()
+            if tenant.jobs
         }
 
     def __len__(self) -> int:
         """Return how many jobs wait."""
         return self.length
 
-    def _open(self, tenant: str) -> _Line[C]:
-        if len(self._lines) >= self._forget_at:
+    def _open(self, name: str) -> TenantQueue[C]:
+        if len(self._tenants) >= self._forget_at:
             self._forget()
-        account = self._accounts.of(tenant)
-        account.lines += 1
-        line = self._lines[tenant] = _Line[C](account, 1.0 / account.weight, self._now, self._now)
-        return line
+        account = self._accounts.of(name)
+        account.attach()
+        opened = self._tenants[name] = TenantQueue[C](account, 1.0 / account.weight, self._now, self._now)
+        return opened
 
     def _forget(self) -> None:
-        """Forget the lines without jobs, but for those that were served ahead and have not paid back."""
-        now, lines = self._now, self._lines
-        self._lines = {name: line for name, line in lines.items() if line.jobs or line.tag > now}
-        for name in lines.keys() - self._lines.keys():
-            lines[name].account.lines -= 1
-        self._forget_at = 2 * len(self._lines) + REMEMBERED
+        """Remove the tenants without jobs, but for those that were served ahead and have yet to pay back."""
+        now, known = self._now, self._tenants
+        self._tenants = {name: tenant for name, tenant in known.items() if tenant.jobs or tenant.tag > now}
+        for name in known.keys() - self._tenants.keys():
+            known[name].account.detach()
+        self._forget_at = 2 * len(self._tenants) + REMEMBERED
 
-    def _rest(self, line: _Line[C]) -> None:
-        """Nobody waits any more, and nobody owes anything: the last one, *line*, was served alone."""
+    def _rest(self, last: TenantQueue[C]) -> None:
+        """Clear every debt once no tenant waits: *last* was served alone."""
         self._weights = 0.0
-        self._now = max(self._now, line.tag)
+        self._now = max(self._now, last.tag)
         self._still = 0
 
     def _pop_sought(self, *, scarce: bool) -> C | None:
         """Take the next job by all the rules."""
-        line = self._seek(scarce=scarce)
-        if line is None:
+        tenant = self._seek(scarce=scarce)
+        if tenant is None:
             return None
-        job = self._serve(line)
-        if line.jobs:
+        job = self._serve(tenant)
+        if tenant.jobs:
             self._order += 1
-            heappush(self._heap, (line.tag, self._order, line))
+            heappush(self._heap, (tenant.tag, self._order, tenant))
         else:
-            self._weights -= line.account.weight
+            self._weights -= tenant.account.weight
             if not self._heap:
-                self._rest(line)
+                self._rest(tenant)
         return job
 
     def _go_on(self) -> None:
-        """Let virtual time go on to whoever waits next.
+        """Move virtual time on to the next tenant that waits.
 
-        Everybody new may begin at the present time, before those who were just served. While ever new tenants
-        come it would stand still, and who has waited would wait for all of them.
+        A new tenant may begin at the present time, before the tenants that were just served. While ever new
+        tenants come, virtual time would stand still, and the tenants that have waited would wait for all.
         """
-        waiting = (line.tag for _, _, line in self._heap if line.tag > self._now)
+        waiting = (tenant.tag for _, _, tenant in self._heap if tenant.tag > self._now)
         self._now, self._still = min(waiting, default=self._now + 1.0), 0
 
-    def _serve(self, line: _Line[C]) -> C:
-        if line is self._last:
+    def _serve(self, tenant: TenantQueue[C]) -> C:
+        if tenant is self._last:
             self._in_a_row += 1
         else:
-            self._last, self._in_a_row = line, 1
-        job, cost = line.jobs.popleft(), line.cost
+            self._last, self._in_a_row = tenant, 1
         self.length -= 1
-        line.started += 1
-        job.cost = cost
-        line.account.in_flight += cost
-        if line.tag > self._now:
-            self._now, self._still = line.tag, 0
+        if tenant.tag > self._now:
+            self._now, self._still = tenant.tag, 0
         else:
             self._still += 1
             if self._still > STANDSTILL * (len(self._heap) + 1):
                 self._go_on()
-        line.since = self._now
-        line.tag += cost * line.step
-        return job
+        return tenant.serve(self._now)
 
-    def _seek(self, *, scarce: bool) -> _Line[C] | None:
-        """Take the line out of the heap that is next by all the rules, or None where there is none."""
-        heap, passed = self._heap, list[_Line[C]]()
-        found: _Line[C] | None = None
-        second: _Line[C] | None = None  # over its cap, and served when nobody else waits
+    def _seek(self, *, scarce: bool) -> TenantQueue[C] | None:
+        """Take the tenant out of the heap that is next by all the rules, or None where there is none."""
+        heap, passed = self._heap, list[TenantQueue[C]]()
+        found: TenantQueue[C] | None = None
+        second: TenantQueue[C] | None = None  # over its cap, and served when no other tenant waits
         while heap and found is None:
-            _, order, line = heap[0]
-            if heap[0][0] < line.tag:  # charged since it was put there
-                heapreplace(heap, (line.tag, order, line))
+            tag, order, tenant = heap[0]
+            if tag < tenant.tag:  # charged since it was put there
+                heapreplace(heap, (tenant.tag, order, tenant))
                 continue
             heappop(heap)
-            if self._may_start(line, scarce=scarce, others=bool(heap or passed)):
-                found = line
+            if self._may_start(tenant, scarce=scarce, others=bool(heap or passed)):
+                found = tenant
                 break
-            passed.append(line)
+            passed.append(tenant)
             if second is None:
-                second = line
+                second = tenant
         if found is None and not scarce:
             found = second
-            passed = [line for line in passed if line is not found]
-        for line in passed:
-            if found is not None:  # no more credit for a tenant held up than one batch
-                line.tag = max(line.tag, found.tag - self._max_consecutive * max(line.step, found.step))
+            passed = [tenant for tenant in passed if tenant is not found]
+        for tenant in passed:
+            if found is not None:  # a tenant that was passed over has credit for one batch at most
+                tenant.limit_credit(found.tag - self._max_consecutive * max(tenant.step, found.step))
             self._order += 1
-            heappush(heap, (line.tag, self._order, line))
+            heappush(heap, (tenant.tag, self._order, tenant))
         return found
 
-    def _may_start(self, line: _Line[C], *, scarce: bool, others: bool) -> bool:
-        if self._is_batch_full(line):
+    def _may_start(self, tenant: TenantQueue[C], *, scarce: bool, others: bool) -> bool:
+        if self._is_batch_full(tenant):
             return False
-        if not self._accounts.is_over(line.account, self._weights):
+        if not self._accounts.is_over(tenant.account, self._weights):
             return True
-        return not scarce and (not others or self._now - line.since >= FULLY_AGED)
+        return not scarce and (not others or self._now - tenant.since >= FULLY_AGED)
 
-    def _is_batch_full(self, line: _Line[C]) -> bool:
-        """Whether the line, out of the heap, has to let the next one pass.
+    def _is_batch_full(self, tenant: TenantQueue[C]) -> bool:
+        """Return whether the tenant, out of the heap, has to let the next one pass.
 
-        One that was served ahead by more than a batch is not the next: it pays back what it cost.
+        A tenant that was served ahead by more than a batch is not the next: it pays back what it cost.
         """
-        if line is not self._last or self._in_a_row < self._max_consecutive or not self._heap:
+        if tenant is not self._last or self._in_a_row < self._max_consecutive or not self._heap:
             return False
-        return self._heap[0][0] <= line.tag + self._max_consecutive * line.step
+        return self._heap[0][0] <= tenant.tag + self._max_consecutive * tenant.step

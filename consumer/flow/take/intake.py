@@ -58,6 +58,10 @@ class Job:
     reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
     held_s: float = 0.0  #: for how long it was held here, by a clock that nobody sets
 
+    def charge(self, deliveries: int) -> None:
+        """Set what it is charged for."""
+        self.cost = deliveries
+
     def lost(self) -> bool:
         """Whether the broker gives its message out again: what it still owes is owed by that one now."""
         return not self.incoming.ticket.alive()
@@ -179,7 +183,8 @@ class Intake:
         reserved = self.slots.capacity - most
         self._paced = reserved > 0
         if reserved != self._reserved:
-            self._accounts.borrow, self._reserved, self._stuck = most, reserved, False
+            self._accounts.lend(most)
+            self._reserved, self._stuck = reserved, False
             self.pump()
 
     def done(self) -> dict[str, float]:
@@ -303,7 +308,7 @@ class Intake:
         if self._context.publisher.pressed() is not None:
             return
         for job in self._take_unstarted(lambda job: job.source is Source.SUSPECT):
-            self._accounts.of(job.tenant).in_flight += job.cost
+            self._accounts.of(job.tenant).charge(job.cost)
             job.task = self._loop.create_task(self._run(job))
             self._tasks.add(job.task)
 

@@ -33,6 +33,10 @@ class Work:
     deliveries: int = 1
     cost: int = 1
 
+    def charge(self, deliveries: int) -> None:
+        """Set the cost."""
+        self.cost = deliveries
+
 
 class Line:
     """A fair queue between a test that pushes and one that pops."""
@@ -98,7 +102,7 @@ def test_turns_order_and_counts_hold_for_any_traffic(steps: list[str | None], li
             assert in_a_row <= limit or waiting == {job.tenant}
             accounts.ended(job)
         assert len(queue) == sum(map(len, model.values()))
-        assert all(queue.waiting(t) == len(model[t]) for t in "abcd")
+        assert all(queue.waiting_by_tenant().get(t, 0) == len(model[t]) for t in "abcd")
     assert len([*iter(queue.pop, None)]) == sum(map(len, model.values()))
     assert len(queue) == 0
 
@@ -307,7 +311,7 @@ def test_tenants_long_gone_are_forgotten() -> None:
         line.push(chr(0x4E00 + number))
         line.serve(1)
 
-    assert len(line.queue._lines) < 500
+    assert len(line.queue._tenants) < 500
     assert len(line.accounts._known) < 800
     assert line.accounts.held() == {"runs": 1}
 
@@ -523,7 +527,7 @@ def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
 
     come(20)
     gaps, since = [], 0
-    while line.queue.waiting("b"):
+    while "b" in line.queue.waiting_by_tenant():
         [served] = serve_names(line, 1)
         come(served != "b")
         since += 1
@@ -542,7 +546,7 @@ def test_what_is_remembered_is_bounded_while_new_tenants_keep_coming() -> None:
         if number >= 50:
             serve_names(line, 1)
 
-    assert len(line.queue._lines) < 1_000
+    assert len(line.queue._tenants) < 1_000
     assert len(line.accounts._known) < 1_000
 
 
