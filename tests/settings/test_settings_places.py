@@ -143,7 +143,7 @@ def test_the_environment_chooses_between_url_and_url_file(tmp_path: Path) -> Non
 
     assert load_settings({"LEVERET_AMQP_URL": "amqp://h"}).amqp_urls() == ("amqp://h",)
     assert faults({"LEVERET_AMQP_URL": "amqp://h", "LEVERET_AMQP_URL_FILE": "x"}) == [
-        "settings: amqp_url and amqp_url_file cannot both be set"
+        "settings: amqp_url and amqp_url_file cannot both be set; remove one"
     ]
 
 
@@ -158,4 +158,4 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
         else:
             assert urls
             continue
-        assert told == "contains no AMQP URL" or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
+        assert told.startswith("contains no AMQP URL; write ") or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
