@@ -57,10 +57,10 @@ def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -
     ("words", "told"),
     [
         (("http://a.example/", "--event", "#"), "url: "),
-        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is no event pattern"),
+        (("https://a.example/", "--event", "a..b"), "events: 'a..b' is not an event pattern"),
         (
             ("https://a.example/", "--event", "#", "--policy", "defalt"),
-            "retry.policy: 'defalt' is none of",
+            "retry.policy: 'defalt' is not one of",
         ),
         (
             ("https://a.example/", "--event", "#", "--timeout-s", "31"),
@@ -166,7 +166,9 @@ def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path:
     (tmp_path / "leveret.toml").write_text("")
 
     for words in (("list",), ("show", "acme/shop"), ("test", "acme/shop")):
-        assert error(run("subscriptions", *words)).startswith("acme/shop: retry.policy: 'night' is none of ")
+        assert error(run("subscriptions", *words)).startswith(
+            "acme/shop: retry.policy: 'night' is not one of "
+        )
     assert run("subscriptions", "remove", "acme/shop").exit_code == 0
 
 
@@ -182,7 +184,7 @@ def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) 
 
     shop, till = rows(listed)
     assert [shop[name] for name in ("name", "retry", "max_attempts", "timeout_s")] == ["shop", None, None, 15]
-    assert str(shop["fault"]).startswith("retry.policy: 'night' is none of ")
+    assert str(shop["fault"]).startswith("retry.policy: 'night' is not one of ")
     assert (till["name"], till["retry"], till["fault"]) == ("till", "default", None)
     assert [row.split()[1] for row in table.stdout.splitlines()] == ["name", "shop", "till"]
     assert [error(one) for one in (listed, table, shown)] == [f"acme/shop: {shop['fault']}"] * 3

@@ -74,7 +74,7 @@ def test_an_export_of_credentials_is_taken_back_or_asks_for_them(run: Run, tmp_p
     assert "sesame" not in bare
     assert "PRIVATE KEY" not in bare
     assert same.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
-    remedy = "*** stands for the secret that is kept, and none is; write the secret itself"
+    remedy = "*** keeps the stored secret, but none is stored; write the secret itself"
     assert refused.exit_code == 1
     assert refused.stderr.splitlines() == [
         f"leveret: acme/shop: auth.oauth2.client_secret: {remedy}",

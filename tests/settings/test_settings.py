@@ -147,13 +147,13 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "EGRESS__ALLOW",
             '["10.0.0.1/8"]',
-            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is no CIDR network: "
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.1/8' is not a CIDR network: "
             "10.0.0.1/8 has host bits set; write one such as 10.1.0.0/16",
         ),
         (
             "EGRESS__ALLOW",
             '["10.0.0.0/8:99999"]',
-            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.0/8:99999' is no CIDR network: "
+            "egress.allow[0] (env LEVERET_EGRESS__ALLOW): '10.0.0.0/8:99999' is not a CIDR network: "
             "'10.0.0.0/8:99999' has a port outside 1 to 65535; write one such as 10.1.0.0/16",
         ),
         (
@@ -170,7 +170,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "SENDING__DNS_SERVERS",
             '["dns.example"]',
-            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is no name server: "
+            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is not a name server: "
             "write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53",
         ),
         (
@@ -225,7 +225,7 @@ def test_an_unknown_policy_lists_the_known_ones() -> None:
     """The fault names what would be allowed."""
     (line,) = faults({"LEVERET_RETRY__POLICY": "nope"})
 
-    assert line.startswith("settings: retry.policy: 'nope' is none of adr, aggressive, ")
+    assert line.startswith("settings: retry.policy: 'nope' is not one of adr, aggressive, ")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:

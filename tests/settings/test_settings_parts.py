@@ -106,8 +106,8 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is no name server"),
-        ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is no name server"),
+        ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is not a name server"),
+        ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is not a name server"),
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:99999", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://rabbit.example:0", "must be http://HOST:PORT"),
         ("AMQP__MANAGEMENT_URL", "http://[::::]:15672", "must be http://HOST:PORT"),

@@ -101,7 +101,7 @@ def test_a_secret_belongs_to_one_tenant() -> None:
     assert parse(own).warnings == (
         "f:3: subscriptions[1].secrets: default/x has the same secret; give each endpoint its own",
     )
-    assert "stands there twice" in faults(entry(secrets=[SECRET, SECRET]))[0]
+    assert "is listed twice" in faults(entry(secrets=[SECRET, SECRET]))[0]
 
 
 def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
@@ -111,10 +111,10 @@ def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
     others = two({"url": "https://h.example/", "tenant": "a"}, {"url": "https://h.example/", "tenant": "b"})
 
     assert faults(same_url) == [
-        "f:3: subscriptions[1].url: tenant default has this URL already, as 'x'; merge the two"
+        "f:3: subscriptions[1].url: tenant default already has this URL, as 'x'; merge the two"
     ]
     assert faults(same_name) == [
-        "f:3: subscriptions[1].name: tenant default has 'x' already; choose another name"
+        "f:3: subscriptions[1].name: tenant default already has 'x'; choose another name"
     ]
     assert len(parse(others).entries) == 2
 
