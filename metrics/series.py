@@ -44,7 +44,7 @@ class Tally:
         self.count += 1
 
     def reach(self, count: int) -> None:
-        """Take over a count that is kept elsewhere."""
+        """Set the count to one that is kept elsewhere."""
         self.count = count
 
     def settle(self) -> None:

@@ -184,7 +184,7 @@ def test_a_list_goes_on_past_one_whose_policy_is_gone(run: Run, tmp_path: Path) 
 
     shop, till = rows(listed)
     assert [shop[name] for name in ("name", "retry", "max_attempts", "timeout_s")] == ["shop", None, None, 15]
-    assert str(shop["fault"]).startswith("retry.policy: 'night' is not one of")
+    assert str(shop["fault"]).startswith("retry.policy: 'night' is not one of ")
     assert (till["name"], till["retry"], till["fault"]) == ("till", "default", None)
     assert [row.split()[1] for row in table.stdout.splitlines()] == ["name", "shop", "till"]
     assert [error(one) for one in (listed, table, shown)] == [f"acme/shop: {shop['fault']}"] * 3

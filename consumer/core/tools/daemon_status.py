@@ -1,6 +1,6 @@
-"""Work out what a daemon does now from two pages of its metrics.
+"""Compute the current activity of a daemon from two pages of its metrics.
 
-Data flow: two pages of /metrics -> status -> the command line.
+Data flow: samples of /metrics, twice -> MetricsPage, MetricsPage -> status -> the command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """The samples of one page, read at one moment."""
+    """All samples of one page, read at one time."""
 
     at_s: float  #: monotonic seconds
     samples: tuple[Sample, ...]
@@ -44,7 +44,7 @@ class MetricsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What a daemon does now; rates are over the time between the two pages."""
+    """The current activity of a daemon; rates cover the time between the two pages."""
 
     interval_s: float
     events_per_s: float
