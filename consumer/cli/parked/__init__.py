@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import typer
 
-from consumer.cli.parked import look, purge, replay
+from consumer.cli.parked import purge, replay, show
 
 app = typer.Typer(help="Deliveries and events that were given up.", no_args_is_help=True)
 
-for part in (look, replay, purge):
+for part in (show, replay, purge):
     part.register(app)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.parked.shared import Reason, Tenant, Type, drain, interrupted, look
+from consumer.cli.parked.shared import Reason, Tenant, Type, drain, for_each_entry, interrupted
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.core.errors import BrokerUnavailable
@@ -99,7 +99,7 @@ def _agreed(settings: Settings, chosen: Filter) -> bool:
         count += 1
         return True
 
-    look(settings, chosen, take)
+    for_each_entry(settings, chosen, take)
     return count > 0 and typer.confirm(f"Purge {count} parked entries?", err=True)
 
 

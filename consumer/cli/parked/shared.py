@@ -77,7 +77,7 @@ class Chosen:
         )
 
 
-def look(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
+def for_each_entry(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
     """Pass every chosen entry to *take*, oldest first, until it returns false.
 
     One warning on stderr counts the unreadable messages.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typer
 
-from consumer.cli.subscriptions import alter, apply, look, secrets, trial
+from consumer.cli.subscriptions import alter, apply, secrets, show, trial
 
 app = typer.Typer(help="Who gets which events.", no_args_is_help=True)
 
-for part in (apply, look, alter, secrets, trial):
+for part in (apply, show, alter, secrets, trial):
     part.register(app)

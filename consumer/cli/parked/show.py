@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, look, moment
+from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, for_each_entry, moment
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import (
     AsJson,
@@ -76,7 +76,7 @@ def list_(options: List) -> None:
         return True
 
     with errors_in_one_line():
-        look(load_settings(), options.filter(), take)
+        for_each_entry(load_settings(), options.filter(), take)
     rows = sorted(rows, key=lambda row: str(row["parked_at"]))  # an earlier look may have changed their order
     rows = rows[: options.limit]
     if options.group_by:
@@ -96,7 +96,7 @@ def show(entry_id: Id, as_json: ShownJson = False) -> None:
         return False
 
     with errors_in_one_line():
-        look(load_settings(), Filter(ids=frozenset({entry_id})), take)
+        for_each_entry(load_settings(), Filter(ids=frozenset({entry_id})), take)
     if not found:
         fail(f"{entry_id} is not parked; see leveret parked list")
     if as_json or not sys.stdout.isatty():
@@ -114,7 +114,9 @@ def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, sinc
             return True
 
         chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
-        look(load_settings(), chosen, take)  # first into a file: a slow reader would hold the queue up
+        for_each_entry(
+            load_settings(), chosen, take
+        )  # first into a file: a slow reader would hold the queue up
         kept.seek(0)
         for line in kept:
             typer.echo(line, nl=False)
