@@ -170,7 +170,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         (
             "SENDING__DNS_SERVERS",
             '["dns.example"]',
-            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is not a name server: "
+            "sending.dns_servers (env LEVERET_SENDING__DNS_SERVERS): 'dns.example' is not a name server; "
             "write 192.0.2.53, 192.0.2.53:5353 or [fd00::53]:53",
         ),
         (
