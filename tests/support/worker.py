@@ -40,6 +40,9 @@ from tests.support.fakes_store import MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 
+SHOP = "https://shop.example/"
+SLOW = "https://slow.example/"
+
 NAMES = Names()
 DUE = NAMES.due_queue(0)
 ONE = Publication(exchange="x", routing_key="k", body=b"1")
@@ -253,3 +256,19 @@ class LoopBack:
             self.worker.offer(published.raw(queue=queue), source)
 
         loop.call_later(delay_s, surface)
+
+
+async def slow(worker: Worker, **fields: Any) -> str:
+    """Subscribe an endpoint that takes 2 s and is known for it; return its subscription's id."""
+    subscription = await worker.subscribe("slow", **fields)
+    worker.sender.latency_s[SLOW] = 2.0
+    await worker.handle(event_message(message_id="slow-0", tenant=subscription.tenant))
+    assert worker.endpoint(subscription).latency.is_slow
+    worker.journal.clear()
+    return subscription.id
+
+
+def due(*targets: str, **more: Any) -> DeliveryMessage:
+    """A delivery message for these targets, to be sent now."""
+    fields: dict[str, Any] = {"event": event(), "targets": targets, "not_before": START}
+    return DeliveryMessage(**fields | more)

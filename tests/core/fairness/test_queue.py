@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from math import log2
 
@@ -16,57 +14,10 @@ from hypothesis import strategies as st
 from consumer.core.fairness.accounts import Accounts, Caps
 from consumer.core.fairness.queue import MAX_CONSECUTIVE, FairQueue, Standing, priority_after
 from consumer.core.fairness.scheduler import Scheduler
+from tests.support.builders.fair_queue import WEIGHTS, ServedQueue, Work, steps
 from tests.support.data import DATA
 
 ROWS: list[dict[str, int]] = json.loads((DATA / "priority.json").read_text())
-#: A tenant to push for, or None to pop.
-steps = st.lists(st.one_of(st.sampled_from("aaabcd"), st.none()), max_size=200)
-WEIGHTS = {"a": 1.0, "b": 2.0, "c": 4.0}
-
-
-@dataclass(slots=True, eq=False)
-class Work:
-    """A job of a tenant; *deliveries* is what it turns out to cost."""
-
-    tenant: str
-    number: int = 0
-    deliveries: int = 1
-    cost: int = 1
-
-    def charge(self, deliveries: int) -> None:
-        """Set the cost."""
-        self.cost = deliveries
-
-
-class Line:
-    """A fair queue between a test that pushes and one that pops."""
-
-    def __init__(self, caps: Caps | None = None, weights: Mapping[str, float] | None = None) -> None:
-        known = {} if weights is None else weights
-        self.accounts = Accounts(Caps() if caps is None else caps, lambda tenant: known.get(tenant, 1.0))
-        self.queue: FairQueue[Work] = FairQueue(self.accounts)
-
-    def push(self, tenants: str, deliveries: int = 1) -> None:
-        """Add a job for each letter."""
-        for number, tenant in enumerate(tenants):
-            self.queue.push(Work(tenant, number, deliveries))
-
-    def pop(self, *, scarce: bool = False) -> Work | None:
-        """Take the next one, and learn what it costs as the fan-out does."""
-        job = self.queue.pop(scarce=scarce)
-        if job is not None and job.cost != job.deliveries:
-            self.queue.recost(job, job.deliveries)
-        return job
-
-    def serve(self, count: int) -> str:
-        """Serve *count* jobs to their end; return whose they were."""
-        served = ""
-        for _ in range(count):
-            job = self.pop()
-            assert job is not None
-            self.accounts.ended(job)
-            served += job.tenant
-        return served
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -110,7 +61,7 @@ def test_turns_order_and_counts_hold_for_any_traffic(steps: list[str | None], li
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=8), st.integers(20, 300))
 def test_equal_tenants_with_work_get_equal_service(costs: list[int], served: int) -> None:
     """Backlogged tenants of one weight never differ by more than one batch and one cost."""
-    line = Line()
+    line = ServedQueue()
     names = "abcdefgh"[: len(costs)]
     for tenant, cost in zip(names, costs, strict=True):
         line.push(tenant * served, cost)
@@ -128,7 +79,7 @@ def test_equal_tenants_with_work_get_equal_service(costs: list[int], served: int
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=2))
 def test_nobody_starves_whatever_the_weights(weights: dict[str, float]) -> None:
     """Everybody with work is served within a round of all the others, however long the flood."""
-    line = Line(weights=weights)
+    line = ServedQueue(weights=weights)
     for tenant in weights:
         line.push(tenant * 400)
     bound = 2 * (sum(weights.values()) / min(weights.values()) + len(weights))
@@ -142,7 +93,7 @@ def test_nobody_starves_whatever_the_weights(weights: dict[str, float]) -> None:
 
 def test_weights_share_out_deliveries() -> None:
     """S1-16: 1:2:4, exact to a batch, and no more than three in a row."""
-    line = Line(weights=WEIGHTS)
+    line = ServedQueue(weights=WEIGHTS)
     for tenant in WEIGHTS:
         line.push(tenant * 7000)
 
@@ -155,7 +106,7 @@ def test_weights_share_out_deliveries() -> None:
 
 def test_fan_out_is_paid_for() -> None:
     """Deliveries count, not jobs: who fans out to 20 starts one job for 20 of the other."""
-    line = Line()
+    line = ServedQueue()
     line.push("w" * 100, 20)
     line.push("n" * 2000)
 
@@ -166,7 +117,7 @@ def test_fan_out_is_paid_for() -> None:
 
 def test_a_large_weight_is_worth_more_than_the_limit() -> None:
     """S1-16: the limit is for who has the same claim: 1:9 between two tenants is 1:9."""
-    line = Line(weights={"a": 9.0})
+    line = ServedQueue(weights={"a": 9.0})
     line.push("a" * 900 + "b" * 300)
 
     assert Counter(line.serve(500))["b"] == pytest.approx(50, abs=3)
@@ -174,7 +125,7 @@ def test_a_large_weight_is_worth_more_than_the_limit() -> None:
 
 def test_a_quiet_tenant_goes_before_the_flood() -> None:
     """Fault 71: behind a flood, the quiet one is next or next but one, every time that it comes."""
-    line = Line()
+    line = ServedQueue()
     line.push("f" * 1000)
     line.serve(100)
     for _ in range(20):
@@ -185,7 +136,7 @@ def test_a_quiet_tenant_goes_before_the_flood() -> None:
 
 def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
     """An empty queue is no way out of what a job of 20 deliveries cost."""
-    line = Line()
+    line = ServedQueue()
     line.push("n" * 100)
     line.push("w", 20)
     line.serve(3)
@@ -198,7 +149,7 @@ def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
 
 def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_what_nobody_wants() -> None:
     """A quarter of the capacity while others wait, nine tenths when they do not, the rest for them."""
-    line = Line(Caps(capacity=100))
+    line = ServedQueue(Caps(capacity=100))
     line.push("a" * 200)
     held = sum(line.pop(scarce=line.accounts.held().get("a", 0) >= 90) is not None for _ in range(100))
     assert held == 90
@@ -214,7 +165,7 @@ def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_what_nobody_wants() 
 
 def test_over_its_cap_a_tenant_that_aged_is_served() -> None:
     """No starvation: at priority 1, after four rounds, it has its turn beside a stream of others."""
-    line = Line(Caps(capacity=100))
+    line = ServedQueue(Caps(capacity=100))
     line.push("a" * 60)
     for _ in range(30):
         assert line.pop() is not None
@@ -228,7 +179,7 @@ def test_over_its_cap_a_tenant_that_aged_is_served() -> None:
 
 def test_who_was_held_up_by_its_cap_has_no_more_than_its_turn_after_that() -> None:
     """S1-8: three in a row, however long it was passed over and whatever the others' jobs cost."""
-    line = Line(Caps(capacity=256))
+    line = ServedQueue(Caps(capacity=256))
     line.push("s" * 900)
     for tenant in "wxyz":
         line.push(tenant * 60, 100)
@@ -247,7 +198,7 @@ def test_who_was_held_up_by_its_cap_has_no_more_than_its_turn_after_that() -> No
 
 def test_a_heavy_tenant_is_not_capped_below_what_it_earns() -> None:
     """S1-16: with weights 1:2:4 the heaviest may hold more than a quarter."""
-    line = Line(Caps(capacity=100), WEIGHTS)
+    line = ServedQueue(Caps(capacity=100), WEIGHTS)
     for tenant in WEIGHTS:
         line.push(tenant * 100)
 
@@ -258,7 +209,7 @@ def test_a_heavy_tenant_is_not_capped_below_what_it_earns() -> None:
 
 def test_standings_tell_waiting_rounds_and_row() -> None:
     """S1-9: waiting jobs, rounds without service and jobs in a row, told for each tenant that waits."""
-    line = Line()
+    line = ServedQueue()
     line.push("aaaabb")
     line.push("w", 6)
     assert line.queue.standings() == {"a": (4, 0, 0), "b": (2, 0, 0), "w": (1, 0, 0)}
@@ -278,7 +229,7 @@ def test_standings_of_two_queues_are_one() -> None:
 
 def test_one_tenant_alone_gets_everything_in_order() -> None:
     """S1-8: the limit binds only while another waits."""
-    line = Line()
+    line = ServedQueue()
     line.push("o" * 10)
 
     assert [job.number for job in iter(line.pop, None)] == list(range(10))
@@ -297,7 +248,7 @@ def test_a_turn_has_at_least_one_job() -> None:
 
 def test_tenants_long_gone_are_forgotten() -> None:
     """Memory follows who has work, not who ever had; who owes or runs is remembered."""
-    line = Line()
+    line = ServedQueue()
     for number in range(5000):
         job = Work(f"t{number}")
         line.queue.push(job)
@@ -326,7 +277,7 @@ def test_a_decision_takes_logarithmic_time() -> None:
             compared += 1
             return float(self) < float(other)
 
-    line = Line()
+    line = ServedQueue()
     for number in range(4096):
         line.push(chr(0x4E00 + number) * 3)
     line.queue._heap[:] = [(Counted(tag), order, each) for tag, order, each in line.queue._heap]
@@ -367,193 +318,3 @@ def test_the_newest_are_taken_from_the_end() -> None:
     assert [job.number for job in scheduler.take_last(0, "a", 4, 30)] == [6, 5, 4]
     assert scheduler.take_last(0, "a", 4, 30) == scheduler.take_last(0, "nobody", 4, 30) == []
     assert [job.number for job in iter(scheduler.pop, None)] == [0, 1, 2, 3]
-
-
-def test_each_share_has_its_part_while_it_has_work() -> None:
-    """Minimum shares: 5:3:2 by deliveries while all wait; alone, each has everything."""
-    scheduler: Scheduler[Work] = Scheduler((0.5, 0.3, 0.2), Accounts(Caps()))
-    for share in range(3):
-        for number in range(2000):
-            scheduler.push(share, Work("abc"[share], number))
-
-    first = Counter(job.tenant for job in (scheduler.pop() for _ in range(2000)) if job)
-    rest = [job.tenant for job in iter(scheduler.pop, None)]
-
-    assert [first[t] for t in "abc"] == pytest.approx([1000, 600, 400], abs=3)
-    assert Counter(rest) == {"a": 1000, "b": 1400, "c": 1600}
-    assert set(rest[-500:]) == {"c"}
-
-
-def test_a_share_that_comes_late_has_no_claim_on_the_past() -> None:
-    """A storm of retries after a quiet hour gets its part from now on, not the hour's."""
-    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
-    for number in range(1100):
-        scheduler.push(0, Work("a", number))
-    for _ in range(1000):
-        scheduler.pop()
-    for number in range(100):
-        scheduler.push(1, Work("b", number))
-
-    served = [job.tenant for job in (scheduler.pop() for _ in range(20)) if job]
-
-    assert Counter(served) == {"a": 10, "b": 10}
-
-
-def test_a_share_whose_tenants_are_over_their_caps_leaves_the_slots_to_the_next() -> None:
-    """Work conservation over shares: only who may start is asked."""
-    scheduler: Scheduler[Work] = Scheduler((0.9, 0.1), Accounts(Caps(capacity=10)))
-    for number in range(20):
-        scheduler.push(0, Work("a", number))
-    for _ in range(9):
-        scheduler.pop()
-    scheduler.push(1, Work("b"))
-
-    job = scheduler.pop(scarce=True)
-
-    assert job is not None
-    assert job.tenant == "b"
-    assert scheduler.pop(scarce=True) is None
-
-
-def test_the_cost_of_a_job_is_charged_to_its_share_too() -> None:
-    """Deliveries count between shares as they do between tenants."""
-    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
-    for number in range(400):
-        scheduler.push(0, Work("a", number, 20))
-        scheduler.push(1, Work("b", number))
-    counts: Counter[str] = Counter()
-
-    for _ in range(210):
-        job = scheduler.pop()
-        assert job is not None
-        counts[job.tenant] += 1
-        if job.cost != job.deliveries:
-            scheduler.recost(0, job, job.deliveries)
-
-    assert counts["b"] == pytest.approx(20 * counts["a"], abs=40)
-
-
-@given(
-    st.lists(st.one_of(st.sampled_from("aaabcd"), st.sampled_from(["pop", "end"])), max_size=200),
-    st.integers(1, 12),
-)
-def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int) -> None:
-    """Work conservation: whatever each tenant holds, a free slot is given to somebody who waits."""
-    line = Line(Caps(capacity=capacity), WEIGHTS)
-    running: list[Work] = []
-    for step in steps:
-        if step == "end" and running:
-            line.accounts.ended(running.pop(0))
-        elif step == "pop":
-            waiting = len(line.queue)
-            job = line.pop()
-            assert (job is not None) == (waiting > 0)
-            if job is not None:
-                running.append(job)
-        elif len(step) == 1:
-            line.push(step)
-
-
-@given(st.integers(1, 500), st.integers(1, 60))
-def test_who_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
-    """What nobody else wanted was free: from the moment on at which another comes, both get the same."""
-    line = Line()
-    line.push("a" * (alone + 2 * beside))
-    line.serve(alone)
-    line.push("b" * beside)
-
-    served = Counter(line.serve(2 * beside))
-
-    assert served["b"] == pytest.approx(beside, abs=MAX_CONSECUTIVE)
-
-
-def test_a_share_that_was_alone_owes_nothing_for_it() -> None:
-    """Between shares as between tenants; and what another owed before, it still owes."""
-    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
-    for number in range(300):
-        scheduler.push(0, Work("a", number))
-    for _ in range(100):
-        scheduler.pop()
-    for number in range(100):
-        scheduler.push(1, Work("b", number))
-
-    served = [job.tenant for job in (scheduler.pop() for _ in range(100)) if job]
-
-    assert Counter(served) == {"a": 50, "b": 50}
-
-
-def test_what_is_got_so_far_is_told_over_the_weight() -> None:
-    """Deliveries that ended, by tenant: what evenness is taken from."""
-    line = Line(weights=WEIGHTS)
-    line.push("a" * 3 + "c" * 8)
-    line.push("b", 20)
-
-    line.serve(12)
-
-    assert line.accounts.done() == {"a": 3.0, "b": 10.0, "c": 2.0}
-    assert line.queue.started() == {"a": 3, "b": 1, "c": 8}
-
-
-def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
-    """A wide job is paid back to who waits, not to who comes later."""
-    scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
-    for number in range(300):
-        scheduler.push(0, Work("a", number))
-    scheduler.push(1, Work("b"))
-    first = scheduler.pop()
-    assert first is not None
-    scheduler.recost(0, first, 100)
-    for _ in range(100):
-        job = scheduler.pop()
-        assert job is not None
-        scheduler.recost("ab".index(job.tenant), job, 1)
-    for number in range(100):
-        scheduler.push(1, Work("b", number))
-
-    served = [job.tenant for job in (scheduler.pop() for _ in range(20)) if job]
-
-    assert Counter(served) == {"a": 10, "b": 10}
-
-
-def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
-    """Fault 71: a new tenant with each message: who has waited has its turn in four rounds, each time."""
-    line = Line()
-    line.push("b" * 50)
-    names = iter(range(100_000))
-
-    def come(count: int) -> None:
-        for _ in range(count):
-            line.queue.push(Work(f"new-{next(names)}"))
-
-    come(20)
-    gaps, since = [], 0
-    while "b" in line.queue.waiting_by_tenant():
-        [served] = serve_names(line, 1)
-        come(served != "b")
-        since += 1
-        if served == "b":
-            gaps.append(since)
-            since = 0
-        assert since <= 4 * 21, "b starves"
-    assert len(gaps) == 50
-
-
-def test_what_is_remembered_is_bounded_while_new_tenants_keep_coming() -> None:
-    """A name for each event, without a pause: lines and accounts follow what waits."""
-    line = Line()
-    for number in range(20_000):
-        line.queue.push(Work(f"new-{number}"))
-        if number >= 50:
-            serve_names(line, 1)
-
-    assert len(line.queue._tenants) < 1_000
-    assert len(line.accounts._known) < 1_000
-
-
-def serve_names(line: Line, count: int) -> list[str]:
-    """Serve *count* jobs to their end; return whose they were."""
-    jobs = [line.pop() for _ in range(count)]
-    for job in jobs:
-        assert job is not None
-        line.accounts.ended(job)
-    return [job.tenant for job in jobs if job is not None]

@@ -8,11 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
-from consumer.core.fairness.queue import Standing
 from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
     Attempt,
@@ -23,10 +20,10 @@ from consumer.core.model import (
     Retry,
 )
 from consumer.flow.observe.observer import Attempted, Holdings
-from metrics.series import OTHER, Series, own_label, tenant_of
+from metrics.series import Series
 from tests.support.builders.endpoints import subscription
-from tests.support.desk import SECRET_BODY, VERDICTS, Desk
 from tests.support.fakes import START
+from tests.support.flow.desk import SECRET_BODY, VERDICTS, Desk
 from tests.support.worker import event
 
 
@@ -168,43 +165,6 @@ def test_what_leaves_parked_is_counted_with_its_age() -> None:
     assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
 
 
-def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
-    """S1-6: a counter that appears with 60 hides its first sixty from increase()."""
-    desk = Desk()
-
-    desk.observe.tenants_known(["acme", "beta"])
-
-    for name in ("tenant_jobs_total", "tenant_parked_total", "tenant_replayed_total"):
-        assert desk.count(name, tenant="beta") == 0
-    assert desk.count("tenants", series="own") == 2
-
-
-def test_what_is_seen_of_each_tenant() -> None:
-    """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
-    desk = Desk()
-    desk.observe.tenants_known(["acme", "beta"])
-    desk.observe.event_matched(event())
-
-    desk.observe.tenants_wait(
-        {
-            "acme": Standing(waiting=7, rounds=0, consecutive=2),
-            "x": Standing(waiting=1, rounds=3, consecutive=0),
-            "y": Standing(waiting=2, rounds=1, consecutive=0),
-        },
-        START + 0.9,
-    )
-
-    def shown(tenant: str) -> list[float | None]:
-        names = ("waiting_messages", "rounds_waited", "priority", "consecutive_jobs", "jobs_total")
-        return [desk.count(f"tenant_{name}", tenant=tenant) for name in names]
-
-    assert shown("acme") == [7, 0, 5, 2, 1]
-    assert shown("beta") == [0, 0, 5, 0, 0]
-    assert shown("other") == [3, 3, 2, 0, 0]
-    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
-    assert desk.count("tenant_last_job_timestamp_seconds", tenant="beta") == 0
-
-
 def test_what_a_worker_holds_is_shown() -> None:
     """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
     desk = Desk()
@@ -221,19 +181,6 @@ def test_what_a_worker_holds_is_shown() -> None:
     assert desk.count("window_messages", source="lane") == 5
     assert desk.count("log_lines_dropped_total") == 6
     assert desk.count("ready") == 0
-
-
-def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
-    """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
-    desk = Desk()
-    desk.observe.event_matched(event())
-    desk.observe.tenants_wait({"acme": Standing(1, 2, 0)}, START)
-
-    desk.observe.tenants_wait({}, START + 60)
-
-    assert desk.count("tenant_last_job_timestamp_seconds", tenant="acme") == START
-    assert desk.count("tenant_waiting_messages", tenant="acme") == 0
-    assert desk.count("tenant_priority", tenant="acme") == 5
 
 
 @pytest.mark.parametrize(
@@ -306,25 +253,6 @@ def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
     assert seen == [START, START + 1, START + 1, START + 1]
 
 
-def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
-    """100 tenants have a series, the rest share one and are counted; no job is lost (fault 78)."""
-    desk = Desk()
-
-    for number in range(1000):
-        desk.observe.event_matched(event(tenant=f"tenant-{number}"))
-    desk.observe.event_matched(event(tenant="tenant-0"))
-    desk.observe.event_matched(event(tenant="tenant-999"))
-
-    [family] = [f for f in desk.series.registry.collect() if f.name == "leveret_tenant_jobs"]
-    values = {sample.labels["tenant"]: sample.value for sample in family.samples}
-    assert len(values) == 101
-    assert values["tenant-0"] == 2
-    assert values["other"] == 901
-    assert sum(values.values()) == 1002
-    assert len(desk.observe._tenant_jobs) == 101  # and the rest
-    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (100, 900)
-
-
 def test_pressure_is_a_gauge_and_a_line() -> None:
     """When it began, why, and when it ended (fault 63); a daemon begins pressed, not being connected."""
     desk = Desk()
@@ -363,91 +291,3 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
         assert "4111" not in repr(fields)
         assert "body" not in repr(sorted(fields))
         assert repr(shop.keys[0]) not in repr(fields)
-
-
-def test_the_busiest_tenants_have_series_of_their_own() -> None:
-    """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
-    desk = Desk(tenants=2)
-    desk.observe.tenants_known(["acme", "beta", "flood"])
-    desk.observe.tenants_wait({}, START)
-    families = {family.name for family in desk.series.registry.collect()}
-
-    def jobs(**counts: int) -> None:
-        for tenant, count in counts.items():
-            for _ in range(count):
-                desk.observe.tenant_job(tenant)
-
-    jobs(acme=100, flood=500)
-    desk.observe.tenants_wait({}, START + 59)
-    assert desk.count("tenant_jobs_total", tenant="flood") is None
-    desk.observe.tenants_wait({"flood": Standing(7, 1, 0)}, START + 60)
-    jobs(acme=1, beta=2, flood=3)
-    desk.observe.tenants_wait({"flood": Standing(5, 1, 0)}, START + 61)
-
-    assert desk.count("tenant_jobs_total", tenant="flood") == 3
-    assert desk.count("tenant_jobs_total", tenant="acme") == 101
-    assert desk.count("tenant_jobs_total", tenant="other") == 502
-    assert desk.count("tenant_waiting_messages", tenant="flood") == 5
-    samples = [sample for family in desk.series.registry.collect() for sample in family.samples]
-    assert [sample for sample in samples if sample.labels.get("tenant") == "beta"] == []
-    assert {family.name for family in desk.series.registry.collect()} == families
-    assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
-
-
-def test_who_has_parked_something_keeps_its_series() -> None:
-    """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
-    desk = Desk(tenants=1)
-    desk.observe.tenants_known(["down", "busy"])
-    desk.observe.tenants_wait({}, START)
-
-    def minute(now: float) -> bool:
-        for _ in range(100):
-            desk.observe.tenant_job("busy")
-        desk.observe.tenants_wait({}, now)
-        return desk.count("tenant_jobs_total", tenant="down") is not None
-
-    desk.observe.parked(ParkReason.EXHAUSTED, "HTTP 503", subscription_id="sub_1", tenant="down")
-    assert minute(START + 60)
-    assert minute(START - 3600)  # the clock was set back: no reason to wait for an hour
-    assert minute(START - 3540)
-    desk.observe.replayed("down", None)
-    assert not minute(START - 3480)
-    assert desk.count("tenant_parked_total", tenant="busy") == 0
-
-
-def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
-    """Its series are its own, with or without a place, and so are those of `=other`."""
-    desk = Desk(tenants=2)
-    desk.observe.tenants_known(["other", "=other", "third"])
-    desk.observe.tenants_wait({}, START - 1)
-    for tenant, count in {"other": 3, "=other": 5, "third": 200}.items():
-        for _ in range(count):
-            desk.observe.tenant_job(tenant)
-    desk.observe.parked(ParkReason.EXHAUSTED, "x", subscription_id="sub_1", tenant="other")
-    desk.observe.tenants_wait({"other": Standing(4, 1, 0), "third": Standing(9, 1, 0)}, START)
-
-    def jobs(label: str) -> float | None:
-        return desk.count("tenant_jobs_total", tenant=label)
-
-    assert [jobs(label) for label in ("=other", "==other", "other")] == [3, 5, 200]
-    assert desk.count("tenant_parked_total", tenant="=other") == 1
-    assert desk.count("tenant_parked_total", tenant="other") == 0
-    assert desk.count("tenant_waiting_messages", tenant="=other") == 4
-    assert desk.count("tenant_waiting_messages", tenant="other") == 9
-
-    for _ in range(300):
-        desk.observe.tenant_job("third")
-    desk.observe.tenants_wait({}, START + 61)  # the busiest gets a place, from who parked nothing
-    for tenant in ("third", "=other", "other"):
-        desk.observe.tenant_job(tenant)
-
-    assert [jobs(label) for label in ("third", "=other", "other")] == [1, 4, 501]
-
-
-@given(
-    st.sampled_from(["other", "=other", "==other", "another", "acme", "=", "other="]) | st.text(max_size=8)
-)
-def test_no_tenant_has_the_label_of_the_rest_or_of_another(tenant: str) -> None:
-    """A label says whose it is."""
-    assert own_label(tenant) != OTHER
-    assert tenant_of(own_label(tenant)) == tenant

@@ -1,0 +1,1 @@
+"""Parts of the flow between fakes: several workers, the overflow routine, an observer."""
