@@ -52,7 +52,7 @@ def test_requests_that_hang_are_slow_before_they_end() -> None:
 
 
 def test_time_outs_teach_nothing_about_the_healthy_speed() -> None:
-    """ADR 53: after an outage the deliveries that waited are spaced as before it."""
+    """Decision 13: after an outage the deliveries that waited are spaced as before it."""
     latency = Latency(1.0)
     for _ in range(50):
         latency.learn(15.0, NOW, taken=False)

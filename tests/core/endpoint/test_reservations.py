@@ -80,7 +80,7 @@ def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None
 
 
 def test_turns_under_a_rate_keep_their_distance() -> None:
-    """ADR 45: they are no guess, and run ahead as far as the queue is long."""
+    """Decision 12: they are no guess, and run ahead as far as the queue is long."""
     reservations = Reservations()
 
     turns = [reservations.take(START, START, 0.1, 0.1) for _ in range(3_000)]
@@ -99,7 +99,7 @@ def test_looks_on_the_way_cost_no_more_than_some_a_second() -> None:
 
 
 def test_what_was_given_out_before_it_was_freed_is_void() -> None:
-    """ADR 54: by when it was given out, in whole milliseconds; a step of the clock moves that along."""
+    """Decision 13: by when it was given out, in whole milliseconds; a step of the clock moves that along."""
     reservations = Reservations()
     assert not reservations.is_void(START)
     reservations.free(START + 10)
