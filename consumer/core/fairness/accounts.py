@@ -121,7 +121,7 @@ class Accounts:
         self._known[job.tenant].settle(job.cost)
 
     def is_over(self, account: Account, weights: float) -> bool:
-        """Return whether a tenant holds more than its cap; *weights* is the sum over all tenants that wait."""
+        """Return whether a tenant holds more than its cap; *weights* is the sum of all tenants that wait."""
         held = account.in_flight
         if held < self.floor:
             return False
