@@ -22,7 +22,7 @@ from consumer.core.fairness.noisy_tenants import (
     spill_index,
 )
 from consumer.core.fairness.scheduler import Scheduler
-from consumer.flow.take.reroute import ENDED_PER_MOVE, IDLE_S, KEPT_IN_LINE, LEAST_MOVED, LOOK_S, MOVE_S
+from consumer.flow.take.reroute import ENDED_PER_MOVE, IDLE_S, KEPT_IN_HAND, LEAST_MOVED, LOOK_S, MOVE_S
 
 LANE, SPILL = 0, 1  #: shares
 PARTS = (0.45, 0.15)  #: of fresh and spilled events; the others of a worker have no work here
@@ -257,7 +257,7 @@ class Cluster:
 
     def _move(self, now: float) -> None:
         """Move newest jobs of bound tenants out of the windows, one for every second that ended."""
-        keep = max(1, int(self._shape.window * KEPT_IN_LINE))
+        keep = max(1, int(self._shape.window * KEPT_IN_HAND))
         for worker, fair in enumerate(self._fair):
             most, fair.ends = max(LEAST_MOVED, fair.ends // ENDED_PER_MOVE), 0
             for tenant in self._bound:

@@ -113,7 +113,7 @@ KINDS: Final[Mapping[OutcomeKind, Meaning]] = {
 }
 
 #: Faults of our own side, before the endpoint was reached: the delivery is put off, and spends no attempt.
-OURS: Final = frozenset((OutcomeKind.PROXY, OutcomeKind.LOCAL))
+OUR_FAULTS: Final = frozenset((OutcomeKind.PROXY, OutcomeKind.LOCAL))
 
 #: Keys of ``on_status`` that name a whole class.
 _CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
@@ -227,7 +227,7 @@ def kind_table() -> Sequence[tuple[str, str, str, str]]:
     for kind in OutcomeKind:
         if kind not in (OutcomeKind.OK, OutcomeKind.HTTP_3XX, OutcomeKind.HTTP_4XX, OutcomeKind.HTTP_5XX):
             meaning = KINDS[kind]
-            rule = "put off" if kind in OURS else meaning.rule.value
+            rule = "put off" if kind in OUR_FAULTS else meaning.rule.value
             rows.append((kind.value, meaning.why, rule, _yes(meaning)))
     return rows
 

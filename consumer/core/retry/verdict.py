@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from consumer.core.model import Control, Defer, Delivered, Drop, Outcome, Park, ParkReason, Retry, Verdict
-from consumer.core.retry.outcomes import OURS, StatusRule, is_success, rule_for
+from consumer.core.retry.outcomes import OUR_FAULTS, StatusRule, is_success, rule_for
 from consumer.core.retry.policy import RetryPolicy, deadline, delay_s, waits_for
 from consumer.core.text.retry_after import parse_retry_after
 
 #: The wait after a fault of our own side, ± half; it spends no attempt.
-OURS_WAIT_S: Final = 10.0
+OUR_FAULT_WAIT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
     """
     if is_success(outcome):
         return Delivered(disables=outcome.control is Control.DISABLE)
-    if outcome.kind in OURS:
+    if outcome.kind in OUR_FAULTS:
         return _defer(situation)
     verdict = _judge(outcome, situation)
     if situation.gone is None or isinstance(verdict, Drop):
@@ -59,7 +59,7 @@ def decide(outcome: Outcome, situation: Situation) -> Verdict:
 def _defer(situation: Situation) -> Defer:
     """Defer the delivery: the endpoint was never reached, so the policy counts nothing but the time."""
     last = deadline(situation.policy, situation.arrived_at, situation.expires_at, situation.late_s)
-    return Defer(min(situation.now + OURS_WAIT_S * (0.5 + situation.sample), last))
+    return Defer(min(situation.now + OUR_FAULT_WAIT_S * (0.5 + situation.sample), last))
 
 
 def _judge(outcome: Outcome, situation: Situation) -> Verdict:

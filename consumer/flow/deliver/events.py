@@ -16,7 +16,7 @@ from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Outbox, age_text, together
 from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Job
+from consumer.flow.take.job import Job
 from consumer.ports import Publication
 
 

@@ -24,11 +24,12 @@ from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.body import build_body
 from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Addressed, Outbox, together
+from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.deliver.attempt import Attempts, Result, Target
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Intake, Job
+from consumer.flow.take.job import Job
 from consumer.ports import Source
 
 AT_ONCE = ("slow", "locked")  #: what is put off for these reasons takes no rung
@@ -39,22 +40,20 @@ class FanOut:
     """Takes a message and the subscriptions that it is for to their verdicts."""
 
     def __init__(
-        self, context: Context, subscriptions: Subscriptions, endpoints: Endpoints, intake: Intake
+        self, context: Context, subscriptions: Subscriptions, endpoints: Endpoints, slots: SlotQueue
     ) -> None:
         self._context = context
         self._subscriptions = subscriptions
         self._endpoints = endpoints
-        self._intake = intake
         self._outbox = Outbox(context)
-        self.attempts = Attempts(context, endpoints, intake.slots)
+        self.attempts = Attempts(context, endpoints, slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
         """Send the quick ones and store the others at once, then store what failed; ack last."""
         now = self._context.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
-        if len(to) != job.cost:
-            self._intake.recost(job, len(to))
+        job.recost(len(to))
         sends, holds = self._admit(message, to, fresh=fresh, now=now)
         if len(holds) == len(to) == 1 and self._hold_here(job, holds[0][1], now, fresh=fresh):
             return
@@ -68,9 +67,7 @@ class FanOut:
                 if not target.waits:
                     target.endpoint.slots.release()
             raise
-        self._intake.under_way(job)
-        if all(target.waits for target in sends):  # they take no global slot yet: others may
-            self._intake.pump()
+        job.started(takes_slot=not all(target.waits for target in sends))
         if stored and sends:
             storing = self._outbox.all_confirmed(stored, give_up=job.lost)
             results = await _beside(self._send(message, sends, body), storing)
@@ -134,8 +131,7 @@ class FanOut:
         rest_s = hold.defer.until - now
         if fresh or rest_s > HELD_S:
             return False
-        job.reserved = hold.reserved
-        return self._intake.hold(job, max(rest_s, 0.001))
+        return job.hold(max(rest_s, 0.001), reserved=hold.reserved)
 
     def _put_off(
         self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float

@@ -21,7 +21,7 @@ from consumer.core.store.tombstone import Tombstone
 from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Outbox, age_text
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import Job
+from consumer.flow.take.job import Job
 
 LOOK_AGAIN_S = 30.0  #: a delivery of an unknown subscription is looked at again after this long, at least
 LOOKS_PER_S = 100.0  #: and so many at most: the more wait, the longer each one waits

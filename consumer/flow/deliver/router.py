@@ -37,7 +37,8 @@ from consumer.flow.deliver.leftovers import Leftovers
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.flow.take.intake import OURS, Intake, Job
+from consumer.flow.take.intake import Intake
+from consumer.flow.take.job import OWN_SOURCES, Job
 from consumer.ports import Publication, Source
 from topology.names import SUSPECT_KEY
 
@@ -53,7 +54,7 @@ class Router:
         self._endpoints = endpoints
         self._outbox = Outbox(context)
         self.intake = Intake(context, self.handle)
-        self._fan_out = FanOut(context, subscriptions, endpoints, self.intake)
+        self._fan_out = FanOut(context, subscriptions, endpoints, self.intake.slots)
         self._events = Events(context, subscriptions, self._fan_out)
         self._leftovers = Leftovers(context, subscriptions)
 
@@ -77,7 +78,7 @@ class Router:
         try:
             raw = unwrap_raw(raw) if wrapped else raw
             demand_readable(raw)
-            if not wrapped and (suspect or job.source in OURS):
+            if not wrapped and (suspect or job.source in OWN_SOURCES):
                 await self._handle_delivery(job)
             else:
                 await self._events.handle(job, raw)
@@ -96,7 +97,9 @@ class Router:
     def _came_from_us(self, job: Job) -> bool:
         """Whether we published the message. One that missed its spill queue comes by stray or a due queue."""
         due = self._context.names.due
-        return job.source in OURS or (job.source is Source.SPILL and is_moved(job.incoming.message, due))
+        return job.source in OWN_SOURCES or (
+            job.source is Source.SPILL and is_moved(job.incoming.message, due)
+        )
 
     async def _move_to_suspect(self, job: Job) -> None:
         raw = job.incoming.message
@@ -135,7 +138,7 @@ class Router:
             elif subscription is not None:
                 subscriptions.append(subscription)
         if not subscriptions:
-            self.intake.under_way(job)  # it makes no request
+            job.started(takes_slot=False)
         await together(ends)
         if job.source is Source.REPLAY:
             self._context.observe.replayed(message.event.tenant, parked_for_s(raw, now))
@@ -177,7 +180,7 @@ class Router:
         """It came back early: take the next rung, or hold the rest of the wait here."""
         onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
-            if self.intake.hold(job, rest_s(message, now)):
+            if job.hold(rest_s(message, now)):
                 return
             onward = self._outbox.waiting(message, now)
         await self._outbox.confirmed(onward, give_up=job.lost)

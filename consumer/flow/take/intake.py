@@ -1,32 +1,28 @@
-"""Hold what the broker gave us, choose fairly what starts next, and start it while there is room.
+"""Keep the messages in hand, choose fairly which job starts next, and start it while there is room.
 
-Data flow: windows (edges) -> Intake.offer -> a fair queue per share -> a job task -> Deliverer.handle.
-Nothing here awaits: :meth:`Intake.pump` runs whenever something arrived, ended or changed.
+Data flow: windows (edges) -> Intake.offer -> a fair queue per share -> a job task -> Router.handle.
+Nothing here awaits: :meth:`Intake.pump` runs whenever a message arrived, a job ended or a bound changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cached_property
-from typing import Any
 
-from consumer.core.errors import BrokerUnavailable
 from consumer.core.fairness.accounts import Accounts, Caps
-from consumer.core.fairness.queue import Standing
+from consumer.core.fairness.queue import FairQueue, Standing
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import is_moved
 from consumer.core.model import RawMessage
 from consumer.flow.base.context import Context
 from consumer.flow.base.rate import Rate
 from consumer.flow.base.slot_queue import SlotQueue
+from consumer.flow.take.held import HeldJobs
+from consumer.flow.take.job import OWN_SOURCES, Job
 from consumer.flow.take.lanes_seen import LanesSeen
+from consumer.flow.take.moves import Moves
 from consumer.ports import Incoming, Source
-
-#: Sources whose messages only we publish: deliveries, and events that were moved, wrapped. The others hold a
-#: producer's words.
-OURS = frozenset({Source.DUE, Source.STRAY, Source.REPLAY})
 
 #: Sources that share one place in the rotation: its name, and the part of the deliveries that it has at least
 #: while it has work.
@@ -38,67 +34,54 @@ SHARES: tuple[tuple[str, frozenset[Source], float], ...] = (
     ("suspect", frozenset({Source.SUSPECT}), 0.05),
 )
 
-
-MOST_ASIDE = 256  #: jobs that are moved at once
-MOST_IN_PASS = 16  #: jobs that start in one pass of the loop for each tenant that waits, where some share it
-RATE_LOOK_S = 0.01  #: what waits for the worker's rate looks again after this, at least
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One message in hand."""
-
-    source: Source
-    incoming: Incoming
-    tenant: str
-    at: float = 0.0  #: monotonic seconds when it came
-    cost: int = 1  #: deliveries that it is charged for
-    counted: bool = False  #: started, and its first request has no slot yet
-    task: asyncio.Task[None] | None = None  #: that works on it
-    reserved: bool = False  #: it was held here until a time that its endpoint's clock gave it
-    held_s: float = 0.0  #: for how long it was held here, by a clock that nobody sets
-
-    def charge(self, deliveries: int) -> None:
-        """Set what it is charged for."""
-        self.cost = deliveries
-
-    def lost(self) -> bool:
-        """Whether the broker gives its message out again: what it still owes is owed by that one now."""
-        return not self.incoming.ticket.alive()
+MOST_IN_PASS = 16  #: jobs of each waiting tenant that start in one pass of the loop, while tenants share it
+RATE_LOOK_S = 0.01  #: shortest time after which a worker whose rate is used up looks again
 
 
 class Intake:
-    """Windows, the fair order between them, and the jobs that run."""
+    """The windows, the fair order between them, and the jobs that run.
+
+    Attributes:
+        now: Monotonic seconds at the last :meth:`tick`.
+        ended: Jobs that ended, since the start.
+        fresh: Events that came by lanes, since the start.
+        lanes_seen: The ways by which the events of each tenant came.
+        slots: The worker's requests in flight.
+        moves: The moves of jobs that were taken out unstarted.
+    """
 
     def __init__(self, context: Context, handle: Callable[[Job], Awaitable[None]]) -> None:
+        bounds = context.bounds
+        self.now = 0.0
+        self.ended = 0
+        self.fresh = 0
+        self.lanes_seen = LanesSeen(context.decode)
+        self.slots = SlotQueue(bounds.concurrency, on_free=self.pump)
+        self.moves = Moves(context.observe)
         self._context = context
         self._handle = handle
-        caps = Caps(capacity=context.bounds.concurrency, share=context.bounds.tenant_share)
-        self._accounts = Accounts(caps, context.bounds.weight_of)
-        self._tenant_header = context.decode.tenant_header
-        self._pressed = context.publisher.pressed
-        self._reserved = 0  #: slots that only tenants under their cap are given; see lend
-        self._stuck = False  #: nobody may start one of those, as long as nothing changes
-        self._paced = False  #: no more than MOST_IN_PASS start at a time
-        self._in_pass = 0  #: jobs that were started since the last pass in which that was too many
-        self._passing = False  #: the next pass goes on with it
+        self._accounts = Accounts(
+            Caps(capacity=bounds.concurrency, share=bounds.tenant_share), bounds.weight_of
+        )
         self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts)
         self._share_of = {source: i for i, (_, sources, _) in enumerate(SHARES) for source in sources}
         self._waited = {s: context.observe.waited(name) for name, sources, _ in SHARES for s in sources}
+        self._held = HeldJobs(context.clock, bounds.due_hold, self._queue_again)
+        self._tasks: dict[Job, asyncio.Task[None]] = {}
+        self._most_jobs = 4 * bounds.concurrency
+        self._starting: set[Job] = set()  #: started jobs whose first request has no slot yet
+        self._paused = False
+        self._pressed = context.publisher.pressed
+        self._reserved = 0  #: slots that only tenants under their cap get; see lend
+        self._stuck = False  #: no tenant may take one of those, until something changes
+        self._paced = False  #: each tenant may start only MOST_IN_PASS jobs in a pass of the loop
+        self._in_pass = 0  #: jobs that were started since the last pass that reached its limit
+        self._passing = False  #: the next pass starts more
         self._rate = context.rate
         self._rate_look: Callable[[], None] | None = None
-        self.now = 0.0  #: monotonic seconds, as somebody last said
-        self.ended = 0  #: jobs, since the start
-        self.lanes_seen = LanesSeen(context.decode)  #: by which the events of each tenant come
+        self._tenant_header = context.decode.tenant_header
         self._due_exchange = context.names.due
         self._lanes = self.lanes_seen.lanes
-        self._starting = 0
-        self._aside: set[asyncio.Task[None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._held: dict[Job, Callable[[], None]] = {}
-        self._paused = False
-        self.slots = SlotQueue(context.bounds.concurrency, on_free=self.pump)
-        self._most_jobs = 4 * context.bounds.concurrency
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -107,25 +90,22 @@ class Intake:
     def offer(self, source: Source, incoming: Incoming) -> None:
         """Take one message from a window; called by the broker edge."""
         message = incoming.message
-        moved = source in OURS or (source is Source.SPILL and self._is_moved(incoming))
-        tenant = message.headers.get("leveret-tenant" if moved else self._tenant_header)
-        if moved:
+        ours = source in OWN_SOURCES or (source is Source.SPILL and is_moved(message, self._due_exchange))
+        tenant = message.headers.get("leveret-tenant" if ours else self._tenant_header)
+        if ours:
             tenant = tenant if isinstance(tenant, str) else ""
         elif not isinstance(tenant, str) or self._lanes.get(tenant) != message.queue:
             tenant = self._meet(source, tenant, message)
         if source is Source.LANE:
-            self.lanes_seen.fresh += 1
-        job = Job(source, incoming, tenant, self.now)
-        if self._queued.push(self._share_of[source], job):
-            self._stuck = False
-        self.pump()
+            self.fresh += 1
+        self._queue(Job(source, incoming, tenant, self, self.now))
 
     def pump(self) -> None:
         """Start jobs while there is work, room and no back-pressure."""
-        queued, slots, most = self._queued, self.slots, self._most_jobs
+        queued, slots, starting = self._queued, self.slots, self._starting
         while queued.length and not self._paused:
-            free = slots.free - self._starting
-            if free <= 0 or len(self._tasks) >= most or self._pressed() is not None:
+            free = slots.free - len(starting)
+            if free <= 0 or len(self._tasks) >= self._most_jobs or self._pressed() is not None:
                 return
             if self._rate is not None and not self._has_room(self._rate):
                 return
@@ -142,43 +122,19 @@ class Intake:
                 self._accounts.ended(job)
                 continue
             self._waited[job.source](self.now - job.at)
-            job.counted = True
-            self._starting += 1
+            starting.add(job)
             self._in_pass += 1
-            job.task = self._loop.create_task(self._run(job))
-            self._tasks.add(job.task)
+            self._tasks[job] = self._loop.create_task(self._run(job))
 
-    def _go_on_later(self) -> None:
-        """Start more behind those that were started now: by then their deliveries are counted."""
-        if not self._passing:
-            self._passing = True
-            self._loop.call_soon(self._next_pass)
-
-    def _next_pass(self) -> None:
-        self._in_pass, self._passing = 0, False
-        self.pump()
-
-    def _has_room(self, rate: Rate) -> bool:
-        """Say whether the worker's rate lets one more job start; if not, look again when it does."""
-        now = self._context.clock.now()
-        if rate.room(now) > self._starting:
-            return True
-        if self._rate_look is None:
-            delay_s = max(rate.opens_at(now) - now, RATE_LOOK_S)
-            self._rate_look = self._context.clock.call_later(delay_s, self._look_again)
-        return False
-
-    def _look_again(self) -> None:
-        self._rate_look = None
-        self.pump()
-
-    # for those that watch over it
+    def tick(self, now: float) -> None:
+        """Set the time, in monotonic seconds, for all jobs that come until the next tick."""
+        self.now = now
 
     def lend(self, most: int) -> None:
-        """Let one tenant have *most* deliveries in flight where nobody else waits; the rest is for others.
+        """Let one tenant have *most* deliveries in flight where no other waits; other tenants get the rest.
 
-        Where that is not all, others are there: then only some jobs of a tenant start in one pass of the
-        loop. Who comes next waits for these, however much stands before it.
+        Where that is less than all, other tenants are there: then a tenant starts only some jobs in one pass
+        of the loop. A job that comes next waits for these, however large the backlog before it is.
         """
         reserved = self.slots.capacity - most
         self._paced = reserved > 0
@@ -187,46 +143,76 @@ class Intake:
             self._reserved, self._stuck = reserved, False
             self.pump()
 
-    def done(self) -> dict[str, float]:
-        """Return what each tenant got so far, over its weight; see :meth:`Accounts.done`."""
-        return self._accounts.done()
+    # what jobs report, see consumer.flow.take.job.Keeper
 
-    def started(self, *sources: Source) -> dict[str, int]:
-        """Return how many jobs of each tenant from these sources were started so far."""
-        found: dict[str, int] = {}
-        for share in dict.fromkeys(self._share_of[source] for source in sources):
-            for tenant, count in self._queued.queues[share].started().items():
-                found[tenant] = found.get(tenant, 0) + count
-        return found
+    def started(self, job: Job, *, takes_slot: bool) -> None:
+        """Free the job's place at the start; unless it takes a slot instead, another job may start."""
+        self._starting.discard(job)
+        if not takes_slot:
+            self.pump()
+
+    def recost(self, job: Job, deliveries: int) -> None:
+        """Charge a started job for so many deliveries."""
+        self._stuck = False
+        self._queued.recost(self._share_of[job.source], job, deliveries)
+
+    def hold(self, job: Job, delay_s: float) -> bool:
+        """Start *job* anew after *delay_s*; return False where too many jobs are held, or none may start."""
+        return not self._paused and self._held.add(job, delay_s)
+
+    # what is in hand
+
+    def done(self) -> dict[str, float]:
+        """Return the deliveries that each tenant got so far, over its weight; see :meth:`Accounts.done`."""
+        return self._accounts.done()
 
     def held(self) -> dict[str, int]:
         """Return deliveries in flight by tenant."""
         return self._accounts.held()
 
-    def lane_of(self, tenant: str) -> str:
-        """Return the lane by which fresh events of a tenant came last; an empty text for none."""
-        return self.lanes_seen.lane_of(tenant)
+    def started_from(self, *sources: Source) -> dict[str, int]:
+        """Return by tenant how many jobs of the shares of *sources* were started so far."""
+        found: dict[str, int] = {}
+        for queue in self._queues_of(*sources):
+            for tenant, count in queue.started().items():
+                found[tenant] = found.get(tenant, 0) + count
+        return found
 
-    def waiting_fresh(self) -> dict[str, int]:
-        """Return fresh jobs in hand by tenant."""
-        return self._waiting(Source.LANE)
-
-    def waiting_spill(self) -> dict[str, int]:
-        """Return jobs in hand from spill queues by tenant."""
-        return self._waiting(Source.SPILL)
+    def waiting_from(self, source: Source) -> dict[str, int]:
+        """Return by tenant how many jobs of the share of *source* wait."""
+        return next(self._queues_of(source)).waiting_by_tenant()
 
     def waiting(self) -> set[str]:
         """Return the tenants that have jobs in hand that were not started."""
         return {tenant for queue in self._queued.queues for tenant in queue.waiting_by_tenant()}
 
+    def standings(self) -> dict[str, Standing]:
+        """Return the place of each tenant that waits, over all shares."""
+        return self._queued.standings()
+
+    def unstarted(self) -> int:
+        """Return how many messages in hand no job works on."""
+        return self._queued.length + len(self._held)
+
+    def running(self) -> int:
+        """Return how many jobs run now."""
+        return len(self._tasks)
+
+    def by_source(self) -> dict[str, int]:
+        """Return the unstarted messages by share, for the gauge."""
+        shares = zip(SHARES, self._queued.queues, strict=True)
+        waiting = {"/".join(sorted(sources)): queue.length for (_, sources, _), queue in shares}
+        return waiting | {"held": len(self._held)}
+
+    # jobs that leave unstarted
+
     def take_newest(self, tenant: str, keep: int, most: int) -> list[Job]:
-        """Take up to *most* of a tenant's newest fresh jobs out of hand; *keep* stay."""
-        share = self._share_of[Source.LANE]
-        return self._queued.take_last(share, tenant, keep, min(most, self.room_aside()))
+        """Take up to *most* of a tenant's newest fresh jobs out of hand, to move them; *keep* stay."""
+        return self._queued.take_last(self._share_of[Source.LANE], tenant, keep, min(most, self.moves.room()))
 
     def take_old(self, before: float) -> list[Job]:
-        """Take jobs out of hand that came before *before* and were not started, some of them at a time."""
-        room = self.room_aside()
+        """Take unstarted jobs that came before *before* out of hand, as many as can be moved at once."""
+        room = self.moves.room()
         if not room:
             return []
 
@@ -238,50 +224,22 @@ class Intake:
 
         return self._queued.take_out(is_old)
 
-    def room_aside(self) -> int:
-        """Return how many more jobs may be moved at once."""
-        return max(0, MOST_ASIDE - len(self._aside))
+    async def give_back(self) -> int:
+        """Give all unstarted messages back to the broker; return how many.
 
-    def aside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* on a job that was taken out; the drain waits for it."""
-        task = self._loop.create_task(self._do_aside(work))
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        Messages of the suspect queue stay in hand: there each return counts as the death of a worker, and the
+        third return parks the message as poison. It is one message, whose channel has no other.
+        """
+        jobs = self._take_unstarted(lambda job: job.source is not Source.SUSPECT)
+        for job in jobs:
+            await job.incoming.ticket.requeue()
+        return len(jobs)
 
-    # jobs
+    def forget_dead(self) -> None:
+        """Drop the messages of channels that died: the broker gives them out again."""
+        self._take_unstarted(Job.lost)
 
-    def under_way(self, job: Job) -> None:
-        """The job reached its requests or will make none: its place at the start is free."""
-        if job.counted:
-            job.counted = False
-            self._starting -= 1
-
-    def recost(self, job: Job, deliveries: int) -> None:
-        """The job turned out to be of so many deliveries."""
-        self._stuck = False
-        self._queued.recost(self._share_of[job.source], job, deliveries)
-
-    def hold(self, job: Job, delay_s: float) -> bool:
-        """Look at *job* again after *delay_s* without giving it back; False when too many are held."""
-        if len(self._held) >= self._context.bounds.due_hold or self._paused:
-            return False
-        job.held_s += delay_s
-        self._held[job] = self._context.clock.call_later(delay_s, lambda: self._unhold(job))
-        return True
-
-    def unstarted(self) -> int:
-        """Messages in hand that no job works on."""
-        return self._queued.length + len(self._held)
-
-    def by_source(self) -> dict[str, int]:
-        """Unstarted messages by share, for the gauge."""
-        shares = zip(SHARES, self._queued.queues, strict=True)
-        waiting = {"/".join(sorted(sources)): queue.length for (_, sources, _), queue in shares}
-        return waiting | {"held": len(self._held)}
-
-    def standings(self) -> dict[str, Standing]:
-        """Where every tenant stands that waits for its turn, over all shares."""
-        return self._queued.standings()
+    # the worker's life
 
     def pause(self) -> None:
         """Start nothing more."""
@@ -292,44 +250,18 @@ class Intake:
         self._paused = False
         self.pump()
 
-    async def give_back(self) -> int:
-        """Give back to the broker all that was not started; return how many messages.
-
-        What came from suspect stays in hand: there a return tells of a worker's death, and the third one
-        parks the message as poison. It is one message, whose channel has no other.
-        """
-        jobs = self._take_unstarted(lambda job: job.source is not Source.SUSPECT)
-        for job in jobs:
-            await job.incoming.ticket.requeue()
-        return len(jobs)
-
     def finish_suspects(self) -> None:
-        """Start what is not given back, although nothing else is started any more; not under pressure."""
-        if self._context.publisher.pressed() is not None:
+        """Start the messages that are not given back, although the intake is paused; not under pressure."""
+        if self._pressed() is not None:
             return
         for job in self._take_unstarted(lambda job: job.source is Source.SUSPECT):
             self._accounts.of(job.tenant).charge(job.cost)
-            job.task = self._loop.create_task(self._run(job))
-            self._tasks.add(job.task)
-
-    def _take_unstarted(self, wanted: Callable[[Job], bool]) -> list[Job]:
-        held = [job for job in self._held if wanted(job)]
-        for job in held:
-            self._held.pop(job)()
-        return held + self._queued.take_out(wanted)
-
-    def forget_dead(self) -> None:
-        """Drop what came by channels that died: the broker gives it out again."""
-        self._take_unstarted(Job.lost)
+            self._tasks[job] = self._loop.create_task(self._run(job))
 
     async def idle(self) -> None:
-        """Return once no job runs."""
-        while self._tasks or self._aside:
-            await asyncio.wait(self._tasks | self._aside)
-
-    def running(self) -> int:
-        """Jobs that run now."""
-        return len(self._tasks)
+        """Return once no job and no move runs."""
+        while self._tasks or self.moves.tasks:
+            await asyncio.wait({*self._tasks.values(), *self.moves.tasks})
 
     async def _run(self, job: Job) -> None:
         try:
@@ -337,37 +269,57 @@ class Intake:
         except Exception as error:  # a bug in the handling of bugs: the others go on
             self._context.observe.task_failed("job", error)
         finally:
-            self.under_way(job)
+            self._starting.discard(job)
             self._accounts.ended(job)
             self._stuck = False
             self.ended += 1
-            if job.task is not None:
-                self._tasks.discard(job.task)
+            self._tasks.pop(job, None)
             self.pump()
 
-    async def _do_aside(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except BrokerUnavailable:  # given up: the broker gives the message out again
-            return
-        except Exception as error:  # a bug: the message stays unsettled and comes again
-            self._context.observe.task_failed("move", error)
+    def _queue(self, job: Job) -> None:
+        if self._queued.push(self._share_of[job.source], job):
+            self._stuck = False
+        self.pump()
+
+    def _queue_again(self, job: Job) -> None:
+        job.wait_from(self.now)
+        self._stuck = False
+        self._queue(job)
+
+    def _take_unstarted(self, wanted: Callable[[Job], bool]) -> list[Job]:
+        return self._held.take_out(wanted) + self._queued.take_out(wanted)
 
     def _meet(self, source: Source, word: object, message: RawMessage) -> str:
+        """Return whose turn a producer's message takes; *word* is the value of its tenant header."""
         if source is Source.LANE:
             return self.lanes_seen.by_lane(word, message.queue)
         if source is Source.SPILL and message.exchange:  # the default exchange needs no binding of ours
             return self.lanes_seen.by_binding(word, message.queue)
         return self.lanes_seen.otherwise(word)
 
-    def _waiting(self, source: Source) -> dict[str, int]:
-        return self._queued.queues[self._share_of[source]].waiting_by_tenant()
+    def _queues_of(self, *sources: Source) -> Iterator[FairQueue[Job]]:
+        return (self._queued.queues[share] for share in {self._share_of[source] for source in sources})
 
-    def _is_moved(self, incoming: Incoming) -> bool:
-        return is_moved(incoming.message, self._due_exchange)
+    def _go_on_later(self) -> None:
+        """Start more behind the jobs that were started now: by then their deliveries are counted."""
+        if not self._passing:
+            self._passing = True
+            self._loop.call_soon(self._next_pass)
 
-    def _unhold(self, job: Job) -> None:
-        if self._held.pop(job, None) is not None:
-            job.at, self._stuck = self.now, False
-            self._queued.push(self._share_of[job.source], job)
-            self.pump()
+    def _next_pass(self) -> None:
+        self._in_pass, self._passing = 0, False
+        self.pump()
+
+    def _has_room(self, rate: Rate) -> bool:
+        """Return whether the worker's rate lets one more job start; if not, look again when it does."""
+        now = self._context.clock.now()
+        if rate.room(now) > len(self._starting):
+            return True
+        if self._rate_look is None:
+            delay_s = max(rate.opens_at(now) - now, RATE_LOOK_S)
+            self._rate_look = self._context.clock.call_later(delay_s, self._look_again)
+        return False
+
+    def _look_again(self) -> None:
+        self._rate_look = None
+        self.pump()

@@ -1,6 +1,6 @@
-"""By which way the events of each tenant come: a lane, or a binding around the lanes; who names no tenant.
+"""Remember by which way the events of each tenant came: a lane, or a binding around the lanes.
 
-Data flow: Intake.offer meets a producer's message -> whose turn it takes; Spill and Sharing ask.
+Data flow: Intake.offer reads a producer's message -> the tenant whose turn it takes; Reroute and Sharing ask.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 
 
 class LanesSeen:
-    """What one worker has seen of it.
+    """The ways that one worker has seen.
 
     Attributes:
-        lanes: The lane by which a tenant came last. Only tenant ids are in it, never any text of a producer.
-        fresh: Events that came by lanes, since the start.
-        nameless: Those of them that name no tenant.
+        lanes: The lane by which each tenant came last. Its keys are tenant ids only, no other text of a
+            producer.
+        nameless: Events that came by lanes and name no tenant, since the start.
     """
 
     def __init__(self, rules: DecodeRules) -> None:
         self.lanes: dict[str, str] = {}
-        self.fresh = 0
         self.nameless = 0
         self._rules = rules
         self._bound: dict[str, str] = {}
@@ -39,21 +38,21 @@ class LanesSeen:
         return tenant
 
     def by_binding(self, word: object, queue: str) -> str:
-        """Return whose turn an event takes that a binding led into *queue*."""
+        """Return whose turn an event takes that a binding sent to *queue*."""
         tenant = scheduling_tenant(self._rules, word)
         if tenant:
             self._bound[tenant] = queue
         return tenant
 
     def otherwise(self, word: object) -> str:
-        """Return whose turn a message takes whose tenant stands elsewhere, where its header says nothing."""
+        """Return whose turn any other message takes; an empty text where its header names no tenant."""
         return "" if is_absent(word) else scheduling_tenant(self._rules, word)
 
     def lane_of(self, tenant: str) -> str:
-        """Return the lane by which a tenant came last; an empty text for none."""
+        """Return the lane by which a tenant came last; an empty text where none is known."""
         return self.lanes.get(tenant, "")
 
     def came_bound(self) -> dict[str, str]:
-        """Return the tenants of which an event came by a binding since the last call, with its queue."""
+        """Return the tenants whose events came by a binding since the last call, each with its queue."""
         came, self._bound = self._bound, {}
         return came

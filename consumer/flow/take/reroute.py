@@ -1,9 +1,10 @@
-"""Send a noisy tenant's events around the lanes, and move what stands in the windows for too long.
+"""Reroute the events of noisy tenants around the lanes, and move messages that are in hand for too long.
 
-Data flow: Intake (who holds what) -> NoiseMeter -> a binding on leveret.route -> the tenant's spill queue;
-its jobs in hand -> published there, confirmed, acked. When the spill queue is empty the binding goes.
+Data flow: Intake (deliveries and jobs by tenant) -> NoisyTenantMeter -> a binding on leveret.route -> the
+tenant's spill queue; its jobs in hand -> published there, confirmed, acked. Once the spill queue is empty the
+binding is removed.
 
-A binding that a dead worker left is found by what it brings: an event in a spill queue came by a binding.
+The binding of a worker that died shows itself by its events: an event in a spill queue came by a binding.
 """
 
 from __future__ import annotations
@@ -26,28 +27,53 @@ from consumer.core.message.delivery import is_moved, own_headers, short_text, wr
 from consumer.core.model import RawMessage
 from consumer.flow.base.context import NO_LIMIT, Context
 from consumer.flow.base.outbox import Outbox
-from consumer.flow.take.intake import OURS, Intake, Job
+from consumer.flow.take.intake import Intake
+from consumer.flow.take.job import OWN_SOURCES, Job
 from consumer.ports import Publication, Routes, Source
 
 LOOK_S = 0.5
 MOVE_S = 0.05
-KEPT_IN_LINE = 1 / 16  #: of a lane's window stays in hand, so that deliveries never run dry
-ENDED_PER_MOVE = 2  #: jobs that end for each one that is moved
+KEPT_IN_HAND = 1 / 16  #: part of a lane's window that stays in hand, so that deliveries never run dry
+ENDED_PER_MOVE = 2  #: jobs that end for each job that is moved
 LEAST_MOVED = 4  #: jobs moved at a time even when no delivery ends
-IDLE_S = 3.0  #: a spill queue has to be empty for this long before its bindings go
+IDLE_S = 3.0  #: a spill queue is empty for this long before its binding is removed
 RECHECK_S = 1.0
-ASK_EVERY_S = 2.0  #: how often the broker is asked what stands in lanes
-LEAST_CAME = 20  #: events of a tenant within a look, for its lane to be asked after
+ASK_EVERY_S = 2.0  #: between two requests to the broker for the length of lanes
+LEAST_CAME = 20  #: events of a tenant within a look from which on the length of its lane is asked for
 
 
 @dataclass(slots=True)
-class Spilled:
-    """A tenant whose events take the way around the lanes."""
+class Rerouted:
+    """A tenant whose events go around the lanes."""
 
     queue: str
-    bound: bool  #: False where that cannot be bound: then only what is in hand is moved
-    quiet_since: float | None = None  #: monotonic seconds since which nothing of it was seen
-    left_lane: bool = False  #: its lane was seen not behind since it was bound
+    bound: bool  #: False where a binding is not possible: then only messages in hand are moved
+    _quiet_since: float | None = None  #: monotonic seconds
+    _left_lane: bool = False  #: its lane was short at a look since the tenant was bound
+
+    def fills_again(self, *, behind: bool, leads: bool) -> bool:
+        """Take in the state of its lane; return whether the tenant fills the lane again, although bound.
+
+        Args:
+            behind: The lane holds more than a window.
+            leads: The tenant's events fill the lane.
+        """
+        if not behind:
+            self._left_lane = True
+            return False
+        if not (self._left_lane and self.bound and leads):
+            return False
+        self._left_lane = False
+        return True
+
+    def quiet_s(self, now: float, *, quiet: bool) -> float:
+        """Take in whether the tenant is quiet at *now*; return for how many seconds it has been."""
+        if not quiet:
+            self._quiet_since = None
+            return 0.0
+        if self._quiet_since is None:
+            self._quiet_since = now
+        return now - self._quiet_since
 
 
 class Reroute:
@@ -59,10 +85,10 @@ class Reroute:
         """Wire.
 
         Args:
-            world: The ports.
-            intake: What is in hand.
+            context: The ports.
+            intake: The jobs in hand.
             routes: Bindings.
-            tenants_known: How many tenants have subscriptions: one alone crowds nobody.
+            tenants_known: Returns how many tenants have subscriptions: a single tenant delays no other.
         """
         bounds = context.bounds
         self._context = context
@@ -76,34 +102,37 @@ class Reroute:
                 after_s=bounds.noisy_after_s,
             )
         )
-        self._more_old = False  #: more stands in hand for too long than was moved at once
-        self._kept = max(1, int(bounds.lane_window * KEPT_IN_LINE))
-        self._default = context.decode.default_tenant  #: its events may have no header that could be bound
+        self._more_old = False  #: more messages are in hand for too long than were moved at once
+        self._kept = max(1, int(bounds.lane_window * KEPT_IN_HAND))
+        self._default = context.decode.default_tenant  #: its events may have no header to bind by
         self._never = frozenset({"", *bounds.dedicated})
         self._limit_of = bounds.limit_of
         self._rates = Rates()
         self._by_lane: Mapping[str, int] = {}  #: events started so far, at the last look
         self._by_spill: Mapping[str, int] = {}
-        self._ready: Mapping[str, int] = {}  #: messages in lanes, when they were last asked after
+        self._ready: Mapping[str, int] = {}  #: messages in lanes, at the last request
         self._ask_at = 0.0
-        self._over: Mapping[str, str] = {}  #: tenants over a limit of theirs at the last look, and which
-        self._spilled: dict[str, Spilled] = {}
+        self._over: Mapping[str, str] = {}  #: tenants over a limit at the last look, each with the reason
+        self._rerouted: dict[str, Rerouted] = {}
         self._moved: dict[str, int] = {}  #: fresh jobs that were moved since the last look, by tenant
         self._ended = 0
 
-    def spilled(self) -> dict[str, str]:
-        """Return the spill queue of each tenant that is re-routed now."""
-        return {tenant: spilled.queue for tenant, spilled in self._spilled.items()}
+    def rerouted(self) -> dict[str, str]:
+        """Return the spill queue of each tenant that is rerouted now."""
+        return {tenant: rerouted.queue for tenant, rerouted in self._rerouted.items()}
 
     async def run(self) -> None:
         """Watch for ever."""
-        clock, leads = self._context.clock, bool(self._context.bounds.spill_queues)
-        looked = checked = self._intake.now = clock.monotonic()
+        reroutes = bool(self._context.bounds.spill_queues)
+        clock = self._context.clock
+        looked = checked = clock.monotonic()
+        self._intake.tick(looked)
         while True:
             await asyncio.sleep(MOVE_S)
-            self._intake.now = now = clock.monotonic()
+            now = clock.monotonic()
+            self._intake.tick(now)
             try:
-                if leads and now - looked >= LOOK_S:
+                if reroutes and now - looked >= LOOK_S:
                     await self._look(now - looked)
                     looked = now
                 self._move()
@@ -120,13 +149,13 @@ class Reroute:
                 await asyncio.sleep(RECHECK_S)
 
     async def _look(self, passed_s: float) -> None:
-        """Re-route who has become noisy; take over what another worker bound."""
+        """Reroute the tenants that have become noisy; adopt the bindings of other workers."""
         intake = self._intake
         for tenant, queue in intake.lanes_seen.came_bound().items():
             await self._adopt(tenant, queue)
         came, brought = self._came()
         if self._tenants_known() < 2:
-            self._ready, self._over = {}, {}  # what was seen before keeps nobody away from its lane
+            self._ready, self._over = {}, {}  # an earlier look keeps no tenant away from its lane
             return
         await self._ask(came)
         await self._bind_again(came)
@@ -137,27 +166,28 @@ class Reroute:
             others_wait=len(intake.waiting()) > 1,
             over_limit=self._over,
         )
-        for tenant, reason in self._meter.look(sample, passed_s, self._spilled.keys(), self._never):
+        for tenant, reason in self._meter.look(sample, passed_s, self._rerouted.keys(), self._never):
             await self._reroute(tenant, reason)
 
     def _came(self) -> tuple[Came, Mapping[str, int]]:
-        """Count since the last look: what came by the lanes, started or in hand; all that was started."""
+        """Return the events that came by lanes since the last look, and all jobs started since then."""
         intake = self._intake
-        lane, spill = intake.started(Source.LANE), intake.started(Source.SPILL)
+        lane, spill = intake.started_from(Source.LANE), intake.started_from(Source.SPILL)
         by_lane, by_spill = _since(self._by_lane, lane), _since(self._by_spill, spill)
         self._by_lane, self._by_spill = lane, spill
         moved, self._moved = self._moved, {}
-        came = Came(_sum(moved, _sum(by_lane, intake.waiting_fresh())), intake.lane_of)
+        in_hand = intake.waiting_from(Source.LANE)
+        came = Came(_sum(moved, _sum(by_lane, in_hand)), intake.lanes_seen.lane_of)
         return came, _sum(by_lane, by_spill)
 
     async def _ask(self, came: Came) -> None:
-        """Ask, now and then, how much stands in the lanes that somebody fills, left, or has a limit in."""
+        """Ask, now and then, for the length of lanes that a tenant fills, has left, or has a limit in."""
         now = self._intake.now
         if now < self._ask_at:
             return
         lanes = set(came.leaders(LEAST_CAME).values())
         lanes |= {came.lane_of(t) for t in came.counts if self._limit_of(t).backlog is not None}
-        lanes |= {came.lane_of(tenant) for tenant in self._spilled}
+        lanes |= {came.lane_of(tenant) for tenant in self._rerouted}
         self._ready = await self._routes.ready(lanes - {""}) if lanes else {}
         self._ask_at = now + ASK_EVERY_S
 
@@ -165,13 +195,13 @@ class Reroute:
         return self._ready.get(lane, 0) >= self._context.bounds.lane_window
 
     def _over_limits(self, came: Came, brought: Mapping[str, int], passed_s: float) -> Mapping[str, str]:
-        """Return who brings more than it may, and in which way."""
+        """Return the tenants that bring more than their limit, each with the reason."""
         limits = {t: self._limit_of(t) for t in came.counts.keys() | brought.keys()}
         limited = {t: brought.get(t, 0) for t, limit in limits.items() if limit != NO_LIMIT}
         found, rates = {}, self._rates.look(limited, passed_s)
         for tenant in limited.keys() | rates.keys():
             limit, lane = self._limit_of(tenant), came.lane_of(tenant)
-            known = lane in self._ready and tenant not in self._spilled
+            known = lane in self._ready and tenant not in self._rerouted
             backlog = self._ready[lane] * came.share(tenant) if known else None
             fault = over_limit(limit, rates.get(tenant, 0.0), backlog)
             if fault is not None:
@@ -181,73 +211,73 @@ class Reroute:
     async def _reroute(self, tenant: str, reason: str) -> None:
         queue = self._queue_of(tenant)
         bound = tenant != self._default and await self._routes.bind(tenant, queue)
-        self._spilled[tenant] = Spilled(queue, bound)
+        self._rerouted[tenant] = Rerouted(queue, bound)
         self._context.observe.fairness.spilled(tenant, queue, reason, bound=bound)
 
     async def _bind_again(self, came: Came) -> None:
-        """Bind anew who fills its lane again: a worker to which it seemed quiet took the binding away."""
+        """Bind a tenant anew that fills its lane again: a worker that saw it quiet removed the binding."""
         leaders = came.leaders(LEAST_CAME)
-        for tenant, spilled in self._spilled.items():
+        for tenant, rerouted in self._rerouted.items():
             lane = came.lane_of(tenant)
-            if lane in self._ready and not self._is_behind(lane):
-                spilled.left_lane = True
-            elif lane in self._ready and spilled.left_lane and spilled.bound and tenant in leaders:
-                spilled.left_lane = False
-                await self._routes.bind(tenant, spilled.queue)
+            if lane in self._ready:
+                behind, leads = self._is_behind(lane), tenant in leaders
+                if rerouted.fills_again(behind=behind, leads=leads):
+                    await self._routes.bind(tenant, rerouted.queue)
 
     async def _adopt(self, tenant: str, queue: str) -> None:
-        """Take over a binding that shows itself by an event in *queue*.
+        """Adopt the binding of another worker, by which an event came to *queue*.
 
-        One beside a lane of the tenant's own, or to another queue than it has by the settings, copies each
-        event sooner or later: it goes at once.
+        A binding of a tenant with a lane of its own, or to another queue than the settings give it, sooner or
+        later copies each event: it is removed at once.
         """
         if tenant in self._never or tenant == self._default or queue != self._queue_of(tenant):
             await self._routes.unbind(tenant, queue)
             return
-        if tenant in self._spilled:
+        if tenant in self._rerouted:
             return
-        self._spilled[tenant] = Spilled(queue, bound=True)
+        self._rerouted[tenant] = Rerouted(queue, bound=True)
         self._context.observe.fairness.adopted(tenant, queue)
 
     def _queue_of(self, tenant: str) -> str:
-        """Return where the events of a tenant wait; without spill queues they go by a due queue."""
+        """Return the queue of a rerouted tenant's events: a due queue where there are no spill queues."""
         names, queues = self._context.names, self._context.bounds.spill_queues
         return names.spill(spill_index(tenant, queues)) if queues else names.due_queue(0)
 
     def _move(self) -> None:
-        """Move newest jobs of re-routed tenants, in all one for every second job that ended.
+        """Move the newest jobs of rerouted tenants: all together one for every two jobs that ended.
 
-        A publish that is confirmed costs up to two thirds of a delivery, so that takes a quarter of the work.
+        A confirmed publish costs up to two thirds of a delivery, so moving takes a quarter of the work.
         """
         intake = self._intake
         ended, self._ended = intake.ended - self._ended, intake.ended
-        if not self._spilled or self._context.publisher.pressed() is not None:
+        if not self._rerouted or self._context.publisher.pressed() is not None:
             return
         most = max(LEAST_MOVED, ended // ENDED_PER_MOVE)
-        for tenant, spilled in self._spilled.items():
+        for tenant, rerouted in self._rerouted.items():
             jobs = intake.take_newest(tenant, self._kept, most)
             self._moved[tenant] = self._moved.get(tenant, 0) + len(jobs)
             most -= len(jobs)
             for job in jobs:
-                intake.aside(self._move_one(job, spilled.queue))
+                intake.moves.begin(self._move_one(job, rerouted.queue))
 
     def _move_old(self, now: float) -> bool:
-        """Nothing that was not started stays in hand over its time: it goes to the end of a queue.
+        """Move each job to the end of a queue that is in hand, unstarted, for longer than ``in_hand_s``.
 
         Returns:
-            Whether there may be more, which could not be moved now.
+            Whether there may be more such jobs, for which there is no room now.
         """
         if self._context.publisher.pressed() is not None:
             return False
         old = self._intake.take_old(now - self._context.bounds.in_hand_s)
         for job in old:
             raw = job.incoming.message
-            ours = job.source in OURS
-            self._intake.aside(self._move_one(job, raw.queue if ours else self._queue_of(job.tenant)))
-        return bool(old) or not self._intake.room_aside()
+            ours = job.source in OWN_SOURCES
+            queue = raw.queue if ours else self._queue_of(job.tenant)
+            self._intake.moves.begin(self._move_one(job, queue))
+        return bool(old) or not self._intake.moves.room()
 
     async def _move_one(self, job: Job, queue: str) -> None:
-        """Confirm, then ack."""
+        """Publish a job's message to *queue*, wait for the confirm, then ack it."""
         raw, context = job.incoming.message, self._context
         names = context.names
         if job.source is Source.STRAY:
@@ -266,36 +296,36 @@ class Reroute:
         context.observe.fairness.moved()
 
     async def _release(self, now: float) -> None:
-        """Send a tenant back to the lanes once its spill queue has been empty for a while."""
-        held, waiting = self._intake.held(), self._intake.waiting_spill()
-        fresh = self._intake.waiting_fresh()
-        for tenant, spilled in list(self._spilled.items()):
-            quiet = not waiting.get(tenant) and fresh.get(tenant, 0) <= self._kept
-            quiet = quiet and tenant not in self._over
-            quiet = quiet and not self._is_behind(self._intake.lane_of(tenant))
-            quiet = quiet and held.get(tenant, 0) <= self._context.bounds.concurrency * (
-                self._context.bounds.noisy_share
+        """Return a tenant to the lanes once its spill queue has been empty for a while."""
+        intake, bounds = self._intake, self._context.bounds
+        held, fresh = intake.held(), intake.waiting_from(Source.LANE)
+        waiting = intake.waiting_from(Source.SPILL)
+        for tenant, rerouted in list(self._rerouted.items()):
+            queue = rerouted.queue
+            quiet = (
+                not waiting.get(tenant)
+                and fresh.get(tenant, 0) <= self._kept
+                and tenant not in self._over
+                and not self._is_behind(intake.lanes_seen.lane_of(tenant))
+                and held.get(tenant, 0) <= bounds.concurrency * bounds.noisy_share
             )
-            if not quiet or (await self._routes.ready([spilled.queue]))[spilled.queue]:
-                spilled.quiet_since = None
-            elif spilled.quiet_since is None:
-                spilled.quiet_since = now
-            elif now - spilled.quiet_since >= IDLE_S:
-                if spilled.bound:
-                    await self._routes.unbind(tenant, spilled.queue)
-                del self._spilled[tenant]
-                self._context.observe.fairness.returned(tenant, spilled.queue)
+            quiet = quiet and not (await self._routes.ready([queue]))[queue]
+            if rerouted.quiet_s(now, quiet=quiet) >= IDLE_S:
+                if rerouted.bound:
+                    await self._routes.unbind(tenant, queue)
+                del self._rerouted[tenant]
+                self._context.observe.fairness.returned(tenant, queue)
 
 
 def moved_headers(raw: RawMessage, job: Job, due: str) -> dict[str, object]:
-    """Return what a moved message carries: ours as it is, a producer's wrapped, with its tenant."""
-    if job.source in OURS or is_moved(raw, due):
+    """Return the headers of a moved message: its own ones, or a producer's ones wrapped, with the tenant."""
+    if job.source in OWN_SOURCES or is_moved(raw, due):
         return own_headers(raw)
     return wrap_raw(raw) | {"leveret-tenant": job.tenant}
 
 
 def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, int]:
-    """Return by how much counts grew; one that began anew counts from 0."""
+    """Return by how much counts grew; a count that is smaller now began anew at 0."""
     return {
         tenant: count - (old if (old := before.get(tenant, 0)) <= count else 0)
         for tenant, count in now.items()

@@ -1,6 +1,7 @@
-"""Watch how one worker is shared out: how much one tenant may borrow, how even it is, who names no tenant.
+"""Watch how one worker is shared: what one tenant may borrow, how even it is, how many events name no tenant.
 
-Data flow: the loop's lateness, who was served -> core.lending -> Intake.lend; core.evenness -> gauges.
+Data flow: the loop's lag, the tenants that were served -> core.fairness.borrow_limit -> Intake.lend;
+core.fairness.jain -> gauges.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from consumer.core.fairness.jain import Minute
 from consumer.flow.base.context import Context
 from consumer.flow.take.intake import Intake
 
-TICK_S = 0.05  #: how often the loop's lateness is looked at
+TICK_S = 0.05  #: between two looks at the loop's lag
 LOOK_S = 1.0
-NAMELESS_RATIO = 0.5  #: of the fresh events; from more on it is said
-NAMELESS_LEAST = 200  #: events in a minute below which a part says nothing
+NAMELESS_RATIO = 0.5  #: part of the fresh events without a tenant above which it is reported
+NAMELESS_LEAST = 200  #: events in a minute below which nothing is reported
 MINUTE_S = 60.0
 
 
@@ -27,9 +28,9 @@ class Sharing:
         """Wire.
 
         Args:
-            world: The ports.
-            intake: What is in hand.
-            by_tenant: Lanes are chosen by the tenant, so that events without one all go to one lane.
+            context: The ports.
+            intake: The jobs in hand.
+            by_tenant: Lanes are chosen by the tenant, so that all events without a tenant go to one lane.
         """
         bounds = context.bounds
         self._context = context
@@ -38,20 +39,22 @@ class Sharing:
         self._borrow_limit = BorrowLimit(Caps(capacity=bounds.concurrency, share=bounds.tenant_share))
         self._minute = Minute()
         self._done: dict[str, float] = {}
-        self._fresh = self._nameless = 0  #: events so far, when they were counted last
+        self._fresh = self._nameless = 0  #: events up to the last count
         self._counted_at = 0.0
-        self._said = False
+        self._reported = False
         context.observe.fairness.dedicated(len(bounds.dedicated))
 
     async def run(self) -> None:
         """Watch for ever."""
         clock = self._context.clock
-        looked = self._counted_at = self._intake.now = clock.monotonic()
+        looked = self._counted_at = clock.monotonic()
+        self._intake.tick(looked)
         self.look(looked)
         while True:
             before = clock.monotonic()
             await asyncio.sleep(TICK_S)
-            self._intake.now = now = clock.monotonic()
+            now = clock.monotonic()
+            self._intake.tick(now)
             if now - looked >= LOOK_S:
                 looked = now
                 self.look(now)
@@ -60,7 +63,7 @@ class Sharing:
             self._context.observe.fairness.lent(most)
 
     def look(self, now: float) -> None:
-        """Take in who was served since the last look; *now* in monotonic seconds."""
+        """Take in which tenants were served since the last look; *now* in monotonic seconds."""
         intake, fairness = self._intake, self._context.observe.fairness
         done, held, waiting = intake.done(), intake.held(), intake.waiting()
         served = {tenant for tenant, so_far in done.items() if so_far != self._done.get(tenant, 0.0)}
@@ -74,13 +77,13 @@ class Sharing:
             self._count_nameless()
 
     def _count_nameless(self) -> None:
-        """Say once that most fresh events of a minute named no tenant, and again after a minute without."""
-        lanes_seen = self._intake.lanes_seen
-        fresh, nameless = lanes_seen.fresh - self._fresh, lanes_seen.nameless - self._nameless
-        self._fresh, self._nameless = lanes_seen.fresh, lanes_seen.nameless
+        """Report once that most fresh events of a minute named no tenant; again after a minute without."""
+        all_fresh, all_nameless = self._intake.fresh, self._intake.lanes_seen.nameless
+        fresh, nameless = all_fresh - self._fresh, all_nameless - self._nameless
+        self._fresh, self._nameless = all_fresh, all_nameless
         if not self._by_tenant or fresh < NAMELESS_LEAST:
             return
         ratio = nameless / fresh
-        if ratio > NAMELESS_RATIO and not self._said:
+        if ratio > NAMELESS_RATIO and not self._reported:
             self._context.observe.fairness.nameless(ratio, self._context.decode.tenant_header)
-        self._said = ratio > NAMELESS_RATIO
+        self._reported = ratio > NAMELESS_RATIO

@@ -154,8 +154,6 @@ async def test_an_event_whose_expiration_passed_is_not_sent() -> None:
     assert ticket.settles == ["ack"]
 
 
-
-
 # suspect
 
 
@@ -224,5 +222,3 @@ async def test_a_suspect_of_an_inbox_keeps_its_tenant() -> None:
     await worker.handle(moved.raw(queue=NAMES.suspect), Source.SUSPECT)
 
     assert worker.publisher.confirmed[1].headers["tenant"] == "beta"
-
-

@@ -15,7 +15,8 @@ from consumer.core.fairness.queue import MAX_CONSECUTIVE
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.flow.base.slot_queue import SlotQueue
-from consumer.flow.take.intake import MOST_IN_PASS, Intake, Job
+from consumer.flow.take.intake import MOST_IN_PASS, Intake
+from consumer.flow.take.job import Job
 from consumer.ports import Incoming, Source
 from tests.support.fakes import START, FakeTicket, run_virtually, settled
 from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
@@ -55,7 +56,7 @@ class Desk:
 
     async def _work(self, job: Job) -> None:
         self.started.append(job)
-        self.intake.under_way(job)
+        job.started(takes_slot=True)
         await self.intake.slots.acquire()
         try:
             await self.leave.wait()
@@ -127,7 +128,7 @@ async def test_a_paused_intake_starts_and_holds_nothing() -> None:
     desk.offer()
 
     assert desk.started == []
-    assert not desk.intake.hold(Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme"), 1.0)
+    assert not Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme", desk.intake).hold(1.0)
     desk.intake.resume()
     await settled()
     assert len(desk.started) == 1
@@ -168,7 +169,7 @@ async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
     desk.offer(tenant="runs")
     tickets = [desk.offer(tenant=f"t{n}") for n in range(6)]
     held = FakeTicket()
-    assert desk.intake.hold(Job(Source.DUE, Incoming(event_message(), held), "h"), 5.0)
+    assert Job(Source.DUE, Incoming(event_message(), held), "h", desk.intake).hold(5.0)
     for ticket in (*tickets[::2], held):
         ticket.dead = True
 
@@ -186,7 +187,7 @@ async def test_what_is_unstarted_is_given_back_once() -> None:
     running = desk.offer()
     waiting = [desk.offer(tenant=f"t{n}") for n in range(3)]
     held = FakeTicket()
-    assert desk.intake.hold(Job(Source.DUE, Incoming(event_message(), held), "h"), 1.0)
+    assert Job(Source.DUE, Incoming(event_message(), held), "h", desk.intake).hold(1.0)
     await settled()
 
     assert await desk.intake.give_back() == 4
@@ -261,9 +262,9 @@ async def test_a_stop_under_pressure_starts_no_suspect() -> None:
 async def test_a_held_job_comes_at_its_time() -> None:
     """Not before, and with the others of its kind."""
     desk = Desk()
-    job = Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme")
+    job = Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme", desk.intake)
 
-    assert desk.intake.hold(job, 0.7)
+    assert job.hold(0.7)
     await desk.worker.clock.advance(0.69)
     early = list(desk.started)
     await desk.worker.clock.advance(0.02)
@@ -513,7 +514,7 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
     ends: dict[str, asyncio.Event] = {"flood": asyncio.Event(), "quiet": asyncio.Event()}
 
     async def work(job: Job) -> None:
-        intake.under_way(job)
+        job.started(takes_slot=True)
         await intake.slots.acquire()
         started.append(job.tenant)
         try:

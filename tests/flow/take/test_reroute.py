@@ -30,14 +30,14 @@ class Flood:
         self.routes.stands[NAMES.lane(0)] = 100  # the lane holds more than its window
         self.worker = Worker(concurrency=20, lane_window=100, quick_latency_s=1e6, **bounds)
         self.tenants = 2
-        self.spill = Reroute(self.worker.context, self.worker.intake, self.routes, lambda: self.tenants)
+        self.reroute = Reroute(self.worker.context, self.worker.intake, self.routes, lambda: self.tenants)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the routine beside the test; every request takes a second."""
         self.worker.sender.latency_s["https://shop.example/"] = 1.0
         await self.worker.subscribe("shop", concurrency=100)
-        task = asyncio.create_task(self.spill.run())
+        task = asyncio.create_task(self.reroute.run())
         try:
             yield
         finally:
@@ -83,7 +83,7 @@ async def test_a_flood_is_bound_and_moved_after_ten_seconds() -> None:
 
         assert desk.routes.bindings == {("acme", SPILL)}
         assert len(desk.moved()) >= 20
-        assert desk.spill.spilled() == {"acme": SPILL}
+        assert desk.reroute.rerouted() == {"acme": SPILL}
         assert desk.worker.count("noisy_tenants") == 1
         for published in desk.moved():
             assert desk.confirmed_at(published) < desk.acked_at(published)
@@ -140,14 +140,14 @@ async def test_the_binding_goes_when_its_spill_queue_is_empty() -> None:
         desk.flood()
         desk.routes.stands[SPILL] = 1
         await desk.worker.clock.advance(60)
-        assert desk.spill.spilled() == {"acme": SPILL}
+        assert desk.reroute.rerouted() == {"acme": SPILL}
 
         desk.routes.stands[NAMES.lane(0)] = 0
         desk.routes.stands[SPILL] = 0
         await desk.worker.clock.advance(8)
 
         assert desk.routes.bindings == set()
-        assert desk.spill.spilled() == {}
+        assert desk.reroute.rerouted() == {}
         assert desk.worker.count("noisy_tenants") == 0
 
 
@@ -158,7 +158,7 @@ async def test_a_binding_that_a_dead_worker_left_is_found_and_removed() -> None:
     async with desk.running():
         desk.worker.offer(event_message(queue=SPILL), Source.SPILL)
         await desk.worker.clock.advance(1)
-        assert desk.spill.spilled() == {"acme": SPILL}
+        assert desk.reroute.rerouted() == {"acme": SPILL}
 
         await desk.worker.clock.advance(10)
 
@@ -290,7 +290,7 @@ async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
             await desk.worker.clock.advance(0.5)
 
         assert desk.routes.bindings == set()
-        assert desk.spill.spilled() == {}
+        assert desk.reroute.rerouted() == {}
         assert len(desk.worker.parked()) == 900
 
 
@@ -304,7 +304,7 @@ async def test_a_binding_to_another_spill_queue_goes_at_once() -> None:
         await desk.worker.clock.advance(1)
 
         assert desk.routes.bindings == set()
-        assert desk.spill.spilled() == {}
+        assert desk.reroute.rerouted() == {}
 
 
 async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
@@ -335,7 +335,7 @@ async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
             desk.worker.offer(sent, Source.SPILL)
         await desk.worker.clock.advance(1)
 
-        assert desk.spill.spilled() == {}
+        assert desk.reroute.rerouted() == {}
         assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
@@ -393,7 +393,7 @@ async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
 
         assert desk.routes.bindings == set()
         queue = NAMES.spill(spill_index("default", 4))
-        assert desk.spill.spilled() == {"default": queue}
+        assert desk.reroute.rerouted() == {"default": queue}
         assert len(desk.worker.publisher.to(NAMES.direct_key(queue))) >= 20
         assert desk.worker.log.events("tenant.spilled")[0]["bound"] is False
         await desk.worker.intake.give_back()
@@ -504,7 +504,7 @@ async def test_a_tenant_with_a_lane_of_its_own_is_never_led_around_it() -> None:
         await desk.worker.clock.advance(14)
 
         assert desk.routes.bindings == set()
-        assert desk.spill.spilled() == {}
+        assert desk.reroute.rerouted() == {}
         assert desk.moved() == []
         await desk.worker.intake.give_back()
 
