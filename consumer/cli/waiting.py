@@ -25,7 +25,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import send_to_workers
-from consumer.edges.operate.waiting import Passed, Waiting, WaitQueues, browse, cancel, kick
+from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 from topology.names import Names
@@ -45,7 +45,7 @@ Everything = Annotated[bool, typer.Option("--all", help="All waiting deliveries.
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 
-_Pass = Callable[[AbstractConnection, WaitQueues, Wanted], AsyncGenerator[Waiting | Passed, None]]
+_Pass = Callable[[AbstractConnection, WaitQueues, Wanted], AsyncGenerator[Waiting | Unread, None]]
 
 
 @app.command(
@@ -173,7 +173,7 @@ def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, obj
         try:
             async with aclosing(step(connection, WaitQueues(spec.names, spec.ladder), wanted)) as done:
                 async for one in done:
-                    if isinstance(one, Passed):
+                    if isinstance(one, Unread):
                         warn(f"{one.queue}: {one.count} messages were not looked at: {one.why}")
                         continue
                     shown = [as_dict(one.message, target) for target in one.message.targets]

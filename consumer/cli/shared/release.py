@@ -10,7 +10,7 @@ from consumer.cli.shared.output import warn
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.waiting import Passed, WaitQueues, kick
+from consumer.edges.operate.waiting import Unread, WaitQueues, kick
 from consumer.settings import Settings
 
 
@@ -24,7 +24,7 @@ async def release(settings: Settings, wanted: Wanted) -> int:
         connection = await connect(find_broker(settings).options, "waiting")
         try:
             async for one in kick(connection, WaitQueues(spec.names, spec.ladder), wanted):
-                if isinstance(one, Passed):
+                if isinstance(one, Unread):
                     warn(f"{one.queue}: {one.count} messages were not looked at: {one.why}")
                 else:
                     count += len(one.message.targets)

@@ -61,7 +61,7 @@ async def _count_waiting(
     queues = waiting.WaitQueues(spec.names, spec.ladder)
     seen: set[tuple[str, str]] = set()  # a message that moves down a rung meanwhile is met again
     async for one in waiting.browse(connection, queues, Wanted()):
-        if isinstance(one, waiting.Passed):
+        if isinstance(one, waiting.Unread):
             uncounted.append(f"{one.count} messages of {one.queue}: {one.why}")
             continue
         seen.update((target, one.message.event.id) for target in one.message.targets)

@@ -48,7 +48,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class Unread:
     """Messages of a queue that a pass could not read."""
 
     queue: str
@@ -58,7 +58,7 @@ class Passed:
 
 async def browse(
     connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
-) -> AsyncGenerator[Waiting | Passed, None]:
+) -> AsyncGenerator[Waiting | Unread, None]:
     """Yield the wanted deliveries on the ladder; nothing changes but delivery counts.
 
     Raises:
@@ -66,12 +66,12 @@ async def browse(
     """
     async with aclosing(_passes(connection, queues, wanted)) as passes:
         async for taken in passes:
-            yield taken if isinstance(taken, Passed) else Waiting(taken.meant)
+            yield taken if isinstance(taken, Unread) else Waiting(taken.meant)
 
 
 async def kick(
     connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
-) -> AsyncGenerator[Waiting | Passed, None]:
+) -> AsyncGenerator[Waiting | Unread, None]:
     """Send the wanted deliveries to their due queues, and yield each once that is confirmed.
 
     Raises:
@@ -89,7 +89,7 @@ async def kick(
 
 async def cancel(
     connection: AbstractConnection, queues: WaitQueues, wanted: Wanted, archive: Archive
-) -> AsyncGenerator[Waiting | Passed, None]:
+) -> AsyncGenerator[Waiting | Unread, None]:
     """Archive the wanted deliveries, take them off their rungs, and yield each.
 
     Raises:
@@ -136,7 +136,7 @@ async def _taken_out(
     queues: WaitQueues,
     wanted: Wanted,
     first: Callable[[_Taken, Confirms], Awaitable[None]],
-) -> AsyncGenerator[Waiting | Passed, None]:
+) -> AsyncGenerator[Waiting | Unread, None]:
     """Run *first* for each message with wanted targets, then take it off its rung and yield it."""
     writing = Confirms(await _opened(connection))
 
@@ -147,7 +147,7 @@ async def _taken_out(
     try:
         async with aclosing(_passes(connection, queues, wanted)) as passes:
             async for taken in passes:
-                if isinstance(taken, Passed):
+                if isinstance(taken, Unread):
                     yield taken
                     continue
                 interrupted = await completed(handle(taken))
@@ -161,7 +161,7 @@ async def _taken_out(
 
 async def _passes(
     connection: AbstractConnection, queues: WaitQueues, wanted: Wanted
-) -> AsyncGenerator[_Taken | Passed, None]:
+) -> AsyncGenerator[_Taken | Unread, None]:
     for rung_s in sorted(queues.ladder.rungs_s, reverse=True):
         queue = queues.names.rung(rung_s)
         unreadable: list[str] = []
@@ -177,9 +177,9 @@ async def _passes(
                     due_queue = raw.routing_key.partition(".")[2]
                     yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
         if look.left:
-            yield Passed(queue, look.left, "the rung holds more messages than one pass can take")
+            yield Unread(queue, look.left, "the rung holds more messages than one pass can take")
         if unreadable:
-            yield Passed(queue, len(unreadable), unreadable[0])
+            yield Unread(queue, len(unreadable), unreadable[0])
 
 
 async def _publish(channel: Confirms, publication: Publication) -> None:

@@ -16,13 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.pauses import paused
 from consumer.core.subscription.subscription import Subscription
-from consumer.edges.store.rows.entries import Kept
+from consumer.edges.store.rows.entries import SubscriptionRow
 from consumer.edges.store.tables import SUBSCRIPTIONS
 
 PART: Final = 500
 """Rows that are read before the event loop runs again: 500 take about 1 ms."""
 
-Build = Callable[[Kept], Subscription]
+Build = Callable[[SubscriptionRow], Subscription]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class LoadedSubscriptions:
         fresh, faults = {}, []
         for row in sorted(read.other, key=lambda row: (row.tenant, row.name)):
             try:
-                fresh[row[0]] = (tuple(row), build(Kept.of(row)))
+                fresh[row[0]] = (tuple(row), build(SubscriptionRow.of(row)))
             except ConfigError as error:
                 faults.append(str(error))
         if faults:

@@ -34,7 +34,7 @@ from consumer.edges.store.database import Database, NewerSchema
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.loaded import LoadedSubscriptions, read_other
 from consumer.edges.store.options import StoreOptions
-from consumer.edges.store.rows.entries import Kept, resealed, to_entry, to_row, to_subscription
+from consumer.edges.store.rows.entries import SubscriptionRow, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.rows.lineage import (
     advance,
     deleted_by,
@@ -133,7 +133,7 @@ class SqlStore:
             held = {pause.key for pause in await read_pauses(connection)}
         self._lineage, self._fingerprint = lineage, fingerprint
 
-        def build(kept: Kept) -> Subscription:
+        def build(kept: SubscriptionRow) -> Subscription:
             return to_subscription(kept, ring, self._rules, self.where)
 
         return await asyncio.to_thread(self._loaded.build, read, build, held)
@@ -183,7 +183,7 @@ class SqlStore:
             merged = await asyncio.to_thread(step, entries)
             if merged.added or merged.changed or merged.removed:
                 await self._save(connection, {row.id: row for row in kept}, merged, ring)
-                await self._bury(connection, merged, deleted_by(by))
+                await self._write_tombstones(connection, merged, deleted_by(by))
                 await advance(connection)
         return merged
 
@@ -340,11 +340,11 @@ class SqlStore:
         """Close every connection."""
         await self._database.close()
 
-    def _entries(self, rows: Iterable[Kept], ring: KeyRing) -> Sequence[StoredEntry]:
+    def _entries(self, rows: Iterable[SubscriptionRow], ring: KeyRing) -> Sequence[StoredEntry]:
         return tuple(to_entry(row, ring, self.where) for row in rows)
 
     async def _save(
-        self, connection: AsyncConnection, before: Mapping[str, Kept], merged: Merge, ring: KeyRing
+        self, connection: AsyncConnection, before: Mapping[str, SubscriptionRow], merged: Merge, ring: KeyRing
     ) -> None:
         """Write the changes. Changed rows are deleted and inserted, as two may have swapped URLs."""
         if not ring.keys and not before:
@@ -357,10 +357,10 @@ class SqlStore:
         for table in (ENDPOINT_STATES, HEALTH, HOLDS):
             await delete_ids(connection, table, "endpoint", _outdated(before, merged))
 
-    async def _bury(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
+    async def _write_tombstones(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
         """Write a tombstone for each removed subscription; delete those of added ones."""
         now = self._now()
-        buried = [
+        tombstones = [
             Tombstone(
                 id=entry.id,
                 tenant=entry.tenant,
@@ -371,7 +371,7 @@ class SqlStore:
             )
             for entry in merged.removed
         ]
-        await write_tombstones(connection, buried, [entry.id for entry in merged.added], now)
+        await write_tombstones(connection, tombstones, [entry.id for entry in merged.added], now)
 
     def _max_age_s(self, entry: StoredEntry) -> float:
         """Return the highest age of a delivery in seconds; of all policies if its own is missing."""
@@ -381,7 +381,7 @@ class SqlStore:
             return max(map(max_age_s, self._rules.policies.values()))
 
 
-def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
+def _outdated(before: Mapping[str, SubscriptionRow], merged: Merge) -> Sequence[str]:
     """Return the endpoints whose stored state is void: removed, moved, or enabled again."""
     removed = [before[entry.id] for entry in merged.removed]
     old = [(before[entry.id], entry) for entry in merged.changed]
@@ -389,9 +389,9 @@ def _outdated(before: Mapping[str, Kept], merged: Merge) -> Sequence[str]:
     return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
 
 
-async def _rows(connection: AsyncConnection | None) -> Sequence[Kept]:
+async def _rows(connection: AsyncConnection | None) -> Sequence[SubscriptionRow]:
     """Return every row, by tenant and name."""
     if connection is None:
         return ()
     rows = (await connection.execute(select(*SUBSCRIPTIONS.c))).all()
-    return sorted(map(Kept.of, rows), key=lambda row: (row.tenant, row.name))
+    return sorted(map(SubscriptionRow.of, rows), key=lambda row: (row.tenant, row.name))

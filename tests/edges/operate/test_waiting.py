@@ -21,7 +21,7 @@ from consumer.core.model import Event
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.waiting import Passed, Waiting, WaitQueues, browse, cancel, kick
+from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication
 from tests.support.fakes import MemoryArchive
@@ -108,7 +108,7 @@ def list_files(folder: Path) -> list[Path]:
     return list(folder.glob("cancelled-*.jsonl"))
 
 
-async def ids(found: AsyncIterator[Waiting | Passed]) -> list[str]:
+async def ids(found: AsyncIterator[Waiting | Unread]) -> list[str]:
     """Return the event ids of what a pass yields."""
     return [one.message.event.id for one in [o async for o in found] if isinstance(one, Waiting)]
 
@@ -216,7 +216,7 @@ async def test_what_cannot_be_read_is_passed_by(rungs: Rungs) -> None:
 
     found = [one async for one in kick(rungs.connection, QUEUES, Wanted())]
 
-    assert [one.count for one in found if isinstance(one, Passed)] == [1]
+    assert [one.count for one in found if isinstance(one, Unread)] == [1]
     assert [body for body, _ in await rungs.drained(DUE, 1)] == ["e1"]
     assert [body for body, _ in await rungs.drained(LONG, 1)] == ["x"]
 

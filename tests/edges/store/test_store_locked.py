@@ -19,7 +19,7 @@ from consumer.core.changes.steps import Note, disable, drop_old, enable, remove,
 from consumer.core.errors import ConfigError
 from consumer.core.store.sealing import KeyRing, Sealed, parse_keys
 from consumer.edges.store import Step
-from consumer.edges.store.rows.entries import Kept, to_entry, to_row
+from consumer.edges.store.rows.entries import SubscriptionRow, to_entry, to_row
 from tests.support.builders.subscriptions import AUTH, PAIR, TLS, counting, secret_of
 from tests.support.stores import SHOP, Place, apply, shop, wanted
 
@@ -38,7 +38,7 @@ CASES = [
 class Rows:
     """The rows of a store, changed as the store changes them."""
 
-    rows: dict[str, Kept] = field(default_factory=dict)
+    rows: dict[str, SubscriptionRow] = field(default_factory=dict)
 
     def entries(self, ring: KeyRing) -> Sequence[StoredEntry]:
         """Return what is kept, as far as *ring* opens it."""
@@ -53,7 +53,7 @@ class Rows:
         for values in fresh:
             columns: dict[str, Any] = dict(values)
             columns["sealed"] = Sealed(columns.pop("key_id"), columns.pop("secrets"))
-            self.rows[columns["id"]] = Kept(**columns)
+            self.rows[columns["id"]] = SubscriptionRow(**columns)
         return merged
 
     def documents(self, ring: KeyRing) -> list[dict[str, object]]:

@@ -1,6 +1,7 @@
 """Convert an entry into a row of the store and back.
 
-Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`Kept` -> :func:`to_entry`.
+Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`SubscriptionRow` ->
+:func:`to_entry`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _COLUMNS = ("tenant", "name", "url", "enabled", "disabled_reason", "disabled_at"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SubscriptionRow:
     """One row of the subscriptions."""
 
     id: str
@@ -42,7 +43,7 @@ class Kept:
     version: int
 
     @classmethod
-    def of(cls, row: Row[Any]) -> Kept:
+    def of(cls, row: Row[Any]) -> SubscriptionRow:
         """Convert a row of the database."""
         values = dict(row._mapping)
         sealed = Sealed(values.pop("key_id"), bytes(values.pop("secrets")))
@@ -54,7 +55,7 @@ class Kept:
         return Owner(self.tenant, self.id)
 
 
-def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, object]:
+def to_row(entry: StoredEntry, before: SubscriptionRow | None, ring: KeyRing) -> dict[str, object]:
     """Return the row of *entry*; locked secrets stay sealed as they are.
 
     Args:
@@ -91,7 +92,7 @@ def to_row(entry: StoredEntry, before: Kept | None, ring: KeyRing) -> dict[str, 
     }
 
 
-def _as_before(entry: StoredEntry, before: Kept | None) -> tuple[list[str], Sealed]:
+def _as_before(entry: StoredEntry, before: SubscriptionRow | None) -> tuple[list[str], Sealed]:
     """Return the paths and the sealed text of a locked entry's secrets, unchanged.
 
     Raises:
@@ -103,20 +104,20 @@ def _as_before(entry: StoredEntry, before: Kept | None) -> tuple[list[str], Seal
     return places, before.sealed
 
 
-def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
+def to_entry(row: SubscriptionRow, ring: KeyRing, where: str) -> StoredEntry:
     """Return the entry of a row; it is locked if its secrets cannot be opened.
 
     Raises:
         ConfigError: the row is damaged; one line per fault.
     """
-    values: dict[str, object] = {name: getattr(kept, name) for name in _COLUMNS}
+    values: dict[str, object] = {name: getattr(row, name) for name in _COLUMNS}
     try:
-        rest = orjson.loads(kept.entry)
+        rest = orjson.loads(row.entry)
         places: list[str] = rest.pop(_SEALED_FIELDS, [])
         if "retry" in rest:
             rest["retry"] = drop_ineffective(rest["retry"])
         try:
-            opened = ring.open(kept.sealed, kept.owner)
+            opened = ring.open(row.sealed, row.owner)
         except Locked as error:
             values["locked"], opened = str(error), (MASK,) * len(places)
         signing = len(opened) - len(places)
@@ -125,10 +126,12 @@ def to_entry(kept: Kept, ring: KeyRing, where: str) -> StoredEntry:
             schema.put(rest, place, secret)
         return StoredEntry.model_validate({**rest, **values})
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError("\n".join(_faults(error, kept, where))) from None
+        raise ConfigError("\n".join(_faults(error, row, where))) from None
 
 
-def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: str) -> Subscription:
+def to_subscription(
+    row: SubscriptionRow, ring: KeyRing, rules: SubscriptionRules, where: str
+) -> Subscription:
     """Return the subscription of a row.
 
     It is locked if its secrets cannot be opened or its retry policy is missing, which leaves the others
@@ -137,7 +140,7 @@ def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: 
     Raises:
         ConfigError: the row is damaged; one line per fault.
     """
-    entry = to_entry(kept, ring, where)
+    entry = to_entry(row, ring, where)
     try:
         return entry.build(rules)
     except ConfigError as error:
@@ -146,18 +149,18 @@ def to_subscription(kept: Kept, ring: KeyRing, rules: SubscriptionRules, where: 
         return replace(bare, locked=bare.locked or fault)
 
 
-def resealed(kept: Kept, ring: KeyRing) -> dict[str, object] | None:
+def resealed(row: SubscriptionRow, ring: KeyRing) -> dict[str, object] | None:
     """Return the parameters that seal a row's secrets with the first key; None if no key opens them."""
     try:
-        secrets = ring.open(kept.sealed, kept.owner)
+        secrets = ring.open(row.sealed, row.owner)
     except Locked:
         return None
-    sealed = ring.seal(secrets, kept.owner, os.urandom(NONCE_BYTES))
-    return {"of": kept.id, "key": sealed.key_id, "sealed": sealed.text}
+    sealed = ring.seal(secrets, row.owner, os.urandom(NONCE_BYTES))
+    return {"of": row.id, "key": sealed.key_id, "sealed": sealed.text}
 
 
-def _faults(error: Exception, kept: Kept, where: str) -> list[str]:
-    prefix = f"{where}: {kept.tenant}/{kept.name}"
+def _faults(error: Exception, row: SubscriptionRow, where: str) -> list[str]:
+    prefix = f"{where}: {row.tenant}/{row.name}"
     if not isinstance(error, ValidationError):
         return [f"{prefix}: is damaged; restore the store from a backup, or remove it and apply it again"]
     overview = "the subscriptions file in the docs"
