@@ -1,14 +1,14 @@
-# leveret: `docker build -t leveret:0.1.0 .`, or with its surroundings `docker compose up`.
-# Exact tags; where a registry is at hand pin the digests too: `docker buildx imagetools inspect NAME`.
+# Build Leveret: `docker build -t leveret:0.1.0 .`, or with broker and dashboards `docker compose up`.
+# The tags are exact; with access to a registry pin the digests too: `docker buildx imagetools inspect NAME`.
 
 FROM python:3.11.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-# The libraries come with their hashes, and before the sources, so that they are built once.
+# pip checks the libraries by their hashes. They come before the sources, so that they are built once.
 COPY requirements.lock requirements-dev.lock ./
 RUN python -m venv /opt/leveret \
     && /opt/leveret/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
-# So does the tool that builds our own package: its lines of the development lock.
+# pip also checks the tool that builds our own package, by its lines of the development lock.
 RUN awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted' requirements-dev.lock > build.lock \
     && python -m venv /build \
     && /build/bin/pip install --require-hashes --only-binary :all: -r build.lock
@@ -30,14 +30,14 @@ RUN groupadd --system --gid 10001 leveret \
         install -d -o leveret -g leveret -m 0755 "/setup/$name"; done
 COPY --from=build /opt/leveret /opt/leveret
 COPY deploy/compose_setup.py /opt/leveret/compose_setup.py
-# On another address than loopback the port shows health and metrics only.
+# On any address but loopback the port serves health and metrics only.
 ENV PATH=/opt/leveret/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     LEVERET_HOME=/var/lib/leveret LEVERET_LISTEN=0.0.0.0:8080
 USER leveret
 WORKDIR /var/lib/leveret
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# Asked without a proxy, which the variables of the surroundings may name.
+# http.client ignores a proxy that environment variables may name.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8080, timeout=5); c.request('GET', '/readyz'); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["leveret"]

@@ -1,4 +1,4 @@
-# Everything a developer types. `make help` lists it.
+# The commands of a developer. `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -24,19 +24,19 @@ $(READY): requirements-dev.lock pyproject.toml scripts/make-venv.sh
 	sh scripts/make-venv.sh
 
 .PHONY: broker-install
-broker-install: $(READY) ## Install a RabbitMQ server with apt when there is none; starts no system broker
+broker-install: $(READY) ## Install a RabbitMQ server with apt if there is none; starts no system broker
 	@sh scripts/broker-install.sh
 
 .PHONY: postgres-install
-postgres-install: $(READY) ## Install a PostgreSQL server with apt when there is none; starts no system database
+postgres-install: $(READY) ## Install a PostgreSQL server with apt if there is none; starts no system database
 	@sh scripts/postgres-install.sh
 
 .PHONY: prometheus-install
-prometheus-install: ## Install Prometheus and promtool with apt when there are none; starts no system service
+prometheus-install: ## Install Prometheus and promtool with apt if they are missing; starts no system service
 	@sh scripts/prometheus-install.sh
 
 .PHONY: test
-test: lint broker-install postgres-install prometheus-install ## Everything that CI checks: style, types, layers, tests with coverage
+test: lint broker-install postgres-install prometheus-install ## Run all checks of CI: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.support.halves $(PYTEST)
 
@@ -45,7 +45,7 @@ dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/r
 	$(BIN)/python -m grafana.generate
 
 .PHONY: lint
-lint: $(READY) ## Style, types and layers
+lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -62,7 +62,7 @@ run: $(READY) ## Run the daemon (on the private broker unless LEVERET_AMQP_URL o
 	$(BIN)/leveret run
 
 .PHONY: demo
-demo: broker-install ## See it work: a private broker, six endpoints, five tenants; Ctrl-C ends all of it
+demo: broker-install ## Show Leveret at work: a private broker, six endpoints, five tenants; Ctrl-C ends all of it
 	@$(BIN)/python -m demo $(DEMO)
 
 .PHONY: prove-core
@@ -71,7 +71,7 @@ prove-core: broker-install ## Measure the core's promises; writes build/prove-co
 	$(BIN)/python -m bench.prove_core $(PROVE)
 
 .PHONY: prove-egress
-prove-egress: $(READY) ## Measure what sending promises; needs root for its networks; writes build/prove-egress.json
+prove-egress: $(READY) ## Measure the sender's promises; needs root for its networks; writes build/prove-egress.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	@command -v ip >/dev/null || sh scripts/apt-install.sh iproute2
 	$(BIN)/python -m bench.prove_egress $(PROVE)
@@ -81,23 +81,23 @@ prove-newcomer: broker-install postgres-install ## Measure the first hour's prom
 	$(BIN)/python -m bench.prove_newcomer $(PROVE)
 
 .PHONY: prove-outage
-prove-outage: broker-install ## Measure what sick endpoints cost, and whom; writes build/prove-outage.json
+prove-outage: broker-install ## Measure the cost of sick endpoints and who bears it; writes build/prove-outage.json
 	$(BIN)/python -m bench.prove_outage $(PROVE)
 
 .PHONY: prove-fairness
-prove-fairness: broker-install ## Measure how tenants share a worker; writes build/prove-fairness.json
+prove-fairness: broker-install ## Measure the sharing of a worker among tenants; writes build/prove-fairness.json
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	$(BIN)/python -m bench.prove_fairness $(PROVE)
 
 .PHONY: prove-loss
-prove-loss: broker-install postgres-install ## Measure what used to lose or delay deliveries, on both brokers; needs root
+prove-loss: broker-install postgres-install ## Measure former causes of lost or late deliveries, on both brokers; needs root
 	@command -v faketime >/dev/null || sh scripts/apt-install.sh faketime
 	failed=0; $(BIN)/python -m bench.prove_loss $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_loss \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
 .PHONY: prove-hostile
-prove-hostile: broker-install ## Measure what strangers can do from outside, on both brokers; needs root
+prove-hostile: broker-install ## Measure the effect of hostile input, on both brokers; needs root
 	failed=0; $(BIN)/python -m bench.prove_hostile $(PROVE) || failed=1; \
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_hostile \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
@@ -121,7 +121,7 @@ test-interop: $(READY) ## Verify our signatures with the npm verifier and openss
 	sh tests/interop/run.sh
 
 .PHONY: test-brokers
-test-brokers: $(READY) ## The suite and the proof on RabbitMQ 4.0 (Debian trixie); needs root
+test-brokers: $(READY) ## Run the suite and the core proof on RabbitMQ 4.0 (Debian trixie); needs root
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/pytest --no-skips --broker-version=4.0. $(PYTEST)
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(MAKE) prove-core \
 		PROVE="--output build/prove-core-4.0.json --broker-version 4.0."
@@ -133,5 +133,5 @@ lock: ## Resolve the dependencies again, within pyproject's bounds; needs uv
 	$(LOCK) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
 .PHONY: clean
-clean: ## Remove what was built; the private broker's data in .leveret stays
+clean: ## Remove the built files; the private broker's data in .leveret stays
 	sh scripts/clean.sh

@@ -1,1 +1,1 @@
-"""What surrounds the daemon in docker-compose.yml: settings of RabbitMQ and Prometheus, and their set-up."""
+"""Set up RabbitMQ and Prometheus around the daemon in docker-compose.yml."""

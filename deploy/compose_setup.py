@@ -1,15 +1,15 @@
-"""Make what docker-compose.yml needs and nobody should type: passwords, the broker's definitions, a sample.
+"""Make the files that docker-compose.yml needs: passwords, the broker's definitions, a sample.
 
-Runs as the service ``setup`` before all others: ``python compose_setup.py FOLDER``. Each folder below is a
-volume that one service reads. Passwords are drawn once and kept; all else is written anew, so that a new
-version brings its own topology.
+The script runs as the service ``setup`` before all others: ``python compose_setup.py FOLDER``. Each folder
+below is a volume that one service reads. The script draws passwords once and keeps them; it writes all other
+files anew, so that a new version brings its own topology.
 
     rabbitmq/definitions.json   users with hashed passwords, rights, exchanges, queues, bindings
     rabbitmq/admin-password     of the user admin, for the management page
     leveret/amqp-url            of the user leveret
-    publisher/amqp-url          of the user publisher, who may publish events and nothing else
-    grafana/admin-password      of Grafana's admin; looking needs no login
-    sample/webhook-secrets      one a line, for leveret listen --secret-file
+    publisher/amqp-url          of the user publisher, who may only publish events
+    grafana/admin-password      of Grafana's admin; viewers need no login
+    sample/webhook-secrets      one per line, for leveret listen --secret-file
     sample/subscriptions.yaml   for leveret subscriptions apply
 """
 
@@ -34,13 +34,13 @@ from topology.plan import build_plan
 VHOST = "/"
 HOST = "rabbitmq:5672"
 SAMPLE = {"acme": ("healthy", "flaky"), "globex": ("healthy", "dead")}
-"""Tenant -> what its endpoints do: paths that ``leveret listen`` knows."""
+"""Tenant -> behaviour of its endpoints: paths that ``leveret listen`` knows."""
 MAX_AGE_S = {"dead": 30}
-"""What is given up so soon that there is something to see: an open breaker alone spends no attempts."""
+"""Short ages, so that the sample soon shows parked entries: an open breaker alone spends no attempts."""
 
 
 def main(folder: Path) -> None:
-    """Write every file below *folder*, whose folders exist when they are volumes."""
+    """Write every file below *folder*; in the container its folders are volumes and exist already."""
     settings = load_settings()
     login = {name: _kept(folder / name / "password") for name in ("leveret", "publisher")}
     login["admin"] = _kept(folder / "rabbitmq" / "admin-password")
@@ -53,10 +53,10 @@ def main(folder: Path) -> None:
 
 
 def broker_definitions(settings: Settings, login: dict[str, str]) -> dict[str, Any]:
-    """Return what RabbitMQ loads at its start.
+    """Return the definitions that RabbitMQ loads at its start.
 
     Args:
-        settings: Of the daemon; they say which queues there are.
+        settings: Settings of the daemon; the queues follow from them.
         login: Password of each user: ``leveret``, ``publisher`` and ``admin``.
 
     Source: RabbitMQ "Schema Definition Export and Import": a node that loads definitions makes neither user
@@ -90,7 +90,7 @@ def broker_definitions(settings: Settings, login: dict[str, str]) -> dict[str, A
 
 
 def password_hash(password: str, salt: bytes | None = None) -> str:
-    """Hash a password as RabbitMQ stores it: base64 of a salt of 4 bytes, then SHA-256 of salt and password.
+    """Hash a password for RabbitMQ: base64 of a salt of 4 bytes and of the SHA-256 of salt and password.
 
     Source: RabbitMQ "Credentials and Passwords", computing password hash.
     """
@@ -124,14 +124,14 @@ def _sample(tenant: str, behaviour: str, secret: str) -> dict[str, object]:
 
 
 def _kept(path: Path) -> str:
-    """Return the password in *path*, drawn at the first run."""
+    """Return the password in *path*; draw it in the first run."""
     if not path.exists():
         _write(path, secrets.token_urlsafe(24))
     return path.read_text("utf-8").strip()
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace *path*. Readable for all users of the container that mounts its volume, and for no other."""
+    """Replace *path*. Only the users of the container that mounts its volume can read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")

@@ -3,8 +3,8 @@
 #
 #   scripts/apt-install.sh PACKAGE...
 #
-# policy-rc.d is what Debian's packages ask before they touch a service; 101 means "do not".
-# Whatever stood there before stands there again afterwards, also when the installation fails.
+# Debian's packages run policy-rc.d before they touch a service; its exit code 101 forbids that.
+# Afterwards the former policy-rc.d is back in its place, also if the installation fails.
 # Source: invoke-rc.d(8), "POLICY-RC.D".
 set -eu
 
@@ -13,7 +13,7 @@ saved=$policy.before-leveret
 mark="written by leveret's apt-install"
 
 if ! command -v apt-get >/dev/null; then
-    echo "apt-install: this system has no apt-get; install with its own package manager: $*" >&2
+    echo "apt-install: this system has no apt-get; install these packages with its own package manager: $*" >&2
     exit 1
 fi
 if [ "$(id -u)" = 0 ]; then
@@ -30,7 +30,7 @@ restore() {
     if [ -e "$saved" ] || [ -L "$saved" ]; then as_root mv -f "$saved" "$policy"; fi
 }
 
-restore # what an earlier run left when it was killed
+restore # an earlier run may have been killed before it restored the file
 trap restore EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -38,5 +38,5 @@ if [ -e "$policy" ] || [ -L "$policy" ]; then as_root mv "$policy" "$saved"; fi
 printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" | as_root tee "$policy" >/dev/null
 as_root chmod 755 "$policy"
 
-as_root apt-get update -qq || echo "apt-install: the package lists could not all be refreshed; going on" >&2
+as_root apt-get update -qq || echo "apt-install: some package lists could not be refreshed; continuing with the old ones" >&2
 as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-upgrade "$@"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Run a command with a RabbitMQ of another Debian release, which lives in a folder of its own.
+# Run a command with a RabbitMQ of another Debian release, which is installed in a folder of its own.
 #
 #   scripts/broker-chroot.sh RELEASE FOLDER COMMAND [ARGUMENT...]
 #
-# The folder is made once with debootstrap and kept. The command sees LEVERET_RABBITMQ_CHROOT=FOLDER.
-# Needs root: chroot and mount do. Several may use a folder at once: the last one takes /proc away again.
+# The script makes the folder once with debootstrap and keeps it. The command gets LEVERET_RABBITMQ_CHROOT=FOLDER.
+# chroot and mount need root. Several runs may use a folder at once; the last one unmounts /proc.
 set -eu
 
 release=$1
@@ -29,12 +29,12 @@ leave() {
     if flock -n 8; then release_proc; fi
 }
 
-# Who uses the folder holds its lock shared; who makes it holds it alone.
+# A run that uses the folder holds its lock shared; a run that makes it holds the lock alone.
 exec 9>"$folder.lock"
 flock -s 9
 [ -e "$folder/.complete" ] || flock 9
 
-# The last step of making it writes this file, so an interrupted one is made again.
+# The last step writes the file .complete, so an interrupted folder is made again.
 if [ ! -e "$folder/.complete" ]; then
     release_proc
     rm -rf --one-file-system "$folder"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install a RabbitMQ server when none is found, without starting a broker of the system's.
+# Install a RabbitMQ server if there is none, without starting a system broker.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ if ! sh scripts/apt-install.sh rabbitmq-server; then
 fi
 find_server
 
-# It was not here before, so nobody relies on it: it shall not come up at the next boot either.
+# The server was not installed before, so nobody relies on its service: keep it off at the next boot too.
 if command -v update-rc.d >/dev/null; then
     if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
     $disable rabbitmq-server disable >/dev/null 2>&1 || true

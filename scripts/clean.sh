@@ -1,5 +1,5 @@
 #!/bin/sh
-# Remove what was built. The private broker's data in .leveret stays.
+# Remove the built files. The private broker's data in .leveret stays.
 set -eu
 cd "$(dirname "$0")/.."
 for proc in "$PWD"/build/brokers/*/proc; do

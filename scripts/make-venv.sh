@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make .venv with exactly the packages of the hashed lock, and leveret itself in place.
 #
-#   PYTHON=python3.12 scripts/make-venv.sh    (absent: python3, else the newest Python on PATH that will do)
+#   PYTHON=python3.12 scripts/make-venv.sh    (default: python3, otherwise the newest suitable Python on PATH)
 set -eu
 cd "$(dirname "$0")/.."
 

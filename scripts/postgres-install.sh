@@ -1,7 +1,7 @@
 #!/bin/sh
-# Install a PostgreSQL server when none is found, without starting a database of the system's.
+# Install a PostgreSQL server if there is none, without starting a system database.
 #
-# Debian's package makes and starts a cluster called "main", unless createcluster.conf says that it shall not.
+# Debian's package makes and starts a cluster called "main", unless createcluster.conf forbids it.
 # Source: createcluster.conf(5), create_main_cluster.
 set -eu
 cd "$(dirname "$0")/.."
@@ -29,10 +29,10 @@ else
     exit 1
 fi
 
-# The package that reads the file comes first, then the server with the file changed, then the file as it was.
+# Install the package that reads the file, change the file, install the server, and restore the file.
 conf=/etc/postgresql-common/createcluster.conf
 restore() { if [ -e "$conf.before-leveret" ]; then as_root mv -f "$conf.before-leveret" "$conf"; fi; }
-restore # what an earlier run left when it was killed
+restore # an earlier run may have been killed before it restored the file
 trap restore EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP

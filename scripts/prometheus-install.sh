@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install Prometheus and promtool when they are not found, without starting the system's Prometheus.
+# Install Prometheus and promtool if they are missing, without starting the system's Prometheus.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if ! sh scripts/apt-install.sh prometheus; then
 fi
 found || { echo "prometheus-install: prometheus and promtool are still not on PATH" >&2; exit 1; }
 
-# It was not here before, so nobody relies on it: it shall not come up at the next boot either.
+# Prometheus was not installed before, so nobody relies on its service: keep it off at the next boot too.
 if command -v update-rc.d >/dev/null; then
     if [ "$(id -u)" = 0 ]; then disable="update-rc.d"; else disable="sudo -n update-rc.d"; fi
     for service in prometheus prometheus-node-exporter; do

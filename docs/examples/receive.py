@@ -9,7 +9,7 @@ webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers 204 to a webhook that verifies, 401 to any other."""
+    """Answers a valid webhook with 204 and any other with 401."""
 
     def do_POST(self) -> None:
         """Take one webhook."""
