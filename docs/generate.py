@@ -96,7 +96,7 @@ _FIELD_HEAD = ("key", "holds", "default", "meaning")
 
 
 def _field_row(name: str, field: FieldInfo) -> Sequence[str]:
-    return (f"`{name}`", schema.allowed(field, name), _default(field), field.description or "")
+    return (f"`{name}`", schema.accepted_values(field, name), _default(field), field.description or "")
 
 
 def _default(field: FieldInfo) -> str:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from metrics.spread import Spread
+from metrics.histogram import Histogram
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a further series per label set, for no use
 
@@ -97,7 +97,7 @@ class Series:
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
         text = "From an event's arrival to the end of the attempt that delivered it."
-        self.delivery = self._spread("delivery_seconds", text, DELIVERY_S).labels()
+        self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
         # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")
         # code: a known status; 3xx, 4xx or 5xx for another one; a kind if no status arrived
@@ -107,16 +107,16 @@ class Series:
             "attempts_by_number", "HTTP requests by attempt number (1-based) and result.", "attempt", "result"
         )
         # verdict: delivered | retry | defer | park | drop
-        self.attempt_duration = self._spread(
+        self.attempt_duration = self._histogram(
             "attempt_duration_seconds", "Wall time of one webhook request.", ATTEMPT_S, "verdict"
         )
         self.retries = self._counter(
             "retries", "Retries planned, by number of the failed attempt.", "attempt"
         )
         text = "Waits planned before a retry."
-        self.retry_wait = self._spread("retry_wait_seconds", text, WAITS_S).labels()
+        self.retry_wait = self._histogram("retry_wait_seconds", text, WAITS_S).labels()
         text = "From the end of a failed attempt to the start of the next one."
-        self.attempt_gap = self._spread("attempt_gap_seconds", text, WAITS_S).labels()
+        self.attempt_gap = self._histogram("attempt_gap_seconds", text, WAITS_S).labels()
 
     def _add_parked(self) -> None:
         # reason: consumer.core.model.ParkReason
@@ -126,7 +126,7 @@ class Series:
         self.parked_by_code = self._counter("parked_by_code", text, "code")
         # way: replayed | archived
         text = "How long a delivery was in the parked queue, when it left."
-        self.parked_age = self._spread("parked_age_seconds", text, PARKED_S, "way")
+        self.parked_age = self._histogram("parked_age_seconds", text, PARKED_S, "way")
         text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
         self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
 
@@ -164,7 +164,7 @@ class Series:
         self.moved = self._counter("moved_messages", text)
         # share: fresh | due | replay | spill | suspect
         text = "How long a message was in hand before it started, in steps of 50 ms."
-        self.queue_wait = self._spread("queue_wait_seconds", text, IN_HAND_S, "share")
+        self.queue_wait = self._histogram("queue_wait_seconds", text, IN_HAND_S, "share")
         text = "Jain index of the last minute, over deliveries by weight of tenants that had work throughout."
         self.fairness_index = self._gauge("fairness_index", text)
         text = "Tenants that had work in hand throughout the last minute; the index covers them."
@@ -195,7 +195,7 @@ class Series:
             "held_bytes", "Bytes of the messages in hand, as counted for the memory limit."
         )
         text = "Publish to broker confirm."
-        self.confirm = self._spread("confirm_seconds", text, CONFIRM_S).labels()
+        self.confirm = self._histogram("confirm_seconds", text, CONFIRM_S).labels()
         text = "1 while no new attempt starts because the broker is slow or blocked."
         self.pressed = self._gauge("pressed", text)
         # error: unroutable | refused | unavailable
@@ -245,10 +245,10 @@ class Series:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"leveret_{name}", text, labels, registry=self.registry)
 
-    def _spread(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Spread:
-        spread = Spread(f"leveret_{name}", text, bounds, labels)
-        self.registry.register(spread)
-        return spread
+    def _histogram(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
+        histogram = Histogram(f"leveret_{name}", text, bounds, labels)
+        self.registry.register(histogram)
+        return histogram
 
     def tally(self, child: Counter) -> Tally:
         """Return a cheap counter for *child*, one of our labelled series."""
@@ -260,7 +260,7 @@ class Series:
         """Return the label of *tenant*.
 
         The label is ``other`` if the allowed number of tenants already have series of their own. It stays so
-        until :meth:`exchange_tenants`.
+        until :meth:`replace_tenant`.
         """
         if tenant in self._own_tenants:
             return own_label(tenant)
@@ -273,22 +273,22 @@ class Series:
             self.tenants.labels("other").set(len(self._other_tenants))
         return OTHER
 
-    def exchange_tenants(self, leaves: str, comes: str, counted: Tally) -> None:
+    def replace_tenant(self, old: str, new: str, jobs: Tally) -> None:
         """Remove the series of one tenant and allow another to have series, which begin at 0.
 
         Args:
-            leaves: A tenant with series of its own; from now on it shares ``other``.
-            comes: A tenant that shared ``other``.
-            counted: The job counter of the tenant that leaves.
+            old: A tenant with series of its own; from now on it shares ``other``.
+            new: A tenant that shared ``other``.
+            jobs: The job counter of *old*.
         """
-        self._own_tenants.remove(leaves)
-        self._own_tenants.add(comes)
-        self._other_tenants.discard(comes)
+        self._own_tenants.remove(old)
+        self._own_tenants.add(new)
+        self._other_tenants.discard(new)
         if len(self._other_tenants) < MAX_OTHERS:
-            self._other_tenants.add(leaves)
-        self._settler.tallies.remove(counted)
+            self._other_tenants.add(old)
+        self._settler.tallies.remove(jobs)
         for series in self._by_tenant:
-            series.remove(own_label(leaves))
+            series.remove(own_label(old))
 
 
 def own_label(tenant: str) -> str:

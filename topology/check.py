@@ -95,7 +95,7 @@ class Snapshot:
     gaps: Sequence[str] = ()
 
 
-def differs(difference: Difference, *, soft: bool) -> Finding:
+def difference_finding(difference: Difference, *, soft: bool) -> Finding:
     """Return the finding for one difference; *soft*: settings determine it, and the found value is used."""
     subject = f"{difference.kind} {difference.name}"
     if soft:
@@ -105,12 +105,12 @@ def differs(difference: Difference, *, soft: bool) -> Finding:
     return Finding(Severity.ERROR, subject, str(difference), remedy)
 
 
-def missing(kind: str, name: str) -> Finding:
+def missing_finding(kind: str, name: str) -> Finding:
     """Return the finding for a queue or exchange of ours that does not exist."""
     return Finding(Severity.ERROR, f"{kind} {name}", "does not exist", _APPLY)
 
 
-def missing_foreign(name: str) -> Finding:
+def missing_source_finding(name: str) -> Finding:
     """Return the finding for a source's exchange that does not exist."""
     return Finding(
         Severity.ERROR,
@@ -127,7 +127,7 @@ def check_snapshot(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
     return (
         *(_gap(gap) for gap in snapshot.gaps),
         *_node_findings(plan, snapshot, queues),
-        *(missing_foreign(name) for name in plan.foreign_exchanges if name not in exchanges),
+        *(missing_source_finding(name) for name in plan.foreign_exchanges if name not in exchanges),
         *chain.from_iterable(_exchange_findings(part, exchanges.get(part.name)) for part in plan.exchanges),
         *chain.from_iterable(_queue_findings(part, queues.get(part.name)) for part in plan.queues),
         *_policy_findings(plan, snapshot),
@@ -188,7 +188,7 @@ def handle_findings(snapshot: Snapshot, quorum_queues: int) -> Iterator[Finding]
 
 def _exchange_findings(exchange: ExchangePlan, record: Record | None) -> Iterator[Finding]:
     if record is None:
-        yield missing("exchange", exchange.name)
+        yield missing_finding("exchange", exchange.name)
         return
     found = {"type": record["type"], "durable": record["durable"], **record["arguments"]}
     expected = {"type": exchange.type, "durable": True, **dict(exchange.arguments)}
@@ -197,7 +197,7 @@ def _exchange_findings(exchange: ExchangePlan, record: Record | None) -> Iterato
 
 def _queue_findings(queue: QueuePlan, record: Record | None) -> Iterator[Finding]:
     if record is None:
-        yield missing("queue", queue.name)
+        yield missing_finding("queue", queue.name)
         return
     flags = ("durable", "exclusive", "auto_delete")
     found = {**{flag: bool(record.get(flag)) for flag in flags}, **record["arguments"]}
@@ -231,7 +231,9 @@ def _argument_findings(
     for argument in sorted(found.keys() | expected.keys()):
         values = found.get(argument, "none"), expected.get(argument, "none")
         if values[0] != values[1]:
-            yield differs(Difference(kind, name, argument, values[1], values[0]), soft=argument in follows)
+            yield difference_finding(
+                Difference(kind, name, argument, values[1], values[0]), soft=argument in follows
+            )
 
 
 def _binding_findings(
@@ -251,7 +253,7 @@ def _binding_findings(
     for binding in plan.bindings:
         if binding not in found and {binding.source, binding.destination} <= known:
             yield Finding(Severity.ERROR, str(binding), "does not exist", _APPLY)
-    yield from _astray_findings(plan, found)
+    yield from _misrouted_findings(plan, found)
     open_ended = {f"{plan.prefix}.{name}" for name in ("events", "route", "control", "ops")}
     inner = {exchange.name for exchange in plan.exchanges} - open_ended
     leftover = _ours(plan)
@@ -266,7 +268,7 @@ def _binding_findings(
             )
 
 
-def _astray_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
+def _misrouted_findings(plan: Plan, found: Set[BindingPlan]) -> Iterator[Finding]:
     """Yield bindings that send events to a queue without a consumer, or send a second copy."""
     for binding in plan.unbound:
         if binding in found:
@@ -310,11 +312,11 @@ def _leftover_findings(plan: Plan, records: Sequence[Record]) -> Iterator[Findin
                 Severity.WARNING,
                 f"queue {name}",
                 f"is no longer in the plan and contains {record.get('messages', 'some')} messages",
-                emptying(name),
+                emptying_remedy(name),
             )
 
 
-def emptying(queue: str) -> str:
+def emptying_remedy(queue: str) -> str:
     """Return the remedy that empties a queue which is no longer in the plan."""
     if ".dedicated." in queue:
         return "name its tenant in [topology] retired until it is empty, then delete it"

@@ -12,7 +12,7 @@ from typing import Any
 from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from topology.check import emptying
+from topology.check import emptying_remedy
 from topology.errors import (
     ExchangeMissing,
     NotPermitted,
@@ -63,30 +63,29 @@ async def declare(plan: Plan, connection: AbstractConnection) -> tuple[str, ...]
             await run_step(channels, binding_step(binding), str(binding))
         for binding in plan.unbound:
             await run_step(channels, unbinding_step(binding), f"no {binding}")
-        left = [warning for name in _next_ones(plan) for warning in await _left_over(channels, name)]
+        left = [text for name in _next_queues(plan) for text in await _leftover_warnings(channels, name)]
     finally:
         await channels.close()
     used = (f"queue {f.name}: {f}; used as it is (drain, delete and apply to change it)" for f in adopted)
     return (*used, *left)
 
 
-def _next_ones(plan: Plan) -> list[str]:
+def _next_queues(plan: Plan) -> list[str]:
     """Return the queue after the last lane, due and spill queue; it exists if there were more before."""
     names, planned = Names(plan.prefix), {queue.name for queue in plan.queues}
     families = (names.lane, names.due_queue, names.spill)
     return [next(name for name in map(of, count()) if name not in planned) for of in families]
 
 
-async def _left_over(channels: Channels, name: str) -> list[str]:
+async def _leftover_warnings(channels: Channels, name: str) -> list[str]:
     """Return a warning about a queue of an earlier plan, which may still get messages but has no consumer."""
     wire = await channels.wire()
     try:
         found = await wire.queue_declare(name, passive=True)
     except ChannelNotFoundEntity:
         return []
-    return [
-        f"queue {name} is no longer in the plan and contains {found.message_count} messages; {emptying(name)}"
-    ]
+    text = f"is no longer in the plan and contains {found.message_count} messages"
+    return [f"queue {name} {text}; {emptying_remedy(name)}"]
 
 
 async def _require(channels: Channels, name: str) -> None:

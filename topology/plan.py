@@ -195,8 +195,8 @@ def _exchanges(spec: TopologySpec) -> tuple[ExchangePlan, ...]:
 
 def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
     names = spec.names
-    net = _dead_letters(names.dlx, RAW_KEY)
-    work = {**net, "x-delivery-limit": spec.delivery_limit}
+    last_resort = _dead_letters(names.dlx, RAW_KEY)
+    work = {**last_resort, "x-delivery-limit": spec.delivery_limit}
     browsed = {"x-delivery-limit": spec.browse_limit}
     parked = {
         **_dead_letters(names.expired),
@@ -208,7 +208,7 @@ def _queues(spec: TopologySpec) -> tuple[QueuePlan, ...]:
     return (
         *(_queue(spec, name, browsed) for name in ends),
         _queue(spec, names.parked, parked, {"x-max-length", "x-message-ttl"}),
-        _queue(spec, names.suspect, {**net, "x-delivery-limit": spec.suspect_limit}),
+        _queue(spec, names.suspect, {**last_resort, "x-delivery-limit": spec.suspect_limit}),
         *(_queue(spec, name, work) for name in _work_queues(spec)),
         *(_queue(spec, name, browsed) for name in _died_queues(spec)),
         *(
@@ -301,7 +301,7 @@ def _bindings(spec: TopologySpec) -> tuple[BindingPlan, ...]:
             for rung_s in spec.rungs_s
         ),
         *(_lane_binding(spec, index) for index in range(spec.lanes)),
-        *_own_bindings(spec, spec.dedicated),
+        *_dedicated_bindings(spec, spec.dedicated),
         _died_binding(names.guard, names.died),
         BindingPlan(names.events, names.guard, "exchange", "#"),
         *chain.from_iterable(_source_bindings(names, source) for source in spec.sources),
@@ -321,7 +321,7 @@ def _tenant_bindings(spec: TopologySpec, tenant: str, queue: str) -> tuple[Bindi
     )
 
 
-def _own_bindings(spec: TopologySpec, tenants: Iterable[str]) -> tuple[BindingPlan, ...]:
+def _dedicated_bindings(spec: TopologySpec, tenants: Iterable[str]) -> tuple[BindingPlan, ...]:
     """Route each of *tenants* to a lane of its own."""
     found = (_tenant_bindings(spec, tenant, spec.names.dedicated(tenant)) for tenant in tenants)
     return tuple(chain.from_iterable(found))
@@ -334,7 +334,7 @@ def _unbound(spec: TopologySpec) -> tuple[BindingPlan, ...]:
     return (
         *_unguarded(spec),
         *(_lane_binding(spec, index) for index in range(spec.lanes, spec.lanes_before)),
-        *_own_bindings(spec, spec.retired),
+        *_dedicated_bindings(spec, spec.retired),
         *chain.from_iterable(_tenant_bindings(spec, t, queue) for t in spec.dedicated for queue in spills),
     )
 

@@ -90,8 +90,8 @@ def queue_policy_faults(queue: QueuePlan, definition: Mapping[str, Any]) -> Iter
 def exchange_policy_faults(exchange: ExchangePlan, definition: Mapping[str, Any]) -> Iterator[PolicyFault]:
     """Yield the faults that the policy *definition* causes for *exchange*."""
     other = definition.get("alternate-exchange")
-    swallows = exchange.name.endswith((".wait", ".dlx"))
-    if other is not None and swallows and "alternate-exchange" not in dict(exchange.arguments):
+    expects_returns = exchange.name.endswith((".wait", ".dlx"))
+    if other is not None and expects_returns and "alternate-exchange" not in dict(exchange.arguments):
         text = f"sets alternate-exchange {other}: unroutable messages go there instead of being returned"
         yield PolicyFault(text, breaks=True)
 

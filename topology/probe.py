@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from aio_pika.abc import AbstractConnection
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from topology.check import Finding, Severity, differs, missing, missing_foreign
+from topology.check import Finding, Severity, difference_finding, missing_finding, missing_source_finding
 from topology.declare import declare_queue
 from topology.errors import NotPermitted, TopologyConflict
 from topology.plan import ExchangePlan, Plan, QueuePlan
@@ -35,20 +35,20 @@ async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ..
     """
     channels = Channels(connection)
     findings: list[Finding] = []
-    blind = False
+    uncompared = False
     try:
         for name in plan.foreign_exchanges:
             if not await _exists(channels, passive_exchange_step(name)):
-                findings.append(missing_foreign(name))
+                findings.append(missing_source_finding(name))
         parts: tuple[ExchangePlan | QueuePlan, ...] = (*plan.exchanges, *plan.queues)
         for part in parts:
             try:
                 findings.extend(await _look(channels, part))
             except NotPermitted:
-                blind = True
+                uncompared = True
     finally:
         await channels.close()
-    return (*findings, *_notes(plan, blind=blind))
+    return (*findings, *_notes(plan, uncompared=uncompared))
 
 
 async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
@@ -57,17 +57,17 @@ async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Fin
     try:
         return (
             *[
-                missing_foreign(name)
+                missing_source_finding(name)
                 for name in plan.foreign_exchanges
                 if not await _exists(channels, passive_exchange_step(name))
             ],
             *[
-                missing("exchange", exchange.name)
+                missing_finding("exchange", exchange.name)
                 for exchange in plan.exchanges
                 if not await _exists(channels, passive_exchange_step(exchange.name))
             ],
             *[
-                missing("queue", queue.name)
+                missing_finding("queue", queue.name)
                 for queue in plan.queues
                 if not await _exists(channels, passive_queue_step(queue.name))
             ],
@@ -76,8 +76,8 @@ async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Fin
         await channels.close()
 
 
-def _notes(plan: Plan, *, blind: bool) -> Iterator[Finding]:
-    if blind:
+def _notes(plan: Plan, *, uncompared: bool) -> Iterator[Finding]:
+    if uncompared:
         yield Finding(
             Severity.NOTE,
             f"arguments of {plan.prefix}.*",
@@ -105,11 +105,11 @@ async def _look(channels: Channels, part: ExchangePlan | QueuePlan) -> list[Find
     else:
         kind, passive = "queue", passive_queue_step(part.name)
     if not await _exists(channels, passive):
-        return [missing(kind, part.name)]
+        return [missing_finding(kind, part.name)]
     try:
         if isinstance(part, ExchangePlan):
             await run_step(channels, exchange_step(part), f"exchange {part.name}")
             return []
-        return [differs(found, soft=True) for found in await declare_queue(channels, part)]
+        return [difference_finding(found, soft=True) for found in await declare_queue(channels, part)]
     except TopologyConflict as conflict:
-        return [differs(conflict.difference, soft=False)]
+        return [difference_finding(conflict.difference, soft=False)]

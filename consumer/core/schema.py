@@ -43,7 +43,7 @@ def dotted(path: Sequence[str | int]) -> str:
     return text
 
 
-def put(values: dict[str, Any], place: str, value: object) -> None:
+def set_at(values: dict[str, Any], place: str, value: object) -> None:
     """Set the value at *place*, such as ``auth.basic.password``, and create the tables that are missing."""
     *tables, last = place.split(".")
     for name in tables:
@@ -125,7 +125,7 @@ def closest(model: type[BaseModel], path: Path) -> str | None:
     return same_leaf[0] if len(same_leaf) == 1 else None
 
 
-def allowed(field: FieldInfo, name: str) -> str:
+def accepted_values(field: FieldInfo, name: str) -> str:
     """Describe the values that *field* accepts: kind, bounds and unit."""
     members = [member for member in _members(field.annotation) if member is not type(None)]
     choices = [choice for member in members if get_origin(member) is Literal for choice in get_args(member)]
@@ -142,7 +142,7 @@ def allowed(field: FieldInfo, name: str) -> str:
     return noun + _bounds(field) + _size(field) + _unit(name)
 
 
-def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
+def describe_fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
     """Describe the fault of one value: the fault, the values that are accepted, and the value unless secret.
 
     Args:
@@ -165,7 +165,7 @@ def fault(model: type[BaseModel], detail: ErrorDetails, overview: str) -> str:
         return detail["msg"][:1].lower() + detail["msg"][1:]
     value = detail["input"]
     plain = isinstance(value, str | int | float) and not is_complex(field) and not is_secret(field)
-    return f"must be {allowed(field, str(path[-1]))}" + (f", not {value!r:.80}" if plain else "")
+    return f"must be {accepted_values(field, str(path[-1]))}" + (f", not {value!r:.80}" if plain else "")
 
 
 def as_value_error(check: Callable[[_T], _R], value: _T) -> _R:

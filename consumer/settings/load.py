@@ -160,10 +160,9 @@ def _parse_variable(name: str, text: str, path: tuple[str, ...]) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise ConfigError(
-            f"{name}: is not JSON; write {schema.allowed(field, path[-1])} as JSON, such as "
-            + ("'[\"127.0.0.0/8\"]'" if schema.allowed(field, path[-1]).startswith("a list") else "'{}'")
-        ) from None
+        accepted = schema.accepted_values(field, path[-1])
+        example = "'[\"127.0.0.0/8\"]'" if accepted.startswith("a list") else "'{}'"
+        raise ConfigError(f"{name}: is not JSON; write {accepted} as JSON, such as {example}") from None
 
 
 def variable_name(key: str) -> str:
@@ -246,4 +245,5 @@ def _explain(detail: ErrorDetails, merged: _Layer) -> str:
     key = schema.dotted(tuple(detail["loc"]))
     origin = _origin(merged.origins, re.sub(r"\[\d+\]", "", key))
     where = "" if origin == "default" else f" ({origin})"
-    return printable(f"{key or 'settings'}{where}: {schema.fault(Settings, detail, '`leveret config show`')}")
+    fault = schema.describe_fault(Settings, detail, "`leveret config show`")
+    return printable(f"{key or 'settings'}{where}: {fault}")

@@ -322,10 +322,10 @@ def postgres_url(text: str) -> str:
         parse_qs(parts.query, strict_parsing=bool(parts.query))  # as the driver reads it
         hosts = parts.netloc.rpartition("@")[2]
         ports = map(int, _POSTGRES_PORT.findall(hosts))
-        is_good = _POSTGRES_HOSTS.fullmatch(hosts) is not None and max(ports, default=0) <= 65_535
+        is_valid = _POSTGRES_HOSTS.fullmatch(hosts) is not None and max(ports, default=0) <= 65_535
     except ValueError:
-        is_good, parts = False, urlsplit("")
-    if scheme not in _POSTGRES_SCHEMES or not rest or not is_good:
+        is_valid, parts = False, urlsplit("")
+    if scheme not in _POSTGRES_SCHEMES or not rest or not is_valid:
         raise ValueError("must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; SQLite takes no URL")
     _refuse_late_at(parts, "has")
     return f"postgresql://{rest}"
@@ -349,11 +349,11 @@ def split_amqp_urls(text: str) -> tuple[str, ...]:
 def _check_amqp_url(url: str, which: str) -> None:
     try:
         parts = urlsplit(url)
-        port_is_good = parts.port is None or parts.port > 0
+        port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
-        port_is_good = False
+        port_is_valid = False
         parts = urlsplit("")
-    if parts.scheme not in ("amqp", "amqps") or not parts.hostname or not port_is_good:
+    if parts.scheme not in ("amqp", "amqps") or not parts.hostname or not port_is_valid:
         raise ValueError(f"{which} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://...")
     if "no_verify_ssl" in parts.query.lower():
         raise ValueError(f"{which} has no_verify_ssl; name the broker's authority in [amqp] ca_file instead")

@@ -78,12 +78,12 @@ class AmqpSettings(Section):
         if value is None:
             return None
         try:
-            good = (
+            valid = (
                 re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", value) is not None and urlsplit(value).port != 0
             )
         except ValueError:
-            good = False
-        if not good:
+            valid = False
+        if not valid:
             raise ValueError("must be http://HOST:PORT or https://HOST:PORT, without user and password")
         return value.rstrip("/")
 

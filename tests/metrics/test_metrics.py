@@ -1,4 +1,4 @@
-"""The metrics' text: valid, escaped, and of bounded size."""
+"""The text of the metrics: valid, escaped, and of bounded size."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry
+from prometheus_client import Histogram as LibraryHistogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from consumer.core.fairness.queue import Standing
 from consumer.core.model import OutcomeKind, ParkReason
 from consumer.flow.observe.observer import Observer
+from metrics.histogram import Histogram
 from metrics.series import MAX_OTHERS, MAX_TENANTS, Series, attempt_label, code_label
 from metrics.server import exposition
-from metrics.spread import Spread
 from tests.support.fakes import RecordingLog
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def scraped(series: Series, accept: str = "text/plain") -> str:
-    """Return what a scrape answers."""
+    """Return the answer to a scrape."""
     return exposition(series.registry, accept)[1].decode()
 
 
@@ -39,7 +40,7 @@ def test_a_scrape_has_the_format_that_it_asks_for() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=5))
 def test_any_tenant_is_escaped_in_a_label(tenants: list[str]) -> None:
-    """Quotes, line breaks and backslashes come back as they were, in both formats (faults 8, 78)."""
+    """Quotes, line breaks and backslashes survive in both formats (faults 8, 78)."""
     series = Series(CollectorRegistry())
     for tenant in tenants:
         series.tenant_jobs.labels(series.tenant_label(tenant)).inc()
@@ -62,7 +63,7 @@ def test_an_injected_line_stays_inside_its_label() -> None:
 
 
 def test_names_and_help_follow_the_rules_of_promtool() -> None:
-    """Counters end in _total, no other does; units are base units; every series is explained."""
+    """Only counters end in _total, units are base units, and every series has a help text."""
     series = Series(CollectorRegistry())
 
     for family in series.registry.collect():
@@ -75,7 +76,7 @@ def test_names_and_help_follow_the_rules_of_promtool() -> None:
 
 
 def test_the_number_of_series_is_bounded() -> None:
-    """Every label at every value it can have: some hundred series, with 50,000 tenants too (fault 78)."""
+    """Even with 50,000 tenants the number of series stays bounded (fault 78)."""
     series = Series(CollectorRegistry())
     observe = Observer(series, RecordingLog())
     observe.tenants_known(f"t{number}" for number in range(50_000))
@@ -102,12 +103,12 @@ def test_the_number_of_series_is_bounded() -> None:
 
 @pytest.mark.parametrize(("number", "label"), [(1, "1"), (9, "9"), (10, "10+"), (11, "10+"), (1000, "10+")])
 def test_attempts_from_ten_on_share_a_label(number: int, label: str) -> None:
-    """A closed set."""
+    """Attempts from 10 on share a label, so that the set is closed."""
     assert attempt_label(number) == label
 
 
 def test_the_first_hundred_tenants_keep_their_label() -> None:
-    """As long as nobody else is busier."""
+    """The first hundred tenants keep their label while no other tenant is busier."""
     series = Series(CollectorRegistry())
     first = [series.tenant_label(f"t{n}") for n in range(MAX_TENANTS)]
 
@@ -117,7 +118,7 @@ def test_the_first_hundred_tenants_keep_their_label() -> None:
 
 
 def test_the_settings_say_how_many_tenants_have_a_label() -> None:
-    """`[metrics] tenants`: 0 puts all in one; further ones are counted, to a bound (fault 78)."""
+    """With `[metrics] tenants` = 0 all tenants share a label; the count of others is bounded (fault 78)."""
     none, two = Series(CollectorRegistry(), 0), Series(CollectorRegistry(), 2)
 
     assert none.tenant_label("a") == "other"
@@ -131,11 +132,13 @@ def test_the_settings_say_how_many_tenants_have_a_label() -> None:
 
 @given(st.lists(st.floats(0, 100, allow_nan=False) | st.sampled_from([0.1, 1.0, 10.0]), max_size=50))
 def test_our_histogram_counts_as_the_librarys_does(values: list[float]) -> None:
-    """Same buckets, count and sum, in both formats: only the cost differs."""
+    """Buckets, count and sum equal those of the library in both formats."""
     registry, reference = CollectorRegistry(), CollectorRegistry()
-    ours = Spread("leveret_wait_seconds", "Waits.", (0.1, 1, 10), ("way",))
+    ours = Histogram("leveret_wait_seconds", "Waits.", (0.1, 1, 10), ("way",))
     registry.register(ours)
-    theirs = Histogram("leveret_wait_seconds", "Waits.", ("way",), buckets=(0.1, 1, 10), registry=reference)
+    theirs = LibraryHistogram(
+        "leveret_wait_seconds", "Waits.", ("way",), buckets=(0.1, 1, 10), registry=reference
+    )
     for value in values:
         ours.labels("x").observe(value)
         theirs.labels("x").observe(value)
@@ -147,13 +150,13 @@ def test_our_histogram_counts_as_the_librarys_does(values: list[float]) -> None:
 def test_our_histogram_is_known_by_its_name() -> None:
     """A second series of one name is refused, and so is a label too many."""
     registry = CollectorRegistry()
-    spread = Spread("leveret_wait_seconds", "Waits.", (1,))
-    registry.register(spread)
+    histogram = Histogram("leveret_wait_seconds", "Waits.", (1,))
+    registry.register(histogram)
 
     with pytest.raises(ValueError, match="Duplicated"):
-        registry.register(Spread("leveret_wait_seconds", "Waits.", (1,)))
+        registry.register(Histogram("leveret_wait_seconds", "Waits.", (1,)))
     with pytest.raises(ValueError, match="labels"):
-        spread.labels("x")
+        histogram.labels("x")
 
 
 def test_two_registries_count_apart() -> None:

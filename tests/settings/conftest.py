@@ -1,4 +1,4 @@
-"""No test of the settings finds a ``leveret.toml`` of the checkout."""
+"""No test of the settings reads a ``leveret.toml`` of the checkout."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no leveret.toml of the checkout be found."""
+    """Run the test in an empty folder."""
     monkeypatch.chdir(tmp_path)

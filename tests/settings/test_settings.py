@@ -1,4 +1,4 @@
-"""Settings: what wins over what, and how a mistake is told."""
+"""Settings: precedence of the layers, and the description of a mistake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.plan import TopologySpec
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
-    """Outside contract, environment: state folder, listen address, private broker, 37 rungs, 16 lanes."""
+    """The defaults equal the documented ones: folder, address, private broker, 37 rungs, 16 lanes."""
     settings = load_settings({})
 
     assert settings == Settings(home=Path(".leveret").absolute())
@@ -30,7 +30,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 
 
 def test_the_process_environment_is_read_only_by_the_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Built once; Settings() itself reads nothing."""
+    """Only the loader reads the environment; Settings() itself reads nothing."""
     monkeypatch.setenv("LEVERET_SENDING__TIMEOUT_S", "3")
 
     assert Settings().sending.timeout_s == 15.0
@@ -96,7 +96,7 @@ def test_presets(
 
 
 def test_an_own_policy_can_be_named_and_changed() -> None:
-    """Every time in policies is a setting."""
+    """A custom policy can be named, and all its times are settings."""
     settings = load_settings(
         {
             "LEVERET_RETRY__POLICIES": '{"night": {"policy": "linear", "max_attempts": 4, "jitter": 0.5}}',
@@ -222,14 +222,14 @@ def test_a_mistake_names_key_fault_and_what_is_allowed(name: str, value: str, li
 
 
 def test_an_unknown_policy_lists_the_known_ones() -> None:
-    """The fault names what would be allowed."""
+    """The error lists the known policies."""
     (line,) = faults({"LEVERET_RETRY__POLICY": "nope"})
 
     assert line.startswith("settings: retry.policy: 'nope' is not one of adr, aggressive, ")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    """One line per problem, in the file too."""
+    """Each fault is one line, also for a file."""
     (tmp_path / "leveret.toml").write_text(
         "colour = 1\n[topologie]\nlanes = 1\n[topology]\nlanes = 0\nlane = 2\n"
     )
@@ -244,7 +244,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a = \n", "a = 1\na = 2\n", "\x00"])
 def test_a_broken_file_names_the_line(tmp_path: Path, text: str) -> None:
-    """A file that is no TOML is an error that names file and line."""
+    """A file that is not TOML is an error that names file and line."""
     (tmp_path / "leveret.toml").write_text(text)
 
     (line,) = faults({})

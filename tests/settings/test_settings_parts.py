@@ -21,7 +21,7 @@ def test_every_setting_says_what_it_is_and_round_trips() -> None:
     """Each field has a description, and its default passes its own bounds."""
     for path, field in schema.leaves(Settings):
         assert field.description, schema.dotted(path)
-        assert schema.allowed(field, path[-1]), schema.dotted(path)
+        assert schema.accepted_values(field, path[-1]), schema.dotted(path)
         assert schema.find_field(Settings, path) is field
 
     dump = Settings().model_dump(mode="json")
@@ -29,7 +29,7 @@ def test_every_setting_says_what_it_is_and_round_trips() -> None:
 
 
 def test_sources_become_topology_and_decode_rules() -> None:
-    """What needs more than headers goes through an inbox."""
+    """A source whose events need more than headers gets an inbox."""
     settings = load_settings(
         {
             "LEVERET_SOURCES": json.dumps(
@@ -51,7 +51,7 @@ def test_sources_become_topology_and_decode_rules() -> None:
 
 
 def test_a_tier_gives_its_weight() -> None:
-    """S1-16: by tier or by number; a tenant without one weighs 1; an unknown tier is refused by name."""
+    """S1-16: a weight comes from a tier or a number, is 1 by default, and an unknown tier is refused."""
     fairness = FairnessSettings(tiers={"gold": 4.0}, tenants={"acme": "gold", "shop": 0.5})
 
     assert [fairness.weight_of(tenant) for tenant in ("acme", "shop", "other")] == [4.0, 0.5, 1.0]
@@ -61,7 +61,7 @@ def test_a_tier_gives_its_weight() -> None:
 
 
 def test_egress_is_what_it_says() -> None:
-    """Networks with and without a port, what is denied, and the way out."""
+    """Networks with and without a port, denied networks and the proxy reach the egress rule."""
     settings = load(
         {
             "LEVERET_EGRESS__ALLOW": '["10.0.0.0/8", "10.9.0.0/16:8443", "127.0.0.1"]',
@@ -95,7 +95,7 @@ def test_egress_is_what_it_says() -> None:
     ],
 )
 def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
-    """One line that names the field and how to write it, and never repeats a password."""
+    """One line names the field and the accepted form, and never repeats a password."""
     [fault] = faults({"LEVERET_EGRESS__PROXY": url})
 
     assert fault.strip().startswith(
@@ -104,7 +104,7 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "told"),
+    ("variable", "value", "expected"),
     [
         ("SENDING__DNS_SERVERS", '["192.0.2.53:99999"]', "is not a name server"),
         ("SENDING__DNS_SERVERS", '["[fd00::53]:0"]', "is not a name server"),
@@ -116,11 +116,11 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
         ("SENDING__CONNECTIONS_PER_HOST", "0", "connections_per_host"),
     ],
 )
-def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, told: str) -> None:
-    """S2-1: bounds that contradict each other and ports that there are not, by the name of the field."""
+def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, expected: str) -> None:
+    """S2-1: contradictory bounds and invalid ports are refused with the name of the field."""
     [fault] = faults({f"LEVERET_{variable}": value})
 
-    assert told in fault
+    assert expected in fault
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, tol
 def test_the_bound_on_a_look_up_follows_that_on_connecting(
     connect_s: str | None, dns_s: str | None, bounds: tuple[float, float]
 ) -> None:
-    """Fault 42: where nothing is said of the look-up it follows the time to connect, and stays shorter."""
+    """Fault 42: by default the bound of the look-up follows the time to connect, and stays shorter."""
     given = {"CONNECT_TIMEOUT_S": connect_s, "DNS_TIMEOUT_S": dns_s}
     environ = {f"LEVERET_SENDING__{name}": value for name, value in given.items() if value is not None}
 
@@ -147,7 +147,7 @@ def test_the_bound_on_a_look_up_follows_that_on_connecting(
 
 
 def test_how_connections_are_bounded_reaches_the_sender() -> None:
-    """A bound per host and an end of life, from the settings; no bound is the default."""
+    """The bound per host and the maximum age reach the sender; by default there is no bound per host."""
     some = load_settings(
         {"LEVERET_SENDING__CONNECTIONS_PER_HOST": "40", "LEVERET_SENDING__CONNECTION_MAX_AGE_S": "60"}
     )
@@ -158,7 +158,7 @@ def test_how_connections_are_bounded_reaches_the_sender() -> None:
 
 
 def test_limits_of_a_tenant_take_the_place_of_those_of_all() -> None:
-    """Each by itself; without any nobody is limited."""
+    """Each limit of a tenant replaces the general one separately; by default no tenant is limited."""
     fairness = FairnessSettings.model_validate(
         {"events_per_s": 50, "limits": {"acme": {"events_per_s": 5}, "shop": {"backlog": 100}}}
     )
@@ -169,7 +169,7 @@ def test_limits_of_a_tenant_take_the_place_of_those_of_all() -> None:
 
 
 def test_lanes_of_their_own_come_from_the_settings() -> None:
-    """Dedicated, retired and former lanes reach plan and window; none is both."""
+    """Dedicated, retired and former lanes reach plan and windows; a tenant cannot be both."""
     settings = load_settings(
         {
             "LEVERET_TOPOLOGY__LANES": "2",
@@ -201,7 +201,7 @@ def test_lanes_of_their_own_come_from_the_settings() -> None:
 def test_due_queues_together_have_twice_the_window_of_a_lane(
     environ: Mapping[str, str], window: int, hold: int
 ) -> None:
-    """Deliveries spread over them; what is read of a storm stands before the next event of everybody."""
+    """Each due queue has half the window of a lane, because deliveries are spread over several."""
     settings = load_settings(environ)
 
     assert (settings.due_window(), settings.due_hold()) == (window, hold)

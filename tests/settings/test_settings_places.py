@@ -1,4 +1,4 @@
-"""Where settings come from: files, the environment, and secrets in files of their own."""
+"""The origins of settings: files, the environment, and secrets in files of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.settings import faults
 
 
 def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
-    """LEVERET_CONFIG, else ./leveret.toml, else LEVERET_HOME/leveret.toml."""
+    """The file is LEVERET_CONFIG, else ./leveret.toml, else LEVERET_HOME/leveret.toml."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "leveret.toml").write_text("listen = '127.0.0.1:1'\n")
@@ -31,7 +31,7 @@ def test_the_file_is_looked_for_in_three_places(tmp_path: Path) -> None:
 
 
 def test_the_home_is_absolute_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault 81: wherever the process goes later, its home stays where it was."""
+    """Fault 81: the home stays the same when the process changes its working folder."""
     monkeypatch.chdir(tmp_path)
     given = load_settings({"LEVERET_HOME": "state"})
     monkeypatch.chdir("/")
@@ -41,7 +41,7 @@ def test_the_home_is_absolute_from_the_start(tmp_path: Path, monkeypatch: pytest
 
 
 def test_foreign_variables_do_not_stop_the_start() -> None:
-    """Outside contract, environment: what Kubernetes makes for a service `leveret` is no setting."""
+    """Variables that Kubernetes sets for a service `leveret` are not settings."""
     foreign = {
         "LEVERET_SERVICE_HOST": "10.0.0.1",
         "LEVERET_SERVICE_PORT_HTTP": "80",
@@ -73,7 +73,7 @@ def test_foreign_variables_do_not_stop_the_start() -> None:
     ],
 )
 def test_a_secret_is_in_no_message_and_no_repr(name: str, good: str, bad: str) -> None:
-    """An error or a repr never holds a password or a key."""
+    """No error and no repr contains a password or a key."""
     settings = load_settings({f"LEVERET_{name}": good})
     assert "hush" not in repr(settings) + str(settings)
 
@@ -83,7 +83,7 @@ def test_a_secret_is_in_no_message_and_no_repr(name: str, good: str, bad: str) -
 
 
 def test_the_database_url_comes_from_a_file_too(tmp_path: Path) -> None:
-    """As a mounted secret; what is set nearer hides the other way to say it."""
+    """The URL may come from a mounted secret; the setting of a higher layer hides the other form."""
     secret = tmp_path / "database"
     secret.write_text("postgres://u:p@h/d\n")
     filed = load_settings({"LEVERET_DATABASE_URL_FILE": str(secret)})
@@ -102,7 +102,7 @@ def test_the_database_url_comes_from_a_file_too(tmp_path: Path) -> None:
 
 
 def test_two_ways_to_say_one_thing_in_one_place_is_an_error(tmp_path: Path) -> None:
-    """Key and key file, or URL and URL file, of one source contradict each other."""
+    """Key and key file, or URL and URL file, from one layer contradict each other."""
     both = {"LEVERET_STORE__KEY": "A" * 43 + "=", "LEVERET_STORE__KEY_FILE": "f"}
     [line] = faults(both)
     assert "store.key and store.key_file cannot both be set" in line
@@ -112,7 +112,7 @@ def test_two_ways_to_say_one_thing_in_one_place_is_an_error(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("query", ["no_verify_ssl=1", "heartbeat=5&no_verify_ssl=0", "NO_VERIFY_SSL=1"])
 def test_a_url_cannot_switch_off_the_check_of_the_brokers_certificate(query: str) -> None:
-    """The remedy is the authority's file; the URL, which holds a password, is never repeated."""
+    """The error names the authority's file as remedy, and never repeats the URL with its password."""
     with pytest.raises(
         ConfigError, match=r"no_verify_ssl; name the broker's authority in .amqp. ca_file"
     ) as no:
@@ -122,7 +122,7 @@ def test_a_url_cannot_switch_off_the_check_of_the_brokers_certificate(query: str
 
 
 def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:
-    """AMQP URL list, URL from a file that is read anew at each connection."""
+    """AMQP URLs come as a list, or from a file that is read again at each connection."""
     listed = load_settings({"LEVERET_AMQP_URL": "amqp://u:a,b@one/ , amqps://two/%2f amqp://three"})
     assert listed.amqp_urls() == ("amqp://u:a,b@one/", "amqps://two/%2f", "amqp://three")
 
@@ -138,7 +138,7 @@ def test_amqp_urls_come_as_a_list_or_from_a_file(tmp_path: Path) -> None:
 
 
 def test_the_environment_chooses_between_url_and_url_file(tmp_path: Path) -> None:
-    """Outside contract, environment: URL or URL file; the higher layer's choice hides the lower one's."""
+    """The environment may set URL or URL file; the higher layer hides the lower one's choice."""
     (tmp_path / "leveret.toml").write_text('amqp_url_file = "gone"\n')
 
     assert load_settings({"LEVERET_AMQP_URL": "amqp://h"}).amqp_urls() == ("amqp://h",)
@@ -149,7 +149,7 @@ def test_the_environment_chooses_between_url_and_url_file(tmp_path: Path) -> Non
 
 @given(st.text(max_size=60))
 def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
-    """No value makes the check fail in any other way, nor is it repeated."""
+    """Any value is accepted or refused with ValueError, and never repeated."""
     for url in (text, f"amqp://{text}", f"amqp://user:{text}@host"):
         try:
             urls = split_amqp_urls(url)

@@ -1,4 +1,4 @@
-"""The check against what the management API tells: each difference is one finding with a remedy."""
+"""The check against the management API: each difference is one finding with a remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def void(binding: BindingPlan) -> dict[str, Any]:
 
 
 def clean() -> dict[str, Any]:
-    """Return the fields of a snapshot of a broker on which all stands as planned."""
+    """Return the fields of a snapshot of a broker that equals the plan."""
     document = copy.deepcopy(definitions(PLAN))
     crm = {"name": "crm", "type": "topic", "durable": True, "arguments": {}}
     return {
@@ -58,13 +58,13 @@ def policy(definition: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def test_a_broker_as_planned_has_no_findings() -> None:
-    """Nothing differs, nothing is said."""
+    """A broker that equals the plan has no findings."""
     assert findings() == []
 
 
 @pytest.mark.parametrize("sort", ["exchanges", "queues", "bindings"])
 def test_each_missing_part_is_named(sort: str) -> None:
-    """Take away one exchange, queue or binding at a time: it alone (and what hangs on it) is named."""
+    """Each missing exchange, queue or binding is named, alone with the parts that depend on it."""
     for index, record in enumerate(clean()[sort]):
         kept = [other for place, other in enumerate(clean()[sort]) if place != index]
 
@@ -77,7 +77,7 @@ def test_each_missing_part_is_named(sort: str) -> None:
 
 
 def test_every_argument_is_compared() -> None:
-    """Change each argument of each queue: an error, or a warning where it follows settings."""
+    """Each changed argument is an error, or a warning if settings determine it."""
     for index, queue in enumerate(PLAN.queues):
         for argument, value in queue.arguments:
             queues = clean()["queues"]
@@ -103,7 +103,7 @@ def test_an_argument_too_many_is_named() -> None:
 
 
 def test_an_exchange_of_another_type_is_named() -> None:
-    """The hash header is not compared by the broker itself when it is declared: the check does."""
+    """The check compares the hash header, which the broker ignores in a declaration."""
     exchanges = clean()["exchanges"]
     lanes = next(exchange for exchange in exchanges if exchange["name"] == "leveret.lanes")
     lanes["arguments"] = {"hash-property": "message_id"}
@@ -114,7 +114,7 @@ def test_an_exchange_of_another_type_is_named() -> None:
 
 
 def test_a_foreign_binding_inside_is_named() -> None:
-    """A queue bound to the lanes takes a share of events; one bound to events only listens."""
+    """A queue bound to the lanes takes a share of events; one bound to events only receives copies."""
     ours = clean()["bindings"]
     thief = {"source": "leveret.lanes", "destination": "tap", "destination_type": "queue", "routing_key": "1"}
     listener = {**thief, "source": "leveret.events", "routing_key": "#"}
@@ -127,7 +127,7 @@ def test_a_foreign_binding_inside_is_named() -> None:
 
 
 def test_queues_of_a_larger_plan_are_named() -> None:
-    """A lane, rung or due queue that the settings no longer name is told, with what it holds."""
+    """A lane, rung or due queue that the settings no longer name is reported with its messages."""
     queues = clean()["queues"]
     old = [{**queues[0], "name": name, "messages": 7} for name in ("leveret.lane.02", "leveret.wait.4000")]
     alien = {**queues[0], "name": "leveret.reports", "messages": 7}
@@ -148,7 +148,7 @@ def test_queues_of_a_larger_plan_are_named() -> None:
     ],
 )
 def test_the_node_is_looked_at(changes: dict[str, Any], subject: str, remedy: str) -> None:
-    """Plugin, feature flags, and three file handles per quorum queue against the node's limit."""
+    """The check covers plugin, feature flags, and three file handles per quorum queue."""
     [finding] = findings(**changes)
 
     assert finding.subject.startswith(subject)
@@ -156,7 +156,7 @@ def test_the_node_is_looked_at(changes: dict[str, Any], subject: str, remedy: st
 
 
 def test_newer_servers_reserve_no_handles() -> None:
-    """4.0.5 was fine with 1,200 quorum queues at the default limit; flags that are gone are no finding."""
+    """4.x reserves no handles, and flags that no longer exist are not findings."""
     assert findings(version="4.0.5", quorum_queues=1200, flags={}) == []
     assert findings(quorum_queues=273) == []
 
@@ -182,7 +182,7 @@ def test_newer_servers_reserve_no_handles() -> None:
 def test_policies_that_bite_are_named(
     sort: str, definition: dict[str, Any], subject: str, severity: Severity
 ) -> None:
-    """No dead-letter target has a limit by policy either; TTLs, overflow and dead letters stay ours."""
+    """A policy that limits a dead-letter target, or changes TTL, overflow or dead letters, is reported."""
     found = {finding.subject: finding for finding in findings(**{sort: [policy(definition)]})}
 
     assert found[subject].severity is severity
@@ -201,13 +201,13 @@ def test_policies_that_bite_are_named(
     ],
 )
 def test_harmless_policies_are_not_named(record: dict[str, Any]) -> None:
-    """What does not touch our names, or changes nothing that we rely on, is no finding."""
+    """A policy without an effect on our names is not a finding."""
     assert findings(policies=[record]) == []
 
 
 @pytest.mark.parametrize("bound", [5, 12])
 def test_the_highest_priority_holds_and_the_operator_lowers(bound: int) -> None:
-    """One policy holds alone; the operator's number bounds it and never raises it (RabbitMQ "Policies")."""
+    """Only the policy of the highest priority applies; the operator's number can only lower it."""
     low, high = policy({"expires": 1}, name="low"), policy({"max-length": 9}, name="high", priority=2)
     operator = policy({"max-length": bound}, name="op")
 
@@ -217,12 +217,12 @@ def test_the_highest_priority_holds_and_the_operator_lowers(bound: int) -> None:
 
 
 def test_a_pattern_only_the_broker_understands_is_looked_at() -> None:
-    """A PCRE that Python cannot read is taken as a match: told too often rather than never."""
+    """A PCRE pattern that Python cannot read counts as a match, so that an operator inspects it."""
     assert findings(policies=[policy({"expires": 1}, pattern="^(?|a)")]) != []
 
 
 def test_a_classic_plan_asks_for_no_flags_or_handles() -> None:
-    """Classic queues need neither the feature flags nor three handles each."""
+    """Classic queues need neither the feature flags nor file handles."""
     plan = build_plan(replace(SPEC, queue_type="classic"))
     fields = {**clean(), "flags": {"quorum_queue": "disabled"}, "quorum_queues": 9_999}
 
@@ -235,16 +235,16 @@ GOING = build_plan(replace(SPEC, lanes_before=3, dedicated=("acme",), retired=("
 
 
 def going(bindings: list[dict[str, Any]]) -> list[Finding]:
-    """Check a plan that takes lanes away, with further bindings on the broker."""
+    """Return the findings for a plan that removes lanes, with further bindings on the broker."""
     document = definitions(GOING)
     queues = [{**queue, "exclusive": None, "messages": 0} for queue in document["queues"]]
-    stands = [*document["bindings"], *map(void, inexpressible(GOING))]
-    fields = clean() | {"queues": queues, "bindings": [*stands, *bindings]}
+    existing = [*document["bindings"], *map(void, inexpressible(GOING))]
+    fields = clean() | {"queues": queues, "bindings": [*existing, *bindings]}
     return list(check_snapshot(GOING, Snapshot(**fields)))
 
 
 def test_a_lane_that_is_emptied_must_not_be_bound() -> None:
-    """lanes_before, retired, and spill bindings of a tenant with its own lane: each is an error."""
+    """A binding to a removed lane, or of a dedicated tenant to a spill queue, is an error."""
     assert going([]) == []
     arguments = {"x-match": "all", "tenant": "former"}
     found = going(
@@ -261,7 +261,7 @@ def test_a_lane_that_is_emptied_must_not_be_bound() -> None:
 
 
 def test_a_dedicated_lane_of_no_plan_is_an_error() -> None:
-    """Its tenant's events go where nobody takes them: it has to be named as dedicated or retired."""
+    """A dedicated lane outside the plan is an error, because no worker consumes it."""
     arguments = {"x-match": "all", "tenant": "lost"}
 
     [finding] = going([binding("leveret.route", "leveret.dedicated.lost", "", arguments)])
@@ -292,7 +292,7 @@ def binding(
     ],
 )
 def test_what_is_left_over_says_how_it_is_emptied(queue: str, remedy: str) -> None:
-    """A queue of an earlier plan: the setting that empties it."""
+    """The finding names the setting that empties the queue."""
     left = {"name": queue, "messages": 5, "arguments": {"x-queue-type": "quorum"}, "durable": True}
 
     [finding] = findings(queues=[*clean()["queues"], left])

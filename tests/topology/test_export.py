@@ -1,4 +1,4 @@
-"""What is printed for others: the graph, the permission patterns, and the reading of refusals."""
+"""Exports: the graph, the permission patterns, and the parsed refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAN = build_plan(SPEC)
 
 
 def test_definitions_hold_all_that_is_ours() -> None:
-    """Every exchange, queue and binding, in the vhost that was asked for; the user's exchange is not ours."""
+    """Definitions contain every exchange, queue and binding of ours, in the given vhost."""
     document = json.loads(json.dumps(definitions(PLAN, "/")))
 
     assert len(document["queues"]) == len(PLAN.queues)
@@ -32,7 +32,7 @@ def test_definitions_hold_all_that_is_ours() -> None:
 
 
 def test_the_graph_joins_numbered_queues() -> None:
-    """The Mermaid graph has one node per family, an edge per kind of binding, and no unknown node."""
+    """The Mermaid graph has one node per family, one edge per kind of binding, and no unknown node."""
     text = mermaid(PLAN)
 
     assert text.startswith("flowchart LR\n")
@@ -46,7 +46,7 @@ def test_the_graph_joins_numbered_queues() -> None:
 
 
 def test_permissions_are_the_documented_patterns() -> None:
-    """docs: what `run` needs, and what `run --no-declare` needs, for prefix and sources."""
+    """The patterns equal the documented ones of `run` and `run --no-declare`, for prefix and sources."""
     declaring = permissions(SPEC, declare=True)
     reading = permissions(SPEC, declare=False)
 
@@ -83,5 +83,5 @@ def test_permissions_are_the_documented_patterns() -> None:
     ],
 )
 def test_the_brokers_words_are_read(text: str, found: Difference | None) -> None:
-    """Fault 61: the refusal of 3.10.8, as recorded, tells argument, expected and found."""
+    """Fault 61: the recorded refusal of 3.10.8 gives argument, expected and found value."""
     assert parse_refusal(text) == found

@@ -1,4 +1,4 @@
-"""The walk over the rungs: never early, few hops, a short rest."""
+"""The path over the rungs: never early, few hops, a short remaining time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORT = Ladder(rungs_s=(0.05, 0.1, 0.2), hold_s=0.02)
 
 
 def walk(wanted_s: float, ladder: Ladder, *, exact: bool = False) -> tuple[list[float], float]:
-    """Follow one wait: the rungs taken, and the rest that the worker holds (seconds)."""
+    """Return the rungs of one wait, and the remaining seconds that the worker waits."""
     hops = [first_hop_s(wanted_s, ladder)]
     while (hop := next_hop_s(wanted_s - sum(hops), wanted_s, ladder, exact=exact)) is not None:
         hops.append(hop)
@@ -32,27 +32,27 @@ def test_the_default_ladder_is_the_documented_one() -> None:
     [(0.0, None), (0.249, None), (0.25, 0.25), (1.49, 1.0), (1.5, 1.5), (90_000.0, 86_400.0)],
 )
 def test_a_rung_comes_back_no_later_than_wanted(wanted_s: float, rung_s: float | None) -> None:
-    """The rung at or below the wanted wait is chosen, and none when even the shortest is too long."""
+    """The rung is at or below the wanted wait; no rung is chosen if even the shortest is too long."""
     assert choose_rung(wanted_s, RUNGS_S) == rung_s
 
 
 def test_a_negative_delay_is_a_bug() -> None:
-    """choose_rung refuses a negative wait instead of guessing."""
+    """choose_rung raises ValueError for a negative wait."""
     with pytest.raises(ValueError, match="negative"):
         choose_rung(-0.1, RUNGS_S)
 
 
 @pytest.mark.parametrize("wanted_s", [-5.0, 0.0, 0.1])
 def test_there_is_always_a_first_hop(wanted_s: float) -> None:
-    """However short the wait, the failure is stored on a rung before the ack."""
+    """Even for the shortest wait, a rung stores the failure before the ack."""
     assert first_hop_s(wanted_s, LADDER) == 0.25
 
 
 @given(st.floats(0, 100_000), st.booleans())
 def test_the_rest_is_short_and_never_early(wanted_s: float, exact: bool) -> None:
-    """Beyond the first hop no walk passes its time, and what is left to hold is small.
+    """After the first hop no path exceeds its wait, and the remaining time for the worker is short.
 
-    A rest is at most 1 s, or 2 % of the wait (not for a Retry-After, which is exact), and never over 10 s.
+    It is at most 1 s, or 2 % of the wait (not for a Retry-After, which is exact), and never over 10 s.
     """
     hops, rest_s = walk(wanted_s, LADDER, exact=exact)
 
@@ -64,24 +64,24 @@ def test_the_rest_is_short_and_never_early(wanted_s: float, exact: bool) -> None
 
 @pytest.mark.parametrize(("wanted_s", "most"), [(1.5, 1), (8.9, 1), (30.9, 1), (110.0, 2)])
 def test_usual_waits_take_few_hops(wanted_s: float, most: int) -> None:
-    """A wait just above a rung takes that rung alone."""
+    """A wait just above a rung takes only that rung."""
     assert len(walk(wanted_s, LADDER)[0]) <= most
 
 
 def test_retry_after_is_exact() -> None:
-    """Fault 39: with an exact wait the 2 % rule does not hold a rest of more than a second."""
+    """Fault 39: the 2 % rule does not apply to an exact wait."""
     assert next_hop_s(2.0, 120.0, LADDER) is None
     assert next_hop_s(2.0, 120.0, LADDER, exact=True) == 2.0
 
 
 def test_nothing_is_held_for_long() -> None:
-    """2 % of a day is half an hour, which no worker holds unacked: a rest over 10 s takes another rung."""
+    """A remaining time over 10 s takes another rung, so that no worker keeps it unacked."""
     assert next_hop_s(600.0, 86_400.0, LADDER) == 480.0
     assert next_hop_s(9.9, 86_400.0, LADDER) is None
 
 
 def test_a_short_ladder_walks_alike() -> None:
-    """Every time of the ladder is settable: a ladder of tenths of a second leaves hundredths."""
+    """A ladder with rungs of tenths of a second leaves hundredths."""
     hops, rest_s = walk(0.37, SHORT)
 
     assert hops == [0.2, 0.1, 0.05]
@@ -89,7 +89,7 @@ def test_a_short_ladder_walks_alike() -> None:
 
 
 def test_a_rest_below_the_shortest_rung_is_held() -> None:
-    """Where every rung would come back too late, the worker holds the rest."""
+    """If every rung would return the message too late, the worker waits itself."""
     assert next_hop_s(4.0, 9.0, Ladder(rungs_s=(5.0,))) is None
 
 

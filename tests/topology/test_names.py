@@ -1,4 +1,4 @@
-"""Names: one prefix, nothing that a topic key cannot carry."""
+"""Names: one prefix, and only characters that a topic key can contain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topology.plan import TopologySpec, build_plan
 
 
 def test_the_default_names_are_the_documented_ones() -> None:
-    """Outside contract: publishers and operators know these names."""
+    """The default names equal the documented ones."""
     names = Names()
 
     assert (names.events, names.parked, names.dlx) == ("leveret.events", "leveret.parked", "leveret.dlx")
@@ -25,7 +25,7 @@ def test_the_default_names_are_the_documented_ones() -> None:
 
 
 def test_queues_that_only_we_publish_to() -> None:
-    """Fault 16: what stands there is no producer's event, whatever it looks like."""
+    """Fault 16: these queues contain no message of a producer."""
     names = Names()
     spec = TopologySpec()
     lanes = [*map(names.lane, range(spec.lanes)), names.died]
@@ -40,14 +40,14 @@ def test_queues_that_only_we_publish_to() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "a..b", ".a", "a.", "a b", "a*", "#", "é", "x" * 65, "amq", "amq.x"])
 def test_a_prefix_that_cannot_work_is_refused(prefix: str) -> None:
-    """A prefix ends up in topic keys, so wildcards, empty words and the broker's own are errors."""
+    """A prefix becomes part of topic keys, so wildcards, empty words and reserved names are refused."""
     with pytest.raises(ValueError, match="prefix"):
         Names(prefix)
 
 
 @pytest.mark.parametrize("other", ["leveret2", "leveret.wait", "leveret.due"])
 def test_two_prefixes_share_no_name(other: str) -> None:
-    """Two instances on one broker do not meet, even where one prefix begins with the other."""
+    """Two instances on one broker share no name, even if one prefix begins with the other."""
     mine, theirs = build_plan(TopologySpec()), build_plan(TopologySpec(prefix=other))
 
     assert not {queue.name for queue in mine.queues} & {queue.name for queue in theirs.queues}

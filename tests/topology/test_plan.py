@@ -1,4 +1,4 @@
-"""The plan: exactly the arguments that the architecture names, and the same text every time."""
+"""The plan has exactly the documented arguments, and the same text every time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def queue_arguments(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def test_a_rung_gives_back_confirmed() -> None:
-    """Rungs: one TTL each, dead letters to due, at-least-once, and no routing key of their own."""
+    """Each rung has one TTL and at-least-once dead letters to due, without a routing key of its own."""
     assert queue_arguments(build_plan(SPEC), "leveret.wait.1500") == {
         "x-queue-type": "quorum",
         "x-message-ttl": 1500,
@@ -34,7 +34,7 @@ def test_a_rung_gives_back_confirmed() -> None:
     "name", ["leveret.lane.15", "leveret.due.03", "leveret.replay", "leveret.spill.03", "leveret.inbox.crm"]
 )
 def test_work_queues_have_the_last_net(name: str) -> None:
-    """Lanes, due, replay, spill and inboxes dead-letter raw into overflow after 1,000 returns."""
+    """Lanes, due, replay, spill and inboxes dead-letter raw to overflow after 1,000 returns."""
     assert queue_arguments(build_plan(replace(SPEC, sources=(INBOX,))), name) == {
         "x-queue-type": "quorum",
         "x-dead-letter-exchange": "leveret.dlx",
@@ -46,7 +46,7 @@ def test_work_queues_have_the_last_net(name: str) -> None:
 
 
 def test_parked_refuses_and_expires_into_expired() -> None:
-    """S1-4: 10,000 entries, 7 days, nothing removed silently; browsing never kills an entry."""
+    """S1-4: parked has 10,000 entries and 7 days, drops nothing silently, and survives any browsing."""
     assert queue_arguments(build_plan(SPEC), "leveret.parked") == {
         "x-queue-type": "quorum",
         "x-max-length": 10_000,
@@ -59,7 +59,7 @@ def test_parked_refuses_and_expires_into_expired() -> None:
 
 
 def test_suspect_gives_two_tries_and_leads_to_overflow() -> None:
-    """Fault 70: a message that kills workers ends in overflow after two more tries."""
+    """Fault 70: a message that kills workers goes to overflow after two more attempts."""
     plan = build_plan(SPEC)
     suspect = queue_arguments(plan, "leveret.suspect")
 
@@ -69,10 +69,9 @@ def test_suspect_gives_two_tries_and_leads_to_overflow() -> None:
 
 
 def test_no_dead_letter_target_has_a_limit() -> None:
-    """A dead-letter target with a length limit stalls everybody's dead letters: none has one.
+    """No dead-letter target has a length limit, because a full target would block all dead letters.
 
-    The targets are followed through the bindings: from every dead-letter exchange, by the key that the dead
-    letters carry.
+    The test follows the bindings from every dead-letter exchange, by the routing key of the dead letters.
     """
     plan = build_plan(replace(SPEC, sources=(INBOX,)))
     keys = {"leveret.dlx": {"raw"}}
@@ -92,7 +91,7 @@ def test_no_dead_letter_target_has_a_limit() -> None:
 
 
 def test_events_route_lanes_are_joined_by_alternate_exchanges() -> None:
-    """events -> guard -> route; what no headers binding takes goes on to the lanes, hashed by tenant."""
+    """Events pass guard and route; those without a headers binding go to the lanes, hashed by tenant."""
     lines = build_plan(SPEC).lines()
 
     assert "exchange leveret.route (headers) alternate-exchange=leveret.lanes" in lines
@@ -104,7 +103,7 @@ def test_events_route_lanes_are_joined_by_alternate_exchanges() -> None:
 
 
 def test_the_hash_follows_the_settings() -> None:
-    """hash_on message_id, or another tenant header."""
+    """The lanes hash the message id or another tenant header, as set."""
     by_id = build_plan(replace(SPEC, hash_on="message_id")).lines()
     by_header = build_plan(replace(SPEC, hash_header="x-company")).lines()
 
@@ -113,7 +112,7 @@ def test_the_hash_follows_the_settings() -> None:
 
 
 def test_one_lane_needs_no_plugin() -> None:
-    """lanes = 1 without the plugin: a fanout in front of the one lane."""
+    """With lanes = 1 and without the plugin, a fanout exchange feeds the only lane."""
     plan = build_plan(replace(SPEC, lanes=1, consistent_hash=False))
 
     assert not plan.needs_consistent_hash
@@ -123,7 +122,7 @@ def test_one_lane_needs_no_plugin() -> None:
 
 
 def test_classic_queues_get_only_what_they_know() -> None:
-    """queue_type = classic: the type is named, and quorum-only arguments are left out."""
+    """With queue_type = classic, the type is declared and quorum-only arguments are left out."""
     for queue in build_plan(replace(SPEC, queue_type="classic")).queues:
         arguments = dict(queue.arguments)
         assert arguments["x-queue-type"] == "classic"
@@ -132,7 +131,7 @@ def test_classic_queues_get_only_what_they_know() -> None:
 
 
 def test_sources_are_bound_straight_or_through_an_inbox() -> None:
-    """[[sources]]: headers suffice: exchange to exchange; else an inbox queue; the exchange is the user's."""
+    """A source is bound to our exchange if headers suffice, else to an inbox queue."""
     plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
 
     assert plan.foreign_exchanges == ("crm.events", "shop")
@@ -145,7 +144,7 @@ def test_sources_are_bound_straight_or_through_an_inbox() -> None:
 
 
 def test_a_death_on_record_never_enters_a_queue_with_dead_letters() -> None:
-    """Fault 89: every way in passes a guard, and what the guard takes has nothing that could jam."""
+    """Fault 89: every entry passes a guard, and the queues behind the guards have no dead letters."""
     plan = build_plan(replace(SPEC, sources=(INBOX, DIRECT)))
     taken = "x-death=(any) x-match=any-with-x"
 
@@ -162,14 +161,14 @@ def test_a_death_on_record_never_enters_a_queue_with_dead_letters() -> None:
 
 
 def test_the_plan_is_the_same_every_time_and_counts_its_queues() -> None:
-    """Deterministic: 37 rungs, 16 lanes, the died, 4 due, 4 spill, replay, five ends, the store's record."""
+    """The plan has 37 rungs, 16 lanes, died, 4 due, 4 spill, replay, five ends, and the store's record."""
     assert build_plan(SPEC) == build_plan(TopologySpec())
     assert str(build_plan(SPEC)) == str(build_plan(TopologySpec()))
     assert len(build_plan(SPEC).queues) == 37 + 17 + 4 + 4 + 1 + 6
 
 
 def test_diff_names_what_changes() -> None:
-    """A diff holds the lines that go and come, and nothing when plans are equal."""
+    """A diff has the removed and added lines, and is empty for equal plans."""
     before, after = build_plan(SPEC), build_plan(replace(SPEC, parked_max_length=5, due_queues=5))
 
     diff = before.diff(after)
@@ -208,13 +207,13 @@ def test_diff_names_what_changes() -> None:
     ],
 )
 def test_a_wrong_spec_is_an_error_that_names_the_field(changes: dict[str, Any], named: str) -> None:
-    """Every bound holds; a delivery limit of -1 is never given (3.10 would drop at the first return)."""
+    """Every bound is checked; a delivery limit of -1 is refused, as 3.10 would drop at the first return."""
     with pytest.raises(ValueError, match=named):
         replace(SPEC, **changes)
 
 
 def test_a_dedicated_lane_is_a_binding_around_the_others() -> None:
-    """A tenant's own queue, like a lane; no spill queue may take copies beside it."""
+    """A dedicated tenant has its own queue, and no spill queue may copy its events."""
     plan = build_plan(replace(SPEC, dedicated=("acme",), hash_header="x-tenant", spill_queues=2))
     route = "binding leveret.route -[(any)]-> queue"
 
@@ -226,7 +225,7 @@ def test_a_dedicated_lane_is_a_binding_around_the_others() -> None:
 
 
 def test_a_tenant_whose_name_is_a_number_has_two_bindings() -> None:
-    """A headers exchange compares types, and publishers write a number as text or as a number."""
+    """A headers exchange compares types, and publishers send such a name as text or as a number."""
     plan = build_plan(replace(SPEC, dedicated=("42", "042", "-0"), spill_queues=0))
     found = [binding for binding in plan.bindings if ".dedicated." in binding.destination]
 
@@ -234,7 +233,7 @@ def test_a_tenant_whose_name_is_a_number_has_two_bindings() -> None:
 
 
 def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:
-    """lanes_before and retired: the queues stay until they are empty, their bindings must not."""
+    """lanes_before and retired keep the queues until they are empty, and remove their bindings."""
     plan = build_plan(replace(SPEC, lanes=2, lanes_before=4, retired=("acme",)))
     lines = plan.lines()
 
@@ -248,7 +247,7 @@ def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:
 
 
 def test_what_is_emptied_is_still_counted() -> None:
-    """The gauge of the lanes holds all fresh events that wait, wherever."""
+    """The gauge of the lanes counts all waiting fresh events, including those of removed lanes."""
     spec = replace(SPEC, lanes=1, lanes_before=2, dedicated=("a",), retired=("b",))
 
     counted = [name for name, label in sized_queues(spec) if label == "lane"]

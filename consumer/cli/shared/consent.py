@@ -15,7 +15,7 @@ import typer
 from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import demand_terminal, warn
 from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.owed import Owed, lines, total
+from consumer.core.changes.owed import Owed, removal_lines, removal_total
 from consumer.core.errors import BrokerUnavailable, LeveretError
 from consumer.core.store.lineage import Generation
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
@@ -46,11 +46,11 @@ def agreed(owed: Owed, merged: Merge, *, yes: bool) -> bool:
     """
     if not owed:
         return True
-    for line in lines(owed, merged.removed, merged.added):
+    for line in removal_lines(owed, merged.removed, merged.added):
         warn(line)
     if yes:
         return True
-    demand_terminal(f"{total(owed)} would be lost; ")
+    demand_terminal(f"{removal_total(owed)} would be lost; ")
     count = len(merged.removed)
     return typer.confirm(f"Remove {count} {'subscription' if count == 1 else 'subscriptions'}?", err=True)
 

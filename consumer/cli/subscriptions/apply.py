@@ -25,7 +25,7 @@ from consumer.core.changes.diff import FieldChange, differences
 from consumer.core.changes.file import Parsed, parse_files
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.changes.merge import Merge, StoredEntry, date_secrets, merge
-from consumer.core.changes.owed import Owed, lines
+from consumer.core.changes.owed import Owed, removal_lines
 from consumer.core.changes.steps import require_only
 from consumer.core.errors import ConfigError
 from consumer.core.text.printable import printable
@@ -120,7 +120,7 @@ def _applied(settings: Settings, parsed: Parsed, options: Apply) -> tuple[Merge,
     meant = change(settings, step, write=False)
     owed = owed_by(settings, meant.removed)
     if options.dry_run:
-        for line in lines(owed, meant.removed, meant.added):
+        for line in removal_lines(owed, meant.removed, meant.added):
             warn(line)
         return meant, owed
     if not (agreed(owed, meant, yes=options.yes) and _all_may_go(owed, parsed, meant, options)):

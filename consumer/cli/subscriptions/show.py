@@ -20,7 +20,7 @@ from consumer.cli.subscriptions.shared import (
     read_entries,
     read_with_pauses,
 )
-from consumer.core.changes.export import as_yaml, exported
+from consumer.core.changes.export import as_yaml, export_document
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.changes.steps import find, full_name, locked_text
 from consumer.core.errors import ConfigError
@@ -108,7 +108,7 @@ def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: As
     """
     with errors_in_one_line():
         entries = [e for e in read_entries(load_settings()) if tenant in (None, e.tenant)]
-        document = exported(entries, secrets=show_secrets)
+        document = export_document(entries, secrets=show_secrets)
     typer.echo(orjson.dumps(document).decode() if as_json else as_yaml(document).rstrip("\n"))
     locked = [entry for entry in entries if entry.locked is not None] if show_secrets else []
     if locked:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from consumer.core.changes.merge import StoredEntry
-from consumer.core.schema import put
+from consumer.core.schema import set_at
 from consumer.core.subscription.access_text import certificates_text
 from consumer.core.subscription.entry import CREDENTIALS
 from consumer.core.text.printable import MASK
@@ -53,7 +53,7 @@ def _flat(entry: StoredEntry | None) -> dict[str, object]:
         return {}
     values = entry.record()
     for place, secret in entry.credentials().items():
-        put(values, place, secret)
+        set_at(values, place, secret)
     flat = {".".join(path): value for path, value in _leaves(values) if path[0] not in _HIDDEN}
     secrets = tuple(secret.get_secret_value() for secret in entry.secrets)
     flat["secrets"] = secrets if entry.locked is None else _LOCKED

@@ -14,7 +14,7 @@ from consumer.core.changes.merge import StoredEntry
 _NOTES = ("disabled_reason", "disabled_at", "replaced_at")
 
 
-def exported(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, object]:
+def export_document(entries: Sequence[StoredEntry], *, secrets: bool) -> dict[str, object]:
     """Return *entries* as the values of a subscriptions file.
 
     A file has no field for the daemon's notes, such as the reason why it disabled a subscription. Such a

@@ -226,7 +226,7 @@ def _read_entry(
         return SubscriptionEntry.model_validate(values)
     except ValidationError as error:
         for detail in error.errors():
-            fault = schema.fault(SubscriptionEntry, detail, _OVERVIEW)
+            fault = schema.describe_fault(SubscriptionEntry, detail, _OVERVIEW)
             document.report((*path, *detail["loc"]), fault)
     return None
 

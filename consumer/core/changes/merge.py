@@ -197,8 +197,8 @@ def date_secrets(merged: Merge, now: float) -> Merge:
             refuse_early_end(before, old.replaced_at, after, now)
         except ConfigError as error:
             faults.append(f"{old.tenant}/{old.label}: {error}")
-        moments = replaced_at(before, old.replaced_at, after, now) if after else old.replaced_at
-        fresh[new.id] = new.model_copy(update={"replaced_at": moments})
+        times = replaced_at(before, old.replaced_at, after, now) if after else old.replaced_at
+        fresh[new.id] = new.model_copy(update={"replaced_at": times})
     if faults:
         raise ConfigError("\n".join(faults))
     return replace(

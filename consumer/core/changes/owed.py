@@ -32,7 +32,9 @@ class Owed:
         }
 
 
-def lines(owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntry] = ()) -> Sequence[str]:
+def removal_lines(
+    owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntry] = ()
+) -> Sequence[str]:
     """Return one line per subscription that its removal would affect, then one per place not counted.
 
     Args:
@@ -55,7 +57,7 @@ def lines(owed: Owed, removed: Iterable[StoredEntry], added: Iterable[StoredEntr
     return [*affected, *(f"not counted: {fault}" for fault in owed.uncounted)]
 
 
-def total(owed: Owed) -> str:
+def removal_total(owed: Owed) -> str:
     """Return the total of what a removal would destroy, as a short phrase."""
     counts = [
         _count(number, f"{word} delivery", f"{word} deliveries")

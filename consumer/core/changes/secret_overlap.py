@@ -37,11 +37,11 @@ def replaced_at(
     known = {secret: time for secret, time in zip(before, times, strict=False) if time}
     older = set(before[1:])
     at = 0 if now == ALWAYS else int(now)
-    moments = tuple(
+    replaced = tuple(
         0 if not place else known.get(secret, 0 if secret in older else at)
         for place, secret in enumerate(after)
     )
-    return moments if any(moments) else ()
+    return replaced if any(replaced) else ()
 
 
 def refuse_early_end(before: Sequence[str], times: Sequence[int], after: Sequence[str], now: float) -> None:
@@ -60,12 +60,12 @@ def refuse_early_end(before: Sequence[str], times: Sequence[int], after: Sequenc
     """
     if now == ALWAYS or not set(after) - set(before):
         return
-    moments = dict(zip(before, times, strict=False))
+    time_of = dict(zip(before, times, strict=False))
     given_up = [secret for secret in before if secret not in after[:SECRETS_MAX]]
-    needed = [secret for secret in given_up if _ends(moments.get(secret, 0)) > now]
+    needed = [secret for secret in given_up if _ends(time_of.get(secret, 0)) > now]
     if not needed or len({*after, *needed}) <= SECRETS_MAX:
         return
-    since = moments.get(needed[-1], 0)
+    since = time_of.get(needed[-1], 0)
     when = f"at {_text(_ends(since))}, 24 h after it was replaced" if since else "at an unknown time"
     raise ConfigError(
         f"secrets: {SECRETS_MAX} sign already, and the grace of the oldest ends {when}; wait until then, "

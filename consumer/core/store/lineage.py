@@ -92,7 +92,7 @@ def judge(own: Lineage, record: Generation | None, messages: int = 0) -> Doubt |
     return None if own.contains(record) else Doubt.DIVERGED
 
 
-def is_news(own: Generation, record: Generation | None) -> bool:
+def must_record(own: Generation, record: Generation | None) -> bool:
     """Return whether the right store's generation must replace *record*."""
     if record is None:
         return True

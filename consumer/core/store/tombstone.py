@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DAY_S = 86_400.0
-SPARE_S = 30 * DAY_S
+MARGIN_S = 30 * DAY_S
 """Extra time after the last possible delivery, for a daemon that is stopped meanwhile."""
 
 
@@ -31,4 +31,4 @@ def keep_until(deleted_at: float, max_age_s: float, parked_ttl_s: float) -> floa
         max_age_s: Maximum age of a delivery, from the subscription's retry policy.
         parked_ttl_s: Time that the parked queue keeps an entry, which an operator may replay.
     """
-    return deleted_at + max(max_age_s, DAY_S) + parked_ttl_s + SPARE_S
+    return deleted_at + max(max_age_s, DAY_S) + parked_ttl_s + MARGIN_S

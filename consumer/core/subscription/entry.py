@@ -20,7 +20,7 @@ from consumer.core.endpoint.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.event.decode import TENANT_PATTERN
 from consumer.core.retry.outcomes import StatusRule, parse_status_rules
 from consumer.core.retry.policy import POLICIES, RetryPolicy
-from consumer.core.schema import Section, as_value_error, is_secret, leaves, put
+from consumer.core.schema import Section, as_value_error, is_secret, leaves, set_at
 from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, AuthFields, TlsFields
 from consumer.core.subscription.match import check_pattern
 from consumer.core.subscription.policy import BreakerFields, RetryChoice, text_keys
@@ -173,7 +173,7 @@ class SubscriptionEntry(Section):
         """Return the record with :data:`MASK` in place of each credential."""
         values = self.record()
         for place in self.credentials():
-            put(values, place, MASK)
+            set_at(values, place, MASK)
         return values
 
     def credentials(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from consumer.core.webhook.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP
 TRIAL_TYPE: Final = "leveret.test"
 TEXT: Final = "A test that an operator sent; it belongs to no event."
 
-_DONE: Final = {
+_EFFECTS: Final = {
     StatusRule.RETRY: "a delivery would be retried",
     StatusRule.PARK: "a delivery would be parked",
     StatusRule.DISABLE: "a delivery would disable the endpoint",
@@ -97,6 +97,6 @@ def advice(outcome: Outcome, rules: Mapping[str, StatusRule]) -> str | None:
     """
     if is_success(outcome):
         return None
-    does = _DONE[rule_for(outcome, rules)]
+    effect = _EFFECTS[rule_for(outcome, rules)]
     remedy = _REMEDIES.get(outcome.kind, "look for the cause in the endpoint's own log")
-    return f"{describe(outcome)} ({meaning_of(outcome).why}): {does}; {remedy}"
+    return f"{describe(outcome)} ({meaning_of(outcome).why}): {effect}; {remedy}"

@@ -124,7 +124,7 @@ class Tenants:
         staying = {OTHER, *self._parked}
         own = {tenant_of(of): m.in_minute() for of, m in meters.items() if of not in staying}
         for leaves, comes in exchanges(own, self._others):
-            self._series.exchange_tenants(leaves, comes, meters.pop(own_label(leaves)).jobs)
+            self._series.replace_tenant(leaves, comes, meters.pop(own_label(leaves)).jobs)
             del self.jobs[leaves]
             self._meter(own_label(comes))
         for meter in meters.values():

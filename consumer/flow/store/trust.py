@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from consumer.core.errors import BrokerUnavailable, StoreGone
 from consumer.core.listeners import Listeners
-from consumer.core.store.lineage import Doubt, Generation, Lineage, is_news, judge
+from consumer.core.store.lineage import Doubt, Generation, Lineage, judge, must_record
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Source, StoreRecord
 
@@ -158,7 +158,7 @@ class Trust:
 
         def decide(record: Generation | None, messages: int) -> Generation | None:
             found[:] = [judge(own, self.generation() if record is None else record, messages)]
-            return own.generation if found == [None] and is_news(own.generation, record) else None
+            return own.generation if found == [None] and must_record(own.generation, record) else None
 
         self._known = await self._record.settle(decide)
         return found[0]

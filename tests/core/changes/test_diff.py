@@ -1,4 +1,4 @@
-"""What a change is shown as, and what is written out to be applied again."""
+"""The description of a change, and exports that can be applied again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from consumer.core.changes.diff import differences
-from consumer.core.changes.export import as_yaml, exported
+from consumer.core.changes.export import as_yaml, export_document
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import StoredEntry, merge
 from tests.support.builders.subscriptions import (
@@ -25,13 +25,13 @@ from tests.support.builders.subscriptions import (
 
 
 def changes(before: dict[str, object], after: dict[str, object]) -> list[tuple[str, object, object]]:
-    """Return what differs between two forms of one entry."""
+    """Return the differences of two forms of one entry."""
     [old], [new] = kept(entry("shop") | before), kept(entry("shop") | after)
     return [(change.field, change.old, change.new) for change in differences(old, new)]
 
 
 def test_each_field_is_named_with_its_two_values() -> None:
-    """Apply --dry-run shows the change field by field, inner fields by their path."""
+    """``apply --dry-run`` shows each changed field by its path, with both values."""
     assert changes({}, {"timeout_s": 3, "retry": {"policy": "linear"}}) == [
         ("retry.policy", None, "linear"),
         ("timeout_s", None, 3.0),
@@ -45,8 +45,8 @@ def test_each_field_is_named_with_its_two_values() -> None:
 
 
 def test_nothing_secret_is_in_it() -> None:
-    """Rules, secrets: secrets, header values and URL queries are told to differ, and not how."""
-    told = changes(
+    """Secrets, header values and URL queries are only shown to differ."""
+    found = changes(
         {
             "secrets": [secret_of("hush")],
             "headers": {"authorization": "hush"},
@@ -59,7 +59,7 @@ def test_nothing_secret_is_in_it() -> None:
         },
     )
 
-    assert told == [
+    assert found == [
         ("url", "https://a.example/?***", "https://a.example/?***"),
         ("secrets", "1 x ***", "1 x ***"),
         ("headers.authorization", "***", "***"),
@@ -68,7 +68,7 @@ def test_nothing_secret_is_in_it() -> None:
 
 @given(kept_sets())
 def test_no_value_of_a_secret_or_header_ever_shows(entries: Sequence[StoredEntry]) -> None:
-    """Rules, secrets: whatever is added or removed."""
+    """No added or removed value of a secret or header is shown."""
     for one in entries:
         text = repr(differences(None, one)) + repr(differences(one, None))
         assert "hush" not in text
@@ -78,9 +78,9 @@ def test_no_value_of_a_secret_or_header_ever_shows(entries: Sequence[StoredEntry
 
 @given(kept_sets())
 def test_an_export_applied_again_changes_nothing(entries: Sequence[StoredEntry]) -> None:
-    """Export writes a file that apply takes back with no change, with secrets or without."""
+    """An export that is applied again changes nothing, with or without secrets."""
     for secrets in (False, True):
-        text = as_yaml(exported(entries, secrets=secrets))
+        text = as_yaml(export_document(entries, secrets=secrets))
 
         again = merge(entries, parse_subscriptions(text, "f", RULES).entries, counting(), prune=True)
 
@@ -94,8 +94,8 @@ def test_an_export_applied_again_changes_nothing(entries: Sequence[StoredEntry])
 
 @given(kept_sets())
 def test_an_export_with_secrets_moves_everything(entries: Sequence[StoredEntry]) -> None:
-    """Into an empty store it gives the same ones, secrets included, without old notes."""
-    text = as_yaml(exported(entries, secrets=True))
+    """An export with secrets gives the same entries in an empty store, without old notes."""
+    text = as_yaml(export_document(entries, secrets=True))
 
     moved = merge((), parse_subscriptions(text, "f", RULES).entries, counting())
 
@@ -107,7 +107,7 @@ OAUTH2 = {"token_url": "https://id.example/t?k=hush2", "client_id": "app", "clie
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         (
             {"basic": {"username": "u", "password": "hush"}},
@@ -137,20 +137,20 @@ OAUTH2 = {"token_url": "https://id.example/t?k=hush2", "client_id": "app", "clie
     ],
 )
 def test_a_changed_credential_is_told_and_not_shown(
-    before: Mapping[str, object], after: Mapping[str, object], told: list[tuple[str, object, object]]
+    before: Mapping[str, object], after: Mapping[str, object], expected: list[tuple[str, object, object]]
 ) -> None:
-    """A dry run says that a password, token or client secret changes, and never which."""
-    assert changes({"auth": before}, {"auth": after}) == told
+    """A dry run names a changed password, token or client secret without its value."""
+    assert changes({"auth": before}, {"auth": after}) == expected
 
 
 def test_certificates_are_told_by_whose_they_are() -> None:
-    """Subject, end and fingerprint instead of PEM text; that the key is another one."""
+    """Certificates are shown by subject, end and fingerprint; a key only as changed."""
     other = AUTHORITY.pair("other.example")
-    told = changes({"tls": TLS["pair"]}, {"tls": {"certificate": other.certificate, "key": other.key}})
+    found = changes({"tls": TLS["pair"]}, {"tls": {"certificate": other.certificate, "key": other.key}})
 
-    assert [field for field, _, _ in told] == ["tls.certificate", "tls.key"]
-    assert str(told[0][1]).startswith("CN=leveret until 20")
-    assert str(told[0][2]).startswith("CN=other.example until 20")
-    assert "SHA-256" in str(told[0][2])
-    assert told[1][1:] == ("***", "***")
-    assert "BEGIN" not in str(told)
+    assert [field for field, _, _ in found] == ["tls.certificate", "tls.key"]
+    assert str(found[0][1]).startswith("CN=leveret until 20")
+    assert str(found[0][2]).startswith("CN=other.example until 20")
+    assert "SHA-256" in str(found[0][2])
+    assert found[1][1:] == ("***", "***")
+    assert "BEGIN" not in str(found)

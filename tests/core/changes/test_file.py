@@ -1,4 +1,4 @@
-"""The subscriptions file: what it becomes, and how every fault in it is told."""
+"""The subscriptions file: its results, and the description of every fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.builders.entries import CONTRACT, RULES, SECRET, build, entry
 
 
 def test_the_contract_file_becomes_what_it_says() -> None:
-    """Outside contract, subscriptions file: each field of the example has its place."""
+    """Each field of the documented example reaches the subscription."""
     (only,) = parse(CONTRACT).entries
 
     assert only.build(RULES) == Subscription(
@@ -45,7 +45,7 @@ def test_the_contract_file_becomes_what_it_says() -> None:
 
 
 def test_what_is_left_out_is_the_settings_word() -> None:
-    """Outside contract, subscriptions file: only url and events are required."""
+    """Only url and events are required; the settings supply the rest."""
     rules = SubscriptionRules(
         retry=POLICIES["linear"], breaker=BreakerPolicy(failures=9), concurrency=3, timeout_s=7.0
     )
@@ -92,7 +92,7 @@ def test_retry_is_a_policy_changed_by_fields(
 def test_a_formula_needs_no_policy_of_the_settings(
     retry: dict[str, object], delays: tuple[float, ...], jitter: float
 ) -> None:
-    """S0-4: settings that turn to a fixed schedule leave an entry with its own formula as good as before."""
+    """S0-4: an entry with its own formula is unaffected if the settings change to a fixed schedule."""
     policy = build(SubscriptionRules(retry=POLICIES["standard-webhooks"]), retry=retry).retry
 
     assert planned_delays_s(policy) == delays
@@ -100,7 +100,7 @@ def test_a_formula_needs_no_policy_of_the_settings(
 
 
 def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
-    """S4-2: what is not said for a status is as in the policy; a bare YAML number and 5XX are taken."""
+    """S4-2: a status keeps the policy's other fields; a bare YAML number and 5XX are accepted."""
     retry = {"policy": "default", "by_status": {429: {"base_s": 30}, "5XX": {"growth": "linear"}}}
 
     policy = build(retry=retry).retry
@@ -112,7 +112,7 @@ def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"retry": {"by_status": {"200": {"base_s": 1}}}}, "retry.by_status: '200' is not a status from 300"),
         ({"on_status": {"200": "park"}}, "on_status: '200' is not a status from 300 to 599"),
@@ -144,15 +144,15 @@ def test_a_status_takes_the_policy_changed_by_its_own_fields() -> None:
         ),
     ],
 )
-def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], told: str) -> None:
-    """S4-2, S0-4, rules, errors: the key where it stands, not the table and then the key again."""
+def test_a_fault_of_a_table_names_its_key_once(fields: dict[str, object], expected: str) -> None:
+    """S4-2, S0-4: an error names the key once, at its place."""
     (line,) = faults(entry(**fields))
 
-    assert line.startswith(f"f:1: subscriptions[0].{told}")
+    assert line.startswith(f"f:1: subscriptions[0].{expected}")
 
 
 def test_a_growth_for_one_status_begins_from_the_formula() -> None:
-    """Beside a schedule, by_status takes a formula of its own, by growth as by base_s."""
+    """Beside a schedule, by_status accepts a formula of its own, by growth or by base_s."""
     retry = {"policy": "standard-webhooks", "adaptive": False, "by_status": {"5xx": {"growth": "linear"}}}
 
     own = dict(build(retry=retry).retry.by_status)
@@ -161,7 +161,7 @@ def test_a_growth_for_one_status_begins_from_the_formula() -> None:
 
 
 def test_what_was_kept_before_it_was_refused_goes_on() -> None:
-    """An upgrade neither locks nor damages a subscription that says growth too much."""
+    """An upgrade neither locks nor damages a stored subscription with an ineffective growth."""
     named = {"policy": "standard-webhooks", "growth": "linear", "adaptive": True}
     values = {"url": "https://a.example/", "events": ["#"], "secrets": [SECRET], "retry": named}
     kept = StoredEntry.model_validate(values)
@@ -177,7 +177,7 @@ def test_what_was_kept_before_it_was_refused_goes_on() -> None:
 
 
 def test_rate_and_ratio_are_taken_over() -> None:
-    """What the entry says reaches the subscription."""
+    """Rate and failure ratio of the entry reach the subscription."""
     built = build(rate_per_s=50, burst=5, breaker={"failure_ratio": 0.5, "window_s": 30, "min_requests": 10})
 
     assert build(timeout_s=30, breaker={"probe_timeout_s": 5}).breaker.probe_timeout_s == 35.0
@@ -187,7 +187,7 @@ def test_rate_and_ratio_are_taken_over() -> None:
 
 
 def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
-    """S0-4: a field that would do nothing is an error that says what to write instead."""
+    """S0-4: a field without effect is an error that names the remedy."""
     (line,) = faults(entry(retry={"policy": "standard-webhooks", "base_s": 2}))
 
     assert "have no effect on 'standard-webhooks'" in line
@@ -195,14 +195,14 @@ def test_a_formula_on_a_named_schedule_is_refused_with_the_remedy() -> None:
 
 
 def test_bare_status_numbers_are_statuses() -> None:
-    """Outside contract, subscriptions file: YAML reads a bare 404 as a number; it means the same."""
+    """YAML reads a bare 404 as a number; it means the same status."""
     (only,) = parse(CONTRACT.replace('{"404": park, "410": disable}', "{404: park, 5xx: drop}")).entries
 
     assert only.on_status == {"404": StatusRule.PARK, "5xx": StatusRule.DROP}
 
 
 def test_all_faults_are_told_at_once_with_line_and_field() -> None:
-    """Errors name line and field, all at once, by line; none repeats a secret."""
+    """All faults are reported at once, sorted by line, with line and field, and without a secret."""
     text = """subscriptions:
   - tenant: "a b"
     url: ftp://user:hush@x/
@@ -271,12 +271,12 @@ def test_all_faults_are_told_at_once_with_line_and_field() -> None:
     ],
 )
 def test_what_is_no_subscriptions_file_is_told_with_its_line(text: str, line: str) -> None:
-    """Broken YAML, too, names the line, and nothing in it is ever run."""
+    """Broken YAML is reported with its line, and no tag in it is executed."""
     assert faults(text)[0].startswith(line)
 
 
 def test_nested_aliases_do_not_fill_the_memory() -> None:
-    """A few lines of aliases of aliases are refused before they are expanded."""
+    """Nested aliases are refused before they are expanded."""
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     bomb = "a0: &a0 x\n" + "\n".join(levels)
 
@@ -288,7 +288,7 @@ def test_nested_aliases_do_not_fill_the_memory() -> None:
 
 
 def test_an_alias_is_as_good_as_what_it_repeats() -> None:
-    """What stands there once for all entries is what aliases are for."""
+    """Entries may share a value by an alias."""
     text = "subscriptions:\n- {url: 'https://a.example/1', events: &e ['order.*']}\n"
     text += "".join(f"- {{url: 'https://a.example/{n}', events: *e}}\n" for n in range(2, 500))
 
@@ -312,12 +312,12 @@ def test_an_alias_is_as_good_as_what_it_repeats() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_what_no_subscription_needs_is_refused(value: str, fault: str) -> None:
-    """Fault 86: other tags, such as binary data; numbers that YAML 1.1 needs quadratic time for; depth."""
+    """Fault 86: other tags, numbers that take quadratic time, and deep nesting are refused."""
     assert fault in faults(f"subscriptions:\n- note: {value}\n")[0]
 
 
 def test_a_file_beyond_any_use_is_refused() -> None:
-    """Fault 86: by its size, before it is looked at."""
+    """Fault 86: a file that is too large is refused before it is parsed."""
     assert faults("#" * (TEXT_MAX + 1))[0].startswith(f"f:1: has more than {TEXT_MAX} characters")
 
 
@@ -337,20 +337,20 @@ FIELDS = st.sampled_from(
 @example({"retry": {"a\n\x1b[31m": False}})
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
 def test_any_values_are_taken_or_refused_by_line(fields: dict[str, object]) -> None:
-    """No file makes the check fail in any other way, and each fault is one line."""
+    """Any file is accepted or refused, and each fault is one line."""
     try:
         text = entry(**fields)
         parsed = parse(text)
     except ConfigError as refused:
-        told = str(refused).split("\n")
+        faults = str(refused).split("\n")
     else:
         assert parsed.entries[0].build(RULES).url.startswith("https://")
         return
-    assert all(line.startswith("f:1: ") for line in told)
+    assert all(line.startswith("f:1: ") for line in faults)
 
 
 def test_a_thousand_subscriptions_are_read_in_a_moment() -> None:
-    """Reading and checking 1,000 subscriptions is a small part of `apply`'s second."""
+    """Reading and checking 1,000 subscriptions takes a small part of the second that `apply` may take."""
     text = "subscriptions:\n" + "".join(
         f'  - tenant: t{n % 10}\n    name: n{n}\n    url: https://h{n}.example/x\n    events: ["order.*"]\n'
         for n in range(1000)

@@ -1,4 +1,4 @@
-"""Headers, secrets and URLs in a subscriptions file: the values that are refused, and those that are kept."""
+"""Headers, secrets and URLs in a subscriptions file: accepted and refused values."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tests.support.builders.entries import SECRET, build, entry, faults, parse
     ids=lambda headers: repr(headers)[:30],
 )
 def test_headers_that_would_break_the_request_are_refused(headers: dict[str, str]) -> None:
-    """Fault 28: headers of ours or of HTTP, odd names, line breaks and huge values are refused."""
+    """Fault 28: headers of Leveret or HTTP, odd names, line breaks and huge values are refused."""
     (line,) = faults(entry(headers=headers))
 
     assert line.startswith("f:1: subscriptions[0].headers: ")
 
 
 def test_other_headers_are_kept_as_they_are() -> None:
-    """Fault 28: the bound itself is allowed, and credentials for the endpoint are."""
+    """Fault 28: a value of exactly the longest length, and credentials for the endpoint, are accepted."""
     value = "x" * HEADER_VALUE_MAX
 
     assert build(headers={"Authorization": "Bearer a b", "x-long": value}).headers == (
@@ -65,7 +65,7 @@ def test_other_headers_are_kept_as_they_are() -> None:
     ],
 )
 def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
-    """Fault 29, SW-09, SW-10: wrong length, wrong base64, a public key, a wrong public half."""
+    """Fault 29, SW-09, SW-10: wrong lengths and base64, public keys and wrong public halves are refused."""
     (line,) = faults(entry(secrets=[secret]))
 
     assert line.startswith("f:1: subscriptions[0].secrets: ")
@@ -74,7 +74,7 @@ def test_unusable_secrets_are_refused_and_not_repeated(secret: str) -> None:
 
 @pytest.mark.parametrize("field", ["secrets", "headers", "url", "retry"])
 def test_a_value_of_the_wrong_kind_is_not_repeated_where_it_may_be_secret(field: str) -> None:
-    """Fault 29: a secret written as text instead of a list does not show up in the error."""
+    """Fault 29: a secret written as text instead of a list is not repeated in the error."""
     (line,) = faults(entry(**{field: "hush"}))
 
     assert line.startswith(f"f:1: subscriptions[0].{field}: must be ")
@@ -91,7 +91,7 @@ def two(first: dict[str, object], second: dict[str, object]) -> str:
 
 
 def test_a_secret_belongs_to_one_tenant() -> None:
-    """Fault 29, SW-30: a secret of another tenant is refused; of its own, warned about."""
+    """Fault 29, SW-30: another tenant's secret is refused; the same tenant's secret gives a warning."""
     foreign = two({"tenant": "a", "name": "x", "secrets": [SECRET]}, {"tenant": "b", "secrets": [SECRET]})
     own = two({"name": "x", "secrets": [SECRET]}, {"secrets": [SECRET]})
 
@@ -105,7 +105,7 @@ def test_a_secret_belongs_to_one_tenant() -> None:
 
 
 def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
-    """Words, subscription: a second one for the URL is refused, however it is spelt."""
+    """A second subscription for the same URL is refused, whatever its spelling."""
     same_url = two({"url": "https://h.example", "name": "x"}, {"url": "https://H.Example:443/", "name": "y"})
     same_name = two({"name": "x"}, {"name": "x"})
     others = two({"url": "https://h.example/", "tenant": "a"}, {"url": "https://h.example/", "tenant": "b"})
@@ -137,7 +137,7 @@ def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
     ],
 )
 def test_literal_addresses_that_are_not_public_are_refused(url: str) -> None:
-    """Faults 20-22: a literal address inside is refused at registration, and http:// without permission."""
+    """Faults 20-22: a private literal address is refused at registration, and so is http:// by default."""
     (line,) = faults(entry(url=url))
 
     assert line.startswith("f:1: subscriptions[0].url: ")
@@ -145,7 +145,7 @@ def test_literal_addresses_that_are_not_public_are_refused(url: str) -> None:
 
 
 def test_http_is_taken_for_allowed_networks_and_judged_again_for_names() -> None:
-    """Outside contract, environment: http:// for LEVERET_EGRESS__ALLOW, or everywhere with ALLOW_HTTP."""
+    """LEVERET_EGRESS__ALLOW permits http:// for its networks, and ALLOW_HTTP permits it everywhere."""
     local = SubscriptionRules(egress=parse_rule(["127.0.0.0/8"]))
     anywhere = SubscriptionRules(egress=parse_rule(allow_http=True))
 

@@ -1,4 +1,4 @@
-"""The JSON Schema says what the parser says, as far as a schema can."""
+"""The JSON Schema agrees with the parser, as far as a schema can."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ WRONG: dict[str, list[Any]] = {
 
 
 def parses(document: object) -> bool:
-    """Say whether the parser takes *document*."""
+    """Return whether the parser accepts *document*."""
     try:
         parse_subscriptions(json.dumps(document, ensure_ascii=False), "f", RULES)
     except ConfigError:
@@ -247,7 +247,7 @@ def file(**fields: object) -> dict[str, object]:
 
 
 def test_it_is_a_schema_and_knows_every_field() -> None:
-    """A JSON Schema for editors, each field with its description."""
+    """The document is a JSON Schema with a description of each field."""
     Draft7Validator.check_schema(SCHEMA)
     fields = SCHEMA["properties"]["subscriptions"]["items"]["properties"]
 
@@ -283,7 +283,7 @@ MIXED = st.fixed_dictionaries(
 
 @given(MIXED, st.sampled_from([{}, {"tennant": "x"}]))
 def test_both_judge_any_mixture_alike(fields: dict[str, object], more: dict[str, object]) -> None:
-    """Fields together, unknown keys among them, are judged by both in the same way."""
+    """Schema and parser agree about any mixture of fields, including unknown keys."""
     document = {"subscriptions": [fields | more]}
 
     assert parses(document) == JUDGE.is_valid(document)
@@ -294,13 +294,13 @@ def test_both_judge_any_mixture_alike(fields: dict[str, object], more: dict[str,
     [None, [], {}, {"subscriptions": None}, {"subscriptions": {}}, {"subscriptions": ["x"]}, {"subs": []}],
 )
 def test_both_refuse_another_shape(document: object) -> None:
-    """The top of the file."""
+    """Schema and parser refuse another top level."""
     assert not parses(document)
     assert not JUDGE.is_valid(document)
 
 
 def test_both_take_the_contracts_file() -> None:
-    """Outside contract, subscriptions file: the example is valid in an editor, too."""
+    """The documented example is valid in an editor, too."""
     assert JUDGE.is_valid(yaml.safe_load(CONTRACT))
     assert JUDGE.is_valid({"subscriptions": [], "version": 1})
     assert parses({"subscriptions": [], "version": 1})

@@ -1,4 +1,4 @@
-"""A secret whose receivers may still need it never goes for a new one."""
+"""A new secret never displaces one that receivers may still need."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NINE = [str(number) for number in range(SECRETS_MAX - 1, 0, -1)]
 
 
 def test_an_eleventh_secret_is_refused_until_the_oldest_has_had_its_grace() -> None:
-    """The error says when the oldest ends; then it goes for the new one."""
+    """The error names the end of the oldest secret's grace; after it, the new secret displaces the oldest."""
     entries = full()
     before = secrets(entries)
 
@@ -58,7 +58,7 @@ def test_an_eleventh_secret_is_refused_until_the_oldest_has_had_its_grace() -> N
 
 
 def test_a_file_is_held_to_the_same() -> None:
-    """An apply that puts a new secret in the place of the oldest, within its grace."""
+    """An apply may not displace the oldest secret within its grace."""
     entries = full()
     file = parsed(*listed("new", *NINE))
 
@@ -71,7 +71,7 @@ def test_a_file_is_held_to_the_same() -> None:
 
 
 def test_what_somebody_ends_is_ended() -> None:
-    """Secrets that a file leaves out, or --drop-old, go at once; a file may replace its one secret."""
+    """Secrets that a file or --drop-old removes end at once; a file may replace its only secret."""
     entries, now = full(), T0 + 100
 
     assert len(date_secrets(merge(entries, parsed(*listed(*NINE)), counting()), now).entries[0].secrets) == 9
@@ -83,7 +83,7 @@ def test_what_somebody_ends_is_ended() -> None:
 
 
 def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
-    """Outside contract: applying twice changes nothing, a clock that went on neither."""
+    """Applying a file twice changes nothing, even if time passed in between."""
     entries = full()
 
     again = date_secrets(merge(entries, parsed(entry("shop")), counting()), T0 + 5_000)
@@ -95,7 +95,7 @@ def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
 
 
 def test_a_secret_of_unknown_age_is_not_given_up() -> None:
-    """A store of an earlier release does not say when a secret was replaced."""
+    """A secret without a known time of replacement is kept, as in a store of an earlier release."""
     entries = kept(*listed(*NINE, "0"))
 
     with pytest.raises(ConfigError, match=r"at an unknown time.*--drop-old"):
@@ -104,7 +104,7 @@ def test_a_secret_of_unknown_age_is_not_given_up() -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=2 * GRACE_S), min_size=1, max_size=30))
 def test_no_rotation_ends_a_secret_early(pauses: list[float]) -> None:
-    """SW-32: whatever the pauses between rotations, what goes was replaced a grace before."""
+    """SW-32: whatever the pauses between rotations, a displaced secret was replaced a full grace before."""
     entries, now, replaced = kept(entry("shop", secrets=[secret_of("first")])), T0, dict[str, float]()
     for number, pause in enumerate(pauses):
         now += pause

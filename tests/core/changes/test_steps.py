@@ -1,4 +1,4 @@
-"""One step on what is kept: found by its name, changed as asked, and nothing else with it."""
+"""One step finds an entry by its name, changes it as asked, and leaves the others alone."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ STEPS = st.lists(
 
 
 def documents(entries: Sequence[StoredEntry]) -> list[dict[str, object]]:
-    """Return all that *entries* hold."""
+    """Return the stored form of *entries*."""
     return [one.document() for one in entries]
 
 
 def secrets(one: StoredEntry) -> list[str]:
-    """Return its secrets, newest first."""
+    """Return the entry's secrets, newest first."""
     return [secret.get_secret_value() for secret in one.secrets]
 
 
 @given(kept_sets(least=1))
 def test_each_is_found_by_id_and_by_full_name(entries: Sequence[StoredEntry]) -> None:
-    """Tenant/name, id, or tenant and name mean the same subscription, whatever the name."""
+    """An id, tenant/name, and tenant and name find the same subscription."""
     for one in entries:
         assert find(entries, Address(text=one.id)) is one
         assert find(entries, Address(text=full_name(one))) is one
@@ -52,7 +52,7 @@ def test_each_is_found_by_id_and_by_full_name(entries: Sequence[StoredEntry]) ->
 
 
 def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
-    """A name that two tenants have is an error that names both."""
+    """A name that two tenants use is an error that names both subscriptions."""
     entries = kept(entry("shop", "acme"), entry("shop", "globex"), entry("till", "acme"))
 
     assert full_name(find(entries, Address(text="till"))) == "acme/till"
@@ -62,7 +62,7 @@ def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "expected"),
     [
         (Address(text="acme/shpo"), "no subscription 'acme/shpo'; did you mean acme/shop?"),
         (Address(text="globex/shop"), "no subscription 'globex/shop'; did you mean acme/shop?"),
@@ -71,16 +71,16 @@ def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
         (Address(text="zzz/qqq"), "no subscription 'zzz/qqq'; see `leveret subscriptions list`"),
     ],
 )
-def test_a_miss_names_what_comes_near(wanted: Address, told: str) -> None:
-    """A name that is not there is an error with near names."""
+def test_a_miss_names_what_comes_near(wanted: Address, expected: str) -> None:
+    """An unknown name is an error that suggests similar names."""
     with pytest.raises(ConfigError) as raised:
         find(kept(entry("shop")), wanted)
 
-    assert str(raised.value) == told
+    assert str(raised.value) == expected
 
 
 def test_add_refuses_a_name_or_url_that_is_taken() -> None:
-    """One subscription per name and per URL of a tenant; the remedy is told."""
+    """A tenant's name or URL cannot be used twice; the error names the remedy."""
     entries = kept(entry("shop"))
     [same_name] = parsed(entry("shop", url="https://else.example/"))
     [same_url] = parsed(entry("other", url=entry("shop")["url"]))
@@ -92,7 +92,7 @@ def test_add_refuses_a_name_or_url_that_is_taken() -> None:
 
 
 def test_add_generates_a_secret_to_be_shown() -> None:
-    """Outside contract: absent secrets are generated and shown once; given ones are not shown."""
+    """Absent secrets are generated and shown once; given ones are never shown."""
     [bare] = parsed(entry("new"))
     [own] = parsed(entry("own", secrets=[secret_of("own")]))
 
@@ -106,7 +106,7 @@ def test_add_generates_a_secret_to_be_shown() -> None:
 
 @given(kept_sets(least=1), st.data())
 def test_enable_undoes_disable(entries: Sequence[StoredEntry], data: st.DataObject) -> None:
-    """Enable after disable gives what was enabled before; both are idempotent."""
+    """Enable restores a disabled entry; both steps are idempotent."""
     one = data.draw(st.sampled_from(list(entries)))
     started = enable(entries, one.id).entries
 
@@ -123,7 +123,7 @@ def test_enable_undoes_disable(entries: Sequence[StoredEntry], data: st.DataObje
 
 
 def test_what_was_disabled_by_hand_stays_so_when_its_file_is_applied() -> None:
-    """An operator's disable outlives the next apply, which says so; --enable ends it."""
+    """The next apply keeps an operator's disable and reports it; --enable ends it."""
     file = parsed(entry("shop"))
     off = disable(kept(entry("shop")), find(kept(entry("shop")), Address(text="shop")).id, NOTE).entries
 
@@ -137,7 +137,7 @@ def test_what_was_disabled_by_hand_stays_so_when_its_file_is_applied() -> None:
 
 @given(kept_sets(least=1), st.integers(1, SECRETS_MAX + 3))
 def test_rotate_keeps_the_newest_secrets(entries: Sequence[StoredEntry], times: int) -> None:
-    """SW-32: the new one first, the old behind it, never more than the limit; drop_old ends the overlap."""
+    """SW-32: the new secret is first, the number is bounded, and drop_old ends the overlap."""
     one = entries[0]
     for number in range(times):
         step = rotate(entries, one.id, secret_of(f"rotated {number}"))
@@ -153,17 +153,17 @@ def test_rotate_keeps_the_newest_secrets(entries: Sequence[StoredEntry], times: 
 
 
 def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
-    """Fault 29: not one of its own, not another tenant's, not a bad one; no text repeats a secret."""
+    """Fault 29: a secret already in use, another tenant's, or a bad one is refused and not repeated."""
     mine, theirs = secret_of("mine"), secret_of("theirs")
     entries = kept(entry("shop", secrets=[mine]), entry("till", "globex", secrets=[theirs]))
     shop = find(entries, Address(text="acme/shop")).id
 
-    for secret, told in (
+    for secret, expected in (
         (mine, "acme/shop already has that secret"),
         (theirs, "has the same secret; give each endpoint its own"),
         ("whsec_short", "standard base64|24 to 64 bytes"),
     ):
-        with pytest.raises(ConfigError, match=told) as raised:
+        with pytest.raises(ConfigError, match=expected) as raised:
             rotate(entries, shop, secret)
         assert secret not in str(raised.value)
 
@@ -172,7 +172,7 @@ def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
 def test_remove_takes_what_is_named_and_nothing_else(
     entries: Sequence[StoredEntry], chosen: set[int]
 ) -> None:
-    """Remove leaves every other subscription as it was."""
+    """Remove leaves every other subscription unchanged."""
     ids = {one.id for number, one in enumerate(entries) if number in chosen}
 
     step = remove(entries, ids)
@@ -182,7 +182,7 @@ def test_remove_takes_what_is_named_and_nothing_else(
 
 
 def take(entries: Sequence[StoredEntry], what: str, subscription_id: str, number: int) -> Merge:
-    """Take one step by its name."""
+    """Return the result of one step, chosen by name."""
     match what:
         case "enable":
             return enable(entries, subscription_id)
@@ -198,9 +198,9 @@ def take(entries: Sequence[StoredEntry], what: str, subscription_id: str, number
 
 @given(kept_sets(least=1), STEPS)
 def test_no_history_breaks_the_set(entries: Sequence[StoredEntry], steps: list[tuple[str, int]]) -> None:
-    """Words, subscription: after any steps names and URLs are unique, and everything has 1 to 10 secrets.
+    """After any steps names and URLs are unique, and every entry has 1 to 10 secrets.
 
-    What a step says of itself is what it did: the sets before and after differ in just that.
+    The entries before and after a step differ exactly by the changes that the step reports.
     """
     for number, (what, position) in enumerate(steps):
         if not entries:
@@ -219,7 +219,7 @@ def test_no_history_breaks_the_set(entries: Sequence[StoredEntry], steps: list[t
 
 
 def test_a_step_on_what_is_gone_changes_nothing() -> None:
-    """Fault 75: another writer may have removed it meanwhile."""
+    """Fault 75: a step on a subscription that another writer removed changes nothing."""
     entries = kept(entry("shop"))
 
     for what in ("enable", "disable", "rotate", "drop", "remove"):

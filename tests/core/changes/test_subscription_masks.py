@@ -1,4 +1,4 @@
-"""A mask in a subscriptions file: it keeps the secret that is there, and nothing else passes for one."""
+"""A mask in a subscriptions file keeps the stored secret, and is never stored as a secret."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.core.changes.export import as_yaml, exported
+from consumer.core.changes.export import as_yaml, export_document
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import StoredEntry, merge
 from consumer.core.errors import ConfigError
@@ -35,20 +35,20 @@ OAUTH2 = {"token_url": "https://id.example/t?k=hush", "client_id": "app", "clien
 
 
 def faults(entries: Sequence[StoredEntry], *files: Mapping[str, object]) -> list[str]:
-    """Return the lines with which a file is refused."""
-    with pytest.raises(ConfigError) as told:
+    """Return the lines of the refusal of a file."""
+    with pytest.raises(ConfigError) as raised:
         merge(entries, parsed(*files), counting())
-    return str(told.value).splitlines()
+    return str(raised.value).splitlines()
 
 
 @pytest.mark.parametrize("fields", EVERY, ids=range(len(EVERY)))
 def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, Any]) -> None:
-    """Taken back by the same store it changes nothing; an empty store asks for each secret.
+    """An export without secrets changes nothing in its own store; an empty store asks for each secret.
 
-    With secrets it goes into an empty store as a whole.
+    An export with secrets is accepted by an empty store as a whole.
     """
     [one] = stored = kept(entry(**fields))
-    bare, full = (as_yaml(exported(stored, secrets=secrets)) for secrets in (False, True))
+    bare, full = (as_yaml(export_document(stored, secrets=secrets)) for secrets in (False, True))
     of_bare, of_full = (parse_subscriptions(text, "f", RULES).entries for text in (bare, full))
 
     same = merge(stored, of_bare, counting(), prune=True)
@@ -59,10 +59,10 @@ def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, A
     assert [*same.changed, *same.added, *same.removed, *same.generated] == []
     assert [e.document() for e in (*same.entries, *moved.entries)] == [one.document()] * 2
     if one.credentials():
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as raised:
             merge((), of_bare, counting())
         fault = "*** keeps the stored secret, but none is stored; write the secret itself"
-        assert str(told.value).splitlines() == [f"acme/shop: {p}: {fault}" for p in one.credentials()]
+        assert str(raised.value).splitlines() == [f"acme/shop: {p}: {fault}" for p in one.credentials()]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_export_says_of_each_secret_only_that_it_is_there(fields: dict[str, A
 def test_a_kept_secret_is_never_used_for_another(
     had: dict[str, Any], wanted: dict[str, Any], fault: str
 ) -> None:
-    """Rules, secrets: a password stays with its user, a secret with its server, a key with its pair."""
+    """A password stays with its user, a secret with its server, and a key with its certificate."""
     (line,) = faults(kept(entry(**had)), entry(**wanted))
 
     assert line.startswith(f"acme/shop: {fault}")
@@ -104,7 +104,7 @@ def test_a_kept_secret_is_never_used_for_another(
 
 
 def test_what_stands_around_a_kept_secret_may_change() -> None:
-    """The URL, the scope, the authorities: the secret stays."""
+    """URL, scope and authorities may change; the secret stays."""
     old = kept(entry("shop", auth=AUTH["oauth2"], tls=TLS["pair"]))
     changed = entry(
         "shop",
@@ -122,7 +122,7 @@ def test_what_stands_around_a_kept_secret_may_change() -> None:
 
 
 def test_every_mask_without_a_secret_is_told_at_once() -> None:
-    """Rules, errors: a line for each, of all subscriptions, and nothing is stored."""
+    """Each mask without a stored secret is one line of the error, and nothing is stored."""
     masked: Any = {"auth": {"bearer": MASK}}
     lines = faults((), entry("shop", **masked, tls={**TLS["pair"], "key": MASK}), entry("b", **masked))
 
@@ -134,5 +134,5 @@ def test_every_mask_without_a_secret_is_told_at_once() -> None:
 
 
 def test_of_every_secret_it_is_known_whose_it_is() -> None:
-    """Rules, secrets: a new kind of credential has to say beside which fields it may be kept."""
+    """Every kind of credential names the fields that identify its account."""
     assert ACCOUNT_FIELDS.keys() == {".".join(path) for path in CREDENTIALS}

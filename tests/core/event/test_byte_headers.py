@@ -1,4 +1,4 @@
-"""Header values as byte arrays: Java's ``byte[]``, Go's ``[]byte`` and Python's ``bytearray`` are text."""
+"""Header values as byte arrays (Java's ``byte[]``, Go's ``[]byte``, Python's ``bytearray``) are text."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def as_bytes(headers: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(raw: RawMessage) -> object:
-    """Return what comes of a message: an event, a hop, or a reason with its detail."""
+    """Return the result of decoding: an event, a hop, or a reason with its detail."""
     found = attempt(raw, RULES)
     return (found.reason, found.detail) if isinstance(found, BadEvent) else found
 
 
 @given(HEADERS, st.sampled_from(["leveret.lane.00", "leveret.inbox.shop"]))
 def test_a_byte_array_is_read_as_the_text(headers: dict[str, Any], queue: str) -> None:
-    """Fault 90: tenant, a source's rules, CloudEvents attributes, trace and let-through headers."""
+    """Fault 90: tenant, rules, CloudEvents attributes, trace and allowed headers may be byte arrays."""
     texts = message(headers=headers, queue=queue)
     arrays = replace(texts, headers=as_bytes(headers))
 
@@ -58,7 +58,7 @@ def test_a_byte_array_is_read_as_the_text(headers: dict[str, Any], queue: str) -
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_tenant_or_a_reason(value: bytes) -> None:
-    """Faults 90, 12: whether or not they are UTF-8, and the event itself agrees with its turn."""
+    """Faults 90, 12: any bytes give a tenant or a reason, and the event agrees with the scheduler."""
     found = attempt(message(headers={"tenant": bytearray(value)}))
 
     turn = scheduling_tenant(DecodeRules(), bytearray(value))
@@ -75,7 +75,7 @@ def test_every_kind_of_tenant() -> None:
 
 
 def test_an_empty_byte_array_names_no_tenant() -> None:
-    """Fault 90: as an empty text does, and it is counted so."""
+    """Fault 90: an empty byte array counts as no tenant, as an empty text does."""
     ways = LanesSeen(DecodeRules())
 
     assert decoded(message(headers={"tenant": bytearray()})).tenant == "default"
@@ -87,7 +87,7 @@ def test_an_empty_byte_array_names_no_tenant() -> None:
 
 
 def test_an_entry_shows_a_byte_array_as_text() -> None:
-    """Fault 90: the tenant of a parked event is shown, and it has one id in either form."""
+    """Fault 90: a parked event's tenant is shown, and both forms of the header give one id."""
     note = ParkNote(reason=ParkReason.MALFORMED, detail="broken", at=1.0, ttl_s=60.0)
     ids = set()
     for tenant in ("acme", bytearray(b"acme")):
@@ -100,7 +100,7 @@ def test_an_entry_shows_a_byte_array_as_text() -> None:
 
 @pytest.mark.parametrize("pattern", [r"[a-z]+", r".*"])
 def test_a_tenant_pattern_judges_the_text(pattern: str) -> None:
-    """Fault 90: the setting sees what the header says, in either form."""
+    """Fault 90: the tenant pattern checks the same text in both forms of the header."""
     rules = DecodeRules(tenant_pattern=re.compile(pattern))
 
     assert scheduling_tenant(rules, bytearray(b"acme")) == scheduling_tenant(rules, "acme") == "acme"

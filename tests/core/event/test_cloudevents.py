@@ -1,4 +1,4 @@
-"""Promises about CloudEvents: structured and binary, as docs/publish.md maps them."""
+"""CloudEvents, structured and binary, become events as docs/publish.md describes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.builders.strategies import JSON
 
 
 def test_structured_is_mapped() -> None:
-    """Fault 13, SW-20 to 23: attributes become members, the data's bytes stay."""
+    """Fault 13, SW-20 to 23: attributes become members, and the bytes of the data stay unchanged."""
     body = b"""
     { "specversion" : "1.0", "data": {"z": 1e400, "a": [ "]}" ] , "a":-0}, "type":"com.example.order-created",
       "source":"/shop", "id":"A.1", "time":"2022-11-03T20:26:10.5+01:00", "subject": "o1",
@@ -51,7 +51,7 @@ def test_structured_is_mapped() -> None:
 
 @pytest.mark.parametrize("prefix", ["ce-", "CE-", "Ce-", "cloudEvents_", "cloudEvents:"])
 def test_binary_is_mapped(prefix: str) -> None:
-    """Fault 14: each prefix gives the same event, and that is the structured one's."""
+    """Fault 14: each prefix gives the same event as the structured form."""
     event = decoded(binary(prefix, time="2022-11-03T20:26:10Z", subject="o1"))
 
     same = decoded(structured(time="2022-11-03T20:26:10Z", subject="o1", data={"n": 1}))
@@ -61,14 +61,14 @@ def test_binary_is_mapped(prefix: str) -> None:
 
 
 def test_ce_names_are_read_without_case() -> None:
-    """Fault 14: with the prefix ce- names count in any case, as RabbitMQ clients write them."""
+    """Fault 14: names after the prefix ce- are read in any case, as RabbitMQ clients write them."""
     headers = {"CE-Id": "A.1", "ce-SOURCE": "/shop", "Ce-SpecVersion": "1.0", "ce-type": "t"}
 
     assert decoded(message(headers=headers)).extras["source"] == "/shop"
 
 
 def test_id_is_made_of_source_and_id() -> None:
-    """SW-03, SW-06: the pair names a CloudEvent, so the pair makes the id; message_id does not."""
+    """SW-03, SW-06: source and id together make the id; message_id has no influence."""
     one = decoded(binary())
 
     assert one.id == ids.hashed_id(b"/shop", b"A.1")
@@ -79,7 +79,7 @@ def test_id_is_made_of_source_and_id() -> None:
 
 
 def test_mixed_prefixes_are_parked() -> None:
-    """Fault 14: two prefixes in one message contradict each other."""
+    """Fault 14: a message with two prefixes is parked."""
     headers = {**binary("ce-").headers, **binary("cloudEvents_").headers}
 
     assert parked(message(headers=headers)) == "malformed"
@@ -91,7 +91,7 @@ def test_mixed_prefixes_are_parked() -> None:
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("value", [..., "", None, {"a": 1}], ids=["absent", "empty", "null", "table"])
 def test_binary_without_a_mandatory_attribute_is_plain(name: str, value: Any) -> None:
-    """Fault 14: such a message is a plain event."""
+    """Fault 14: a message that lacks a mandatory header is a plain event."""
     event = decoded(binary(**{name: value}))
 
     assert (event.id, event.type, event.extras) == ("ord-1", "order.created", {})
@@ -100,19 +100,19 @@ def test_binary_without_a_mandatory_attribute_is_plain(name: str, value: Any) ->
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("value", [..., "", None, {"a": 1}, 1.0])
 def test_structured_without_a_mandatory_attribute_is_parked(name: str, value: Any) -> None:
-    """Fault 14: a body that calls itself a CloudEvent and is none is malformed."""
+    """Fault 14: a structured CloudEvent that lacks a mandatory attribute is malformed."""
     assert parked(structured(**{name: value})) == "malformed"
 
 
 @pytest.mark.parametrize("version", ["0.3", "2.0", "1", "1.", "1.0.2", "11.0", "x"])
 def test_other_versions_are_parked(version: str) -> None:
-    """Fault 13: specversion other than 1.x."""
+    """Fault 13: a specversion other than 1.x is parked."""
     assert parked(structured(specversion=version)) == "unsupported_format"
     assert parked(binary(specversion=version)) == "unsupported_format"
 
 
 def test_later_minor_versions_are_read() -> None:
-    """Fault 13: 1.x keeps its meaning."""
+    """Fault 13: every specversion 1.x is read."""
     assert decoded(structured(specversion="1.1")).extras["source"] == "/shop"
 
 
@@ -127,18 +127,18 @@ def test_later_minor_versions_are_read() -> None:
     ],
 )
 def test_other_formats_are_parked(content_type: str) -> None:
-    """Fault 13: batch, avro and the rest."""
+    """Fault 13: batches, Avro and other formats are parked."""
     assert parked(structured(content_type)) == "unsupported_format"
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"1", b'"x"', b"{", b"{} {}", b'{"id":"\\ud800"}', b"\xff"])
 def test_structured_that_is_no_object_is_parked(body: bytes) -> None:
-    """Faults 2, 5: strict JSON, and an object."""
+    """Faults 2, 5: a structured CloudEvent must be a JSON object."""
     assert parked(message(body, content_type=STRUCTURED)) == "malformed"
 
 
 def test_base64_data_stays_base64() -> None:
-    """Fault 13: data_base64 is the data as a string, and says so."""
+    """Fault 13: data_base64 becomes a string, and the payload names its encoding."""
     raw = bytes(range(256))
     event = decoded(structured(data_base64=base64.b64encode(raw).decode(), datacontenttype="image/png"))
 
@@ -149,12 +149,12 @@ def test_base64_data_stays_base64() -> None:
 
 @pytest.mark.parametrize("text", ["%%%", "YQ", "YQ==YQ==", "YQ==\n", "é", 7, {"a": 1}, True])
 def test_broken_base64_is_parked(text: object) -> None:
-    """Fault 13: data_base64 must be base64 text."""
+    """Fault 13: data_base64 that is not base64 text is parked."""
     assert parked(structured(data_base64=text)) == "malformed"
 
 
 def test_two_kinds_of_data_are_parked() -> None:
-    """Fault 13: data and data_base64 exclude each other."""
+    """Fault 13: a CloudEvent with both data and data_base64 is parked."""
     assert parked(structured(data=1, data_base64="YQ==")) == "malformed"
 
 
@@ -163,12 +163,12 @@ def test_two_kinds_of_data_are_parked() -> None:
     [({}, None), ({"data": None}, None), ({"data_base64": None}, None), ({"data": ""}, ""), ({"data": 0}, 0)],
 )
 def test_structured_without_data(members: dict[str, Any], data: object) -> None:
-    """Fault 13: no data is null; empty and zero are data."""
+    """Fault 13: missing data becomes null; empty text and zero are data."""
     assert payload(decoded(structured(**members)))["data"] == data
 
 
 def test_structured_text_data_names_its_type() -> None:
-    """SW-20: data that is no JSON is a string, with its content type beside it."""
+    """SW-20: data that is not JSON becomes a string, and the payload names its content type."""
     sent = payload(decoded(structured(data="<a/>", datacontenttype="text/xml")))
 
     assert (sent["data"], sent["datacontenttype"]) == ("<a/>", "text/xml")
@@ -176,12 +176,12 @@ def test_structured_text_data_names_its_type() -> None:
 
 
 def test_binary_without_body_has_no_data() -> None:
-    """Fault 1: a CloudEvent may have no data; a plain event may not."""
+    """Fault 1: a CloudEvent may have no data; a plain event must have some."""
     assert payload(decoded(binary(body=b"")))["data"] is None
 
 
 def test_binary_other_data() -> None:
-    """SW-20: the content type tells what the body is."""
+    """SW-20: the content type determines the form of the data."""
     raw = binary(body=b"\x00\xff")
     raw.content_type = "image/png"
 
@@ -191,7 +191,7 @@ def test_binary_other_data() -> None:
 
 
 def test_binary_data_that_is_no_json_is_parked() -> None:
-    """Fault 2: strict JSON here too."""
+    """Fault 2: declared JSON that is not valid is parked in binary mode too."""
     assert parked(binary(body=b"{")) == "malformed"
 
 
@@ -210,24 +210,24 @@ def test_binary_data_that_is_no_json_is_parked() -> None:
     ],
 )
 def test_binary_time(value: object, expected: str) -> None:
-    """SW-22: text, AMQP timestamp or milliseconds; without one, the property timestamp."""
+    """SW-22: time may be text, an AMQP timestamp or milliseconds; otherwise the property timestamp counts."""
     assert decoded(binary(time=value)).timestamp == expected
 
 
 @pytest.mark.parametrize("value", ["yesterday", -1, 2**63, True, 1.5, {"a": 1}, ["x"], "2022-11-03T20:26:10"])
 def test_a_wrong_time_is_parked(value: object) -> None:
-    """SW-22: a time that is none is not guessed."""
+    """SW-22: an invalid time is parked instead of guessed."""
     assert parked(binary(time=value)) == "malformed"
 
 
 @pytest.mark.parametrize("value", ["yesterday", True, 1.5])
 def test_a_wrong_time_is_parked_in_structured_mode_too(value: object) -> None:
-    """SW-22: a time that is none is not guessed."""
+    """SW-22: an invalid time is parked instead of guessed."""
     assert parked(structured(time=value)) == "malformed"
 
 
 def test_tenant_comes_from_header_then_extension() -> None:
-    """Fault 16: the header that routes decides, then the extensions tenant and tenantid."""
+    """Fault 16: the tenant header decides first, then the extensions tenant and tenantid."""
     assert decoded(structured(tenant="other")).tenant == "acme"
     without = structured(tenant="t1", tenantid="t2")
     without.headers = {}
@@ -238,7 +238,7 @@ def test_tenant_comes_from_header_then_extension() -> None:
 
 
 def test_a_wrong_tenant_extension_is_parked() -> None:
-    """Fault 16: characters beyond the pattern are never a tenant."""
+    """Fault 16: a tenant extension with characters outside the pattern is parked."""
     raw = structured(tenant=".*\n")
     raw.headers = {}
 
@@ -247,7 +247,7 @@ def test_a_wrong_tenant_extension_is_parked() -> None:
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_an_empty_tenant_header_lets_the_extension_speak(nothing: object) -> None:
-    """Fault 16: None and empty text name nobody, in the header as in the first extension."""
+    """Fault 16: None and empty text name no tenant, so that the next source of the tenant decides."""
     raw = binary(tenant="", tenantid="t2")
     raw.headers = {**raw.headers, "tenant": nothing}
 
@@ -255,7 +255,7 @@ def test_an_empty_tenant_header_lets_the_extension_speak(nothing: object) -> Non
 
 
 def test_a_falsy_tenant_header_still_decides() -> None:
-    """Fault 16: 0 is a tenant and [] is a wrong one; neither gives way to what the event says."""
+    """Fault 16: 0 is a valid tenant header and [] is an invalid one; neither falls back to the extension."""
     zero, wrong = binary(tenant="evil"), binary(tenant="evil")
     zero.headers = {**zero.headers, "tenant": 0}
     wrong.headers = {**wrong.headers, "tenant": []}
@@ -265,7 +265,7 @@ def test_a_falsy_tenant_header_still_decides() -> None:
 
 
 def test_trace_comes_from_the_extension_then_the_headers() -> None:
-    """S0-9: a valid trace context travels on; the event's own comes first."""
+    """S0-9: a valid trace context is forwarded; the extension takes precedence over the headers."""
     own, header = (f"00-{digit * 32}-00f067aa0ba902b7-01" for digit in "12")
     raw = structured(traceparent=own, tracestate="a=1")
     raw.headers = {"traceparent": header}
@@ -277,7 +277,7 @@ def test_trace_comes_from_the_extension_then_the_headers() -> None:
 
 @pytest.mark.parametrize("name", ["id", "source", "subject", "dataschema", "region", "datacontenttype"])
 def test_endless_attributes_are_parked(name: str) -> None:
-    """Fault 12: what travels on in headers is bounded, 2,048 bytes a value."""
+    """Fault 12: forwarded attributes are bounded to 2,048 bytes each."""
     rules = DecodeRules(extensions=frozenset({"region"}))
     fits: dict[str, Any] = {name: "é" * 1024, "data": 1}
     too_long: dict[str, Any] = {name: "é" * 1024 + "x", "data": 1}
@@ -287,12 +287,12 @@ def test_endless_attributes_are_parked(name: str) -> None:
 
 
 def test_other_attributes_do_not_leave() -> None:
-    """Fault 12: extensions leave by the allow-list alone."""
+    """Fault 12: only allow-listed extensions reach the payload."""
     assert "region" not in payload(decoded(binary(region="eu")))
 
 
 def test_attributes_that_no_double_holds_are_absent() -> None:
-    """Fault 5: a huge number passes as data, and is no attribute."""
+    """Fault 5: a number too large for a double passes as data, and counts as an absent attribute."""
     raw = structured(data=1, region="eu")
     raw.body = raw.body.replace(b'"eu"', b"1e400")
 
@@ -300,7 +300,7 @@ def test_attributes_that_no_double_holds_are_absent() -> None:
 
 
 def test_headers_that_are_no_text_are_no_attributes() -> None:
-    """Fault 12: whatever a client hands over as a header's name."""
+    """Fault 12: headers whose name is not text are ignored."""
     headers: dict[Any, object] = {**binary().headers, b"ce-\xff": 1, 7: 1}
 
     assert decoded(message(headers=headers)).extras["source"] == "/shop"
@@ -316,7 +316,7 @@ def test_names_may_be_escaped() -> None:
 
 @given(JSON, st.integers(0, 4), st.booleans())
 def test_the_datas_bytes_are_in_the_payload(value: object, indent: int, first: bool) -> None:
-    """SW-05, SW-25: wherever the data stands, its bytes leave unchanged and parse equal."""
+    """SW-05, SW-25: the bytes of the data reach the payload unchanged and parse to the same value."""
     data = json.dumps(value, indent=indent or None)
     rest = json.dumps(ATTRIBUTES, indent=indent or None)[1:-1]
     text = f'{{"data" :{data},{rest}}}' if first else f'{{{rest}, "data": {data}\n}} '
@@ -335,7 +335,7 @@ def test_the_datas_bytes_are_in_the_payload(value: object, indent: int, first: b
     )
 )
 def test_no_cloudevent_breaks_the_decoder(members: dict[str, Any]) -> None:
-    """Faults 2, 13: a structured event of any content is an event or parked."""
+    """Faults 2, 13: a structured event with any content is decoded or parked."""
     try:
         event = decoded(message(json.dumps(ATTRIBUTES | members).encode(), content_type=STRUCTURED))
     except BadEvent:

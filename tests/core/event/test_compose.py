@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.compose: an event arrives as it was typed, or an error explains why."""
+"""A composed event arrives as it was typed, or an error explains the fault."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MOST = DecodeRules().max_event_bytes
 
 
 def draft(data: bytes = b'{"n":1}', **more: Any) -> Draft:
-    """A draft as the command makes it when nothing is asked for; *more* replaces fields."""
+    """Return a draft with the command's defaults; *more* replaces fields."""
     return replace(Draft(type="order.created", tenant="acme", data=data), **more)
 
 
 def received(event: Composed) -> Event:
-    """What the daemon reads from the message; it needs no hop and is not parked."""
+    """Return the event that the daemon decodes from the message; it needs no hop and is not parked."""
     raw = RawMessage(
         body=event.body,
         headers=event.headers,
@@ -49,7 +49,7 @@ def received(event: Composed) -> Event:
 def test_the_bytes_of_json_arrive_as_they_were(
     form: Form, value: object, before: bytes, after: bytes, tenant: str
 ) -> None:
-    """SW-05, outside contract: in every form the webhook's `data` holds exactly the bytes that were given."""
+    """SW-05: in every form the webhook's `data` has exactly the given bytes."""
     text = json.dumps(value).encode()
     made = draft(before + text + after, form=form, tenant=tenant)
 
@@ -69,7 +69,7 @@ def test_the_bytes_of_json_arrive_as_they_were(
     "number", [b"1e400", b"-0", b"1.0", b"123456789012345678901234567890", b'{"a":1,"a":2}']
 )
 def test_numbers_and_duplicates_are_never_written_anew(form: Form, number: bytes) -> None:
-    """Fault 5: what a parser would change goes through untouched."""
+    """Fault 5: numbers and duplicate names stay as written."""
     made = draft(number, form=form)
 
     made.check(MOST)
@@ -79,7 +79,7 @@ def test_numbers_and_duplicates_are_never_written_anew(form: Form, number: bytes
 
 @pytest.mark.parametrize("form", Form)
 def test_other_data_arrives_as_text_or_base64(form: Form) -> None:
-    """SW-20: data that is not JSON keeps its content type, in every form."""
+    """SW-20: data that is not JSON keeps its content type in every form."""
     text, binary = draft(b"a \xc3\xa9", content_type="text/plain", form=form), draft(b"\x00\xff", form=form)
     binary = replace(binary, content_type="application/octet-stream")
 
@@ -94,7 +94,7 @@ def test_other_data_arrives_as_text_or_base64(form: Form) -> None:
 
 @pytest.mark.parametrize("form", [Form.STRUCTURED, Form.BINARY])
 def test_a_cloudevent_carries_its_attributes(form: Form) -> None:
-    """Id and source make the webhook's id and travel with it; so does the time."""
+    """Id and source make the webhook's id, and the payload has both, as well as the time."""
     made = draft(form=form, source="/shop")
 
     event = received(made.compose("ord.1", 1, NOW))
@@ -106,7 +106,7 @@ def test_a_cloudevent_carries_its_attributes(form: Form) -> None:
 
 
 def test_numbers_go_into_data_and_id_only_when_asked_for() -> None:
-    """`{n}` is a template with --count, and nothing but itself without."""
+    """`{n}` is replaced only with --count."""
     plain, numbered = draft(b'"{n}"'), draft(b'{"n":{n}}', numbered=True)
 
     numbered.check(MOST)
@@ -142,7 +142,7 @@ def test_numbers_go_into_data_and_id_only_when_asked_for() -> None:
     ids=repr,
 )
 def test_what_would_be_parked_is_refused_with_place_and_remedy(made: Draft, words: list[str]) -> None:
-    """Faults 1, 2, 6, 8: one line that names what is wrong, and where."""
+    """Faults 1, 2, 6, 8: one line names the fault and its place."""
     with pytest.raises(ConfigError) as refused:
         made.check(MOST)
 
@@ -153,7 +153,7 @@ def test_what_would_be_parked_is_refused_with_place_and_remedy(made: Draft, word
 
 @pytest.mark.parametrize("text", ["", "x" * 236, "a\x00b", "\udcff"])
 def test_an_id_that_amqp_cannot_carry_is_refused(text: str) -> None:
-    """Fault 9: the id is checked before anything is published, with room for the number in it."""
+    """Fault 9: the id is checked before anything is published, with room for the number."""
     with pytest.raises(ConfigError, match="--id"):
         check_id(text)
     check_id("x" * 235)

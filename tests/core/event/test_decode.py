@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.decode about plain events."""
+"""Plain events: data, id, type, tenant, time and content encoding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.builders.strategies import JSON, WHITE
 
 
 def test_a_plain_event() -> None:
-    """SW-03, SW-20 to 23: the published event is what the outside contract says, and nothing more."""
+    """SW-03, SW-20 to 23: a plain event has exactly the documented fields."""
     event = decoded(message(b'{"z":1,"a":1.0}'))
 
     assert (event.id, event.tenant, event.type) == ("ord-1", "acme", "order.created")
@@ -55,13 +55,13 @@ def test_a_plain_event() -> None:
     "content_type", ["application/json", None, "", "application/vnd.x+json", "text/json"]
 )
 def test_what_is_not_json_is_parked(body: bytes, content_type: str | None) -> None:
-    """Faults 1, 2, 3, 5: declared JSON or nothing declared, and it is no JSON."""
+    """Faults 1, 2, 3, 5: a body that is declared as JSON, or undeclared, and is not JSON is parked."""
     assert parked(message(body, content_type=content_type)) == "malformed"
 
 
 @given(JSON, WHITE, WHITE)
 def test_outer_white_space_stays_outside(value: object, before: bytes, after: bytes) -> None:
-    """SW-25: the data is the JSON value's bytes; the body is kept as published."""
+    """SW-25: the data is the bytes of the JSON value; the body stays as published."""
     data = json.dumps(value).encode()
 
     event = decoded(message(before + data + after))
@@ -72,7 +72,7 @@ def test_outer_white_space_stays_outside(value: object, before: bytes, after: by
 
 
 def test_size_is_bounded() -> None:
-    """SW-26, fault 6: one byte over the limit is parked, the limit itself passes."""
+    """SW-26, fault 6: a body of exactly the limit is accepted; one byte more is parked."""
     rules = DecodeRules(max_event_bytes=10)
 
     assert decoded(message(b'"12345678"'), rules).body == b'"12345678"'
@@ -89,7 +89,7 @@ def test_size_is_bounded() -> None:
     ],
 )
 def test_text_is_a_string(content_type: str, body: bytes, data: str) -> None:
-    """SW-20: text/* in UTF-8 becomes a string that names its type."""
+    """SW-20: text/* in UTF-8 becomes a string, and the payload names its type."""
     sent = payload(decoded(message(body, content_type=content_type)))
 
     assert sent["data"] == data
@@ -109,7 +109,7 @@ def test_text_is_a_string(content_type: str, body: bytes, data: str) -> None:
     ],
 )
 def test_anything_else_is_base64(content_type: str, body: bytes) -> None:
-    """SW-20: other bodies become base64 and say so."""
+    """SW-20: other bodies become base64, and the payload names the encoding."""
     event = decoded(message(body, content_type=content_type))
 
     assert event.form is DataForm.BASE64
@@ -121,12 +121,12 @@ def test_anything_else_is_base64(content_type: str, body: bytes) -> None:
 )
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "X-GZIP "])
 def test_compressed_bodies_are_inflated(packed: bytes, encoding: str) -> None:
-    """Fault 6: gzip and both kinds of deflate."""
+    """Fault 6: gzip and both kinds of deflate are decompressed."""
     assert decoded(message(packed, content_encoding=encoding)).body == b'{"n":1}'
 
 
 def test_inflating_is_bounded() -> None:
-    """Fault 6: a bomb is parked; no more than the limit is ever inflated."""
+    """Fault 6: a decompression bomb is parked, and decompression stops at the limit."""
     bomb = message(gzip.compress(b"0" * 50_000_000), content_encoding="gzip")
     tracemalloc.start()
     try:
@@ -144,7 +144,7 @@ def test_inflating_is_bounded() -> None:
     ids=["empty", "plain", "cut", "more", "two"],
 )
 def test_broken_compression_is_parked(body: bytes) -> None:
-    """Fault 2: a stream that is cut, or followed by something."""
+    """Fault 2: a truncated stream, or one with trailing bytes, is parked."""
     assert parked(message(body, content_encoding="gzip")) == "malformed"
 
 
@@ -162,13 +162,13 @@ def test_broken_compression_is_parked(body: bytes) -> None:
     ],
 )
 def test_a_character_set_beside_the_compression(packed: bytes, encoding: str) -> None:
-    """Fault 90: as Spring's compressors write it, in any case and with any blanks."""
+    """Fault 90: a character set beside the compression, as Spring writes it, is ignored."""
     assert decoded(message(packed, content_encoding=encoding)).body == b'{"n":1}'
 
 
 @given(st.sampled_from(["gzip", "deflate", "X-Gzip"]), st.text(" \t,:;", max_size=4), st.booleans())
 def test_compressions_and_character_sets_in_any_order(name: str, between: str, charset_first: bool) -> None:
-    """Fault 90: separators and order change nothing."""
+    """Fault 90: separators and order of the names change nothing."""
     parts = ["UTF-8", name] if charset_first else [name, "UTF-8"]
 
     body = decoded(message(gzip.compress(b"[1]"), content_encoding=f",{between}".join(parts))).body
@@ -189,7 +189,7 @@ def test_compressions_and_character_sets_in_any_order(name: str, between: str, c
     ],
 )
 def test_other_encodings_are_parked(encoding: str, named: str) -> None:
-    """Faults 6, 90: what we cannot undo is no JSON either; the reason names it."""
+    """Faults 6, 90: an unsupported encoding is parked, and the reason names it."""
     bad = attempt(message(content_encoding=encoding))
 
     assert isinstance(bad, BadEvent)
@@ -197,7 +197,7 @@ def test_other_encodings_are_parked(encoding: str, named: str) -> None:
 
 
 def test_what_kombu_compressed_is_inflated() -> None:
-    """Fault 90: ``application/x-gzip`` of kombu is a zlib stream; bounded like any other."""
+    """Fault 90: kombu's ``application/x-gzip`` is a zlib stream, with the same bound as any other."""
     for packed in (zlib.compress(b'{"n":1}'), gzip.compress(b'{"n":1}')):
         raw = kombu(packed, "application/x-gzip")
         assert decoded(raw).body == b'{"n":1}'
@@ -219,7 +219,7 @@ def test_other_compressions_of_kombu_are_parked(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["application/x-gzip", "gzip", "none", 5, True, None, [1], bytearray(b"x")])
 def test_a_header_of_that_name_changes_no_plain_body(value: object) -> None:
-    """Fault 90: an application may have a header ``compression`` of its own."""
+    """Fault 90: an application may use the header ``compression`` for its own purposes."""
     assert decoded(kombu(b'{"n":1}', value)).body == b'{"n":1}'
 
 
@@ -232,7 +232,7 @@ def kombu(body: bytes, compression: object) -> RawMessage:
     "encoding", ["", "identity", "utf-8", "UTF-8", " UTF-8 ", "binary", "identity, utf-8", ","]
 )
 def test_encodings_that_change_nothing(encoding: str) -> None:
-    """Fault 13: some clients write the character set there."""
+    """Fault 13: a character set in the content encoding is ignored, as some clients write it there."""
     assert decoded(message(content_encoding=encoding)).body == b'{"n":1}'
 
 
@@ -251,7 +251,7 @@ def test_encodings_that_change_nothing(encoding: str) -> None:
     ],
 )
 def test_types_are_normalised(raw: str, normal: str) -> None:
-    """Fault 8, SW-21: other characters become _, empty words go, the original is kept beside it."""
+    """Fault 8, SW-21: invalid characters become _, empty words go, and the payload has the original type."""
     event = decoded(message(type=raw))
 
     assert event.type == normal
@@ -260,12 +260,12 @@ def test_types_are_normalised(raw: str, normal: str) -> None:
 
 @pytest.mark.parametrize("raw", ["x" * 256, "é" * 128, "x" * 10_000, "...", "."])
 def test_types_beyond_repair_are_parked(raw: str) -> None:
-    """Fault 8: over 255 bytes, or without any word."""
+    """Fault 8: a type of over 255 bytes, or without any word, is parked."""
     assert parked(message(type=raw)) == "malformed"
 
 
 def test_where_the_type_comes_from() -> None:
-    """Fault 7: property type, then routing key, then the default, then parked."""
+    """Fault 7: the type is the property, else the routing key, else the default; or the event is parked."""
     rules = DecodeRules(default_type="some.event")
 
     assert decoded(message(type="a.b"), rules).type == "a.b"
@@ -276,7 +276,7 @@ def test_where_the_type_comes_from() -> None:
 
 @pytest.mark.parametrize("raw", ["a.b", "a\r\nb: c", "x" * 300, "ä", "\udcff", b"\xff.", 'a"b'])
 def test_unfit_ids_are_hashed(raw: Any) -> None:
-    """Fault 9, SW-06: always the same fit id for the same unfit one."""
+    """Fault 9, SW-06: the same invalid id always gives the same valid id."""
     event = decoded(message(message_id=raw))
 
     assert re.fullmatch(r"msg_[a-z2-7]{27}", event.id)
@@ -284,13 +284,13 @@ def test_unfit_ids_are_hashed(raw: Any) -> None:
 
 
 def test_redelivery_keeps_the_event() -> None:
-    """Fault 10: the same message twice is the same event."""
+    """Fault 10: the same message twice gives the same event."""
     assert decoded(message(redelivered=True, delivery_count=3)) == decoded(message())
 
 
 @pytest.mark.parametrize("absent", [None, ""])
 def test_events_without_id(absent: str | None) -> None:
-    """Fault 9: the hop by default; else a hash of the content, or parked."""
+    """Fault 9: an event without id takes the hop, gets a hash of its content, or is parked."""
     raw = message(message_id=absent)
     by_hash, by_park = (DecodeRules(missing_id=way) for way in (MissingId.HASH, MissingId.PARK))
 
@@ -304,7 +304,7 @@ def test_events_without_id(absent: str | None) -> None:
 
 
 def test_a_bad_event_without_id_is_parked_at_once() -> None:
-    """Fault 2: what is malformed does not take the hop."""
+    """Fault 2: a malformed event without id is parked without the hop."""
     assert parked(message(b"{", message_id=None)) == "malformed"
 
 
@@ -321,7 +321,7 @@ def test_a_bad_event_without_id_is_parked_at_once() -> None:
     ],
 )
 def test_time_of_the_event(property_s: float | None, header: object, expected: str) -> None:
-    """SW-22: property timestamp in seconds, made exact by timestamp_in_ms."""
+    """SW-22: the property timestamp gives the second, and timestamp_in_ms adds the milliseconds."""
     event = decoded(message(timestamp_s=property_s, headers={"timestamp_in_ms": header}))
 
     assert event.timestamp == expected
@@ -330,7 +330,7 @@ def test_time_of_the_event(property_s: float | None, header: object, expected: s
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), -1.0, 1e300, 10**30, True, "x"])
 def test_without_a_time_arrival_counts(value: Any) -> None:
-    """SW-22: and the event is marked."""
+    """SW-22: without a time, the time of arrival counts, and the event is marked."""
     event = decoded(message(timestamp_s=value, headers={"timestamp_in_ms": value}))
 
     assert event.timestamp == "2023-11-14T22:13:20.123Z"
@@ -339,7 +339,7 @@ def test_without_a_time_arrival_counts(value: Any) -> None:
 
 @pytest.mark.parametrize("absent", [{}, {"tenant": None}, {"tenant": ""}])
 def test_no_tenant(absent: dict[str, object]) -> None:
-    """Fault 16: the default tenant, or parked where there is none."""
+    """Fault 16: an event without tenant gets the default tenant, or is parked if there is none."""
     assert decoded(message(headers=absent)).tenant == "default"
     assert parked(message(headers=absent), DecodeRules(default_tenant=None)) == "bad_tenant"
 
@@ -362,18 +362,18 @@ def test_no_tenant(absent: dict[str, object]) -> None:
     ],
 )
 def test_bad_tenants_are_parked(value: object) -> None:
-    """Fault 16: what is no tenant id is never matched with one, nor made one."""
+    """Fault 16: an invalid tenant id is parked; it is never matched with a tenant or turned into one."""
     assert parked(message(headers={"tenant": value})) == "bad_tenant"
 
 
 @pytest.mark.parametrize(("value", "tenant"), [("a.b:c@d-e_f", "a.b:c@d-e_f"), (42, "42"), (b"acme", "acme")])
 def test_good_tenants(value: object, tenant: str) -> None:
-    """Fault 16: text, or an integer as some systems number their customers."""
+    """Fault 16: a tenant is text or an integer, as some systems number their customers."""
     assert decoded(message(headers={"tenant": value})).tenant == tenant
 
 
 def test_tenant_header_and_pattern_are_settings() -> None:
-    """Fault 16: the header's name and what a tenant looks like."""
+    """Fault 16: the settings choose the tenant header and the tenant pattern."""
     rules = DecodeRules(tenant_header="x-company", tenant_pattern=re.compile(r"\d+"))
 
     assert decoded(message(headers={"x-company": "7", "tenant": "8"}), rules).tenant == "7"

@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.decode about what producers put into headers and properties."""
+"""Hostile headers and properties: no producer can change or break the decoding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 
 def test_forged_headers_change_nothing() -> None:
-    """Fault 18: leveret-*, x-death, CC and the like are not read."""
+    """Fault 18: forged headers such as leveret-*, x-death and CC are not read."""
     forged: dict[str, object] = {
         "tenant": "acme",
         "leveret-v": 1,
@@ -40,14 +40,14 @@ def test_forged_headers_change_nothing() -> None:
 
 
 def test_forged_headers_do_not_take_the_hop() -> None:
-    """Fault 18: what is republished carries headers of ours alone."""
+    """Fault 18: a republished event has only headers of ours."""
     forged: dict[str, object] = {"tenant": "acme", "leveret-v": 1, "CC": ["q"], "x-death": [], "priority": 9}
 
     assert set(hopped(message(message_id=None, headers=forged)).headers) == {"tenant", "timestamp_in_ms"}
 
 
 def nested(depth: int) -> dict[str, object]:
-    """A header table that deep."""
+    """Return a header table of that depth."""
     table: dict[str, object] = {"end": None}
     for _ in range(depth):
         table = {"t": table, "a": [table, Decimal("1.5"), b"\xff", datetime(2020, 1, 1, tzinfo=UTC)]}
@@ -55,7 +55,7 @@ def nested(depth: int) -> dict[str, object]:
 
 
 def test_hostile_headers_are_ignored() -> None:
-    """Fault 12: tables of depth 200, arrays, None, Decimal, bytes, 128 KB."""
+    """Fault 12: tables of depth 200, arrays, None, Decimal, bytes and 128 KB of text are ignored."""
     hostile: dict[str, object] = {
         "tenant": "acme",
         "deep": nested(200),
@@ -71,7 +71,7 @@ def test_hostile_headers_are_ignored() -> None:
 
 
 def test_let_through_headers_are_bounded_text() -> None:
-    """Fault 12: the allow-list lets scalars through as text; what is too long is parked."""
+    """Fault 12: allowed headers are forwarded as text if they are scalars; long values are parked."""
     rules = DecodeRules(headers=frozenset({"region", "n", "deep", "none"}))
     headers: dict[str, object] = {
         "tenant": "acme",
@@ -98,13 +98,13 @@ def test_allow_lists_cannot_replace_members(name: str) -> None:
     "name", ["tenant", "timestamp_in_ms", "traceparent", "ce-id", "CE-x", "cloudEvents:x"]
 )
 def test_headers_with_a_meaning_cannot_be_let_through(name: str) -> None:
-    """Fault 16: or an event would change on its way through the inbox."""
+    """Fault 16: such a header cannot be passed on, because the inbox hop would change the event."""
     with pytest.raises(ConfigError, match="Leveret reads it itself"):
         DecodeRules(headers=frozenset({name}))
 
 
 def test_properties_that_leave() -> None:
-    """Fault 12: app_id as source; correlation_id only where the settings say so."""
+    """Fault 12: app_id becomes source; correlation_id is sent only if the settings allow it."""
     raw = message(app_id="shop", correlation_id="c-1")
 
     assert decoded(raw).extras == {"source": "shop"}
@@ -154,7 +154,7 @@ def test_trace_context(parent: object, state: object, expected: dict[str, str]) 
     ],
 )
 def test_expiration(expiration: str | None, header: object, expected: float | None) -> None:
-    """Fault 19: a valid expiration ends the event's deliveries; a wrong one is ignored."""
+    """Fault 19: a valid expiration ends the event's deliveries; an invalid one is ignored."""
     raw = message(expiration=expiration, headers={"expires_at_ms": header})
 
     assert decoded(raw).expires_at == expected
@@ -163,7 +163,7 @@ def test_expiration(expiration: str | None, header: object, expected: float | No
 
 @given(MESSAGES, ALL_RULES)
 def test_no_message_breaks_the_decoder(raw: RawMessage, rules: DecodeRules) -> None:
-    """Faults 1 to 19, SW-06, SW-21: whatever comes is a sound event, a hop or parked, never another error."""
+    """Faults 1 to 19, SW-06, SW-21: any message gives a valid event, a hop or a park reason."""
     event = attempt(raw, rules)
     if isinstance(event, BadEvent):
         assert event.reason in set(ParkReason)

@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.decode about ``[[sources]]`` and the inbox hop."""
+"""Events of ``[[sources]]`` exchanges, and the inbox hop."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ BODY = {
 
 
 def rules_for(**fields: str) -> DecodeRules:
-    """Rules with one inbox source and, for the exchange ``shop``, the same rule applied directly."""
+    """Return rules with one inbox source, and the same rule applied directly to the exchange ``shop``."""
     rule = parse_rule(fields)
     return DecodeRules(inboxes={INBOX: rule}, exchanges={"shop": rule}, headers=frozenset({"region"}))
 
 
 def from_shop(body: bytes | None = None, **more: Any) -> RawMessage:
-    """A message of a foreign exchange, in the inbox queue."""
+    """Return a message of a foreign exchange, from the inbox queue."""
     fields: dict[str, Any] = {
         "body": json.dumps(BODY).encode() if body is None else body,
         "exchange": "shop",
@@ -62,12 +62,12 @@ def from_shop(body: bytes | None = None, **more: Any) -> RawMessage:
 
 
 def through_inbox(raw: RawMessage, rules: DecodeRules) -> Event:
-    """What the events exchange gives after the hop."""
+    """Return the event that the events exchange gives after the hop."""
     return decoded(republished(hopped(raw, rules)), rules)
 
 
 def test_everything_from_the_body() -> None:
-    """Tenant, type, id, time and data by JSON pointer; the data's bytes unchanged."""
+    """JSON pointers find tenant, type, id, time and data; the bytes of the data stay unchanged."""
     rules = rules_for(
         tenant="body:/company/id",
         type="body:/kind",
@@ -101,7 +101,7 @@ def test_everything_from_the_body() -> None:
     ],
 )
 def test_where_the_tenant_comes_from(rule: str, tenant: str) -> None:
-    """Fault 16: the rule decides, never the producer's tenant header; nothing found is the default."""
+    """Fault 16: the rule replaces the producer's tenant header; without a value the default tenant counts."""
     rules = rules_for(tenant=rule)
 
     assert through_inbox(from_shop(), rules).tenant == tenant
@@ -109,13 +109,13 @@ def test_where_the_tenant_comes_from(rule: str, tenant: str) -> None:
 
 
 def test_a_bad_tenant_by_rule_is_parked() -> None:
-    """Fault 16: what the rule finds must be a tenant id."""
+    """Fault 16: a tenant that a rule finds must be a valid tenant id."""
     with pytest.raises(BadEvent, match="bad_tenant"):
         decode_event(from_shop(headers={"customer": "*"}), rules_for(tenant="header:customer"), NOW)
 
 
 def test_what_a_rule_does_not_say_is_read_as_ever() -> None:
-    """Without a rule for them: type from the routing key, id and time from the properties."""
+    """Without a rule, the type comes from the routing key, and id and time from the properties."""
     raw = from_shop(message_id="ord-9", type=None)
 
     event = through_inbox(raw, rules_for())
@@ -140,27 +140,27 @@ def test_what_a_rule_does_not_say_is_read_as_ever() -> None:
     ],
 )
 def test_times_by_rule(when: object, expected: str) -> None:
-    """SW-22: text, seconds or milliseconds; what is no time leaves the property's."""
+    """SW-22: a rule's time is text, seconds or milliseconds; for other values the property counts."""
     raw = from_shop(json.dumps({"when": when}).encode())
 
     assert through_inbox(raw, rules_for(time="body:/when")).timestamp == expected
 
 
 def test_time_from_a_header() -> None:
-    """SW-22: AMQP timestamps in headers are read."""
+    """SW-22: a rule reads AMQP timestamps in headers."""
     raw = from_shop(headers={"at": datetime(2022, 11, 3, 20, 26, 10, tzinfo=UTC)})
 
     assert through_inbox(raw, rules_for(time="header:at")).timestamp == "2022-11-03T20:26:10Z"
 
 
 def test_data_that_is_missing_is_parked() -> None:
-    """Fault 2: a source whose data is not where it should be."""
+    """Fault 2: an event without data at the rule's pointer is parked."""
     with pytest.raises(BadEvent, match="malformed: the body has no value at /payload/7"):
         decode_event(from_shop(), rules_for(data="body:/payload/7"), NOW)
 
 
 def test_a_body_that_is_no_json_gives_nothing_to_rules() -> None:
-    """Fault 2: rules on the body find nothing in text; the event passes whole."""
+    """Fault 2: a rule on the body finds nothing in text, and the event passes whole."""
     rules = rules_for(tenant="body:/a", id="body:/b", data="body:/c")
 
     event = through_inbox(from_shop(b'{"a":"x"}', content_type="text/plain"), rules)
@@ -181,7 +181,7 @@ def test_a_body_that_is_no_json_gives_nothing_to_rules() -> None:
     ],
 )
 def test_rules_are_parsed(text: str, rule: object) -> None:
-    """The four ways, with JSON pointers as RFC 6901 writes them."""
+    """Each kind of rule is parsed, with JSON pointers as RFC 6901 writes them."""
     assert parse_rule({"tenant": text}).tenant == rule
 
 
@@ -204,13 +204,13 @@ def test_rules_are_parsed(text: str, rule: object) -> None:
     ],
 )
 def test_wrong_rules_are_refused(field: str, text: str) -> None:
-    """Fault 18: an error that names the field, never a guess; leveret-* cannot be a source."""
+    """Fault 18: an invalid rule is an error that names the field; leveret-* headers cannot be a source."""
     with pytest.raises(ConfigError, match=field):
         parse_rule({field: text})
 
 
 def test_an_event_without_id_takes_the_hop() -> None:
-    """Fault 9: it comes back as the same event, with the id that the caller made."""
+    """Fault 9: an event without id comes back from the hop as the same event, with the caller's id."""
     raw = message(
         b' {"n":1} ',
         message_id=None,
@@ -249,7 +249,7 @@ def test_the_hop_fixes_an_assumed_time() -> None:
     "raw", [structured(data={"n": 1}), binary("CE-", time=5, subject="s", tenantid="t9")]
 )
 def test_cloudevents_pass_the_inbox(raw: RawMessage) -> None:
-    """Faults 13, 14: of a rule only the tenant applies; all else is as the CloudEvent says."""
+    """Faults 13, 14: a rule supplies only the tenant of a CloudEvent."""
     rules = rules_for(tenant="const:acme", type="const:x", id="const:y", time="const:z", data="body:/none")
     direct = decoded(raw, rules)
     raw = replace(raw, queue=INBOX, exchange="shop", headers=dict(raw.headers) | {"tenant": "evil"})
@@ -261,7 +261,7 @@ def test_cloudevents_pass_the_inbox(raw: RawMessage) -> None:
 
 
 def test_a_cloudevents_tenant_may_stand_in_its_body() -> None:
-    """Fault 16: the rule's pointer starts at the structured event."""
+    """Fault 16: a rule's pointer begins at the structured event."""
     raw = replace(structured(company={"id": "c7"}), queue=INBOX)
 
     assert through_inbox(raw, rules_for(tenant="body:/company/id")).tenant == "c7"
@@ -269,7 +269,7 @@ def test_a_cloudevents_tenant_may_stand_in_its_body() -> None:
 
 @given(MESSAGES, ALL_RULES)
 def test_every_hop_comes_back_as_the_event_it_was(raw: RawMessage, rules: DecodeRules) -> None:
-    """Faults 9, 10: republished with an id, any event is what it would have been with that id."""
+    """Faults 9, 10: an event republished with an id equals the event that had this id from the start."""
     rules = replace(rules, missing_id=MissingId.INBOX)
     hop = attempt(replace(raw, message_id=None), rules)
     if isinstance(hop, NeedsInbox):
@@ -282,7 +282,7 @@ def test_every_hop_comes_back_as_the_event_it_was(raw: RawMessage, rules: Decode
 def test_every_inbox_message_comes_back_as_the_event_it_is(
     raw: RawMessage, rules: DecodeRules, tenant: str
 ) -> None:
-    """Faults 9, 10, 16: a source's event after the hop is the one that the rule applied directly gives."""
+    """Faults 9, 10, 16: a source's event after the hop equals the event that the direct rule gives."""
     rule = parse_rule({"tenant": tenant} if tenant else {})
     rules = replace(rules, inboxes={INBOX: rule}, exchanges={"shop": rule}, missing_id=MissingId.INBOX)
     raw = replace(raw, exchange="shop")

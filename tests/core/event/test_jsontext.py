@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.jsontext: JSON passes unchanged, everything else does not pass."""
+"""JSON passes unchanged; any other text is refused, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ INVALID = {
 
 
 def passes(text: bytes) -> bool:
-    """Say whether *text* is taken for JSON."""
+    """Return whether *text* passes as JSON."""
     try:
         jsontext.validate(text)
     except BadEvent:
@@ -82,13 +82,13 @@ def passes(text: bytes) -> bool:
 
 @pytest.mark.parametrize("text", VALID.values(), ids=VALID.keys())
 def test_all_json_passes(text: bytes) -> None:
-    """Fault 5: numbers of any size and duplicate names are JSON, so they pass."""
+    """Fault 5: numbers of any size and duplicate names are JSON and pass."""
     assert passes(text)
 
 
 @pytest.mark.parametrize("text", INVALID.values(), ids=INVALID.keys())
 def test_nothing_else_passes(text: bytes) -> None:
-    """Faults 1, 2, 3, 5: whatever is not RFC 8259 JSON in UTF-8, or too deep, is malformed."""
+    """Faults 1, 2, 3, 5: text that is not RFC 8259 JSON in UTF-8, or is nested too deeply, is malformed."""
     with pytest.raises(BadEvent) as caught:
         jsontext.validate(text)
 
@@ -97,7 +97,7 @@ def test_nothing_else_passes(text: bytes) -> None:
 
 @given(st.text(alphabet='[]{},:"\\ \t01239.eE+-ntrufalsdNIy', max_size=24))
 def test_agrees_with_a_second_parser(text: str) -> None:
-    """Faults 2, 5: the answer is that of Python's json, less what that takes beyond RFC 8259."""
+    """Faults 2, 5: the result agrees with Python's json, apart from its extensions of RFC 8259."""
 
     def refuse(name: str) -> None:
         raise ValueError(name)
@@ -115,7 +115,7 @@ def test_agrees_with_a_second_parser(text: str) -> None:
     st.lists(st.sampled_from(["1e400", "-1E999", "0", '"\\"1e400"', "null"]), min_size=1, max_size=6), WHITE
 )
 def test_huge_numbers_pass_anywhere(values: list[str], white: bytes) -> None:
-    """Fault 5: a number that no double holds passes wherever a value may stand."""
+    """Fault 5: a number too large for a double passes in every place of a value."""
     text = b"[" + (white + b"," + white).join(value.encode() for value in values) + b"]"
 
     assert passes(white + text + white)
@@ -127,7 +127,7 @@ def test_huge_numbers_pass_anywhere(values: list[str], white: bytes) -> None:
     ids=["quotes", "open string", "brackets", "signs", "short strings"],
 )
 def test_time_is_linear(text: bytes) -> None:
-    """Fault 3: hostile text of 250 kB costs under a second, not minutes."""
+    """Fault 3: 250 kB of hostile text take less than a second."""
     began = time.process_time()
     with pytest.raises(BadEvent):
         jsontext.validate(text)
@@ -137,7 +137,7 @@ def test_time_is_linear(text: bytes) -> None:
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=6), WHITE, st.booleans())
 def test_members_are_those_of_the_parser(value: dict[str, object], white: bytes, ascii_only: bool) -> None:
-    """SW-05: each span, parsed alone, is the member's value; none is missed."""
+    """SW-05: each span, parsed alone, gives the member's value; no member is missing."""
     body = white + json.dumps(value, ensure_ascii=ascii_only, indent=len(white) or None).encode() + white
 
     found = {m.name: json.loads(body[m.start : m.end]) for m in jsontext.members(body, len(white))}
@@ -171,18 +171,18 @@ def test_find_walks_to_every_value(value: object, data: st.DataObject) -> None:
     "pointer", [["b"], ["a", "3"], ["a", "-"], ["a", "01"], ["a", "x"], ["a", "0", "y"], ["a", "9" * 40]]
 )
 def test_find_says_when_there_is_nothing(pointer: list[str]) -> None:
-    """Fault 2: a pointer to nothing is None, never an exception."""
+    """Fault 2: a pointer to a missing value gives None instead of an exception."""
     assert jsontext.find(b' {"a": [1, 2, 3 ] } ', pointer) is None
 
 
 def test_the_last_of_duplicate_names_counts() -> None:
-    """Fault 5: as every common parser reads it."""
+    """Fault 5: the last of duplicate names counts, as in every common parser."""
     assert jsontext.find(rb'{"a":1,"\u0061":22}', ["a"]) == (16, 18)
 
 
 @pytest.mark.parametrize("outer", [b"[%b]", b'{"a":%b}', b'[["]\\"",%b]]'])
 def test_a_member_behind_wide_values_is_found(outer: bytes) -> None:
-    """Faults 3, 86: what a container holds down to some levels is stepped over at once."""
+    """Faults 3, 86: the search passes a container of few levels in one step."""
     inner = outer % b'{"b":[1,{"c":"}"}]}'
     body = b'{"x":[' + b",".join([inner] * (250_000 // len(inner))) + b'],"data":7}'
     jsontext.validate(body)
@@ -199,7 +199,7 @@ def test_a_member_behind_wide_values_is_found(outer: bytes) -> None:
     ids=["deep", "many"],
 )
 def test_a_search_through_too_many_levels_is_given_up(parts: list[bytes]) -> None:
-    """Fault 86: 250 kB of brackets are refused after 4,096 steps, with the reason."""
+    """Fault 86: a search through 250 kB of brackets ends after 4,096 steps, with the reason."""
     body = b'{"x":[' + b",".join(parts) + b'],"data":7}'
     jsontext.validate(body)
 
@@ -208,7 +208,7 @@ def test_a_search_through_too_many_levels_is_given_up(parts: list[bytes]) -> Non
 
 
 def test_a_search_through_too_many_members_is_given_up() -> None:
-    """Fault 86: so are 5,000 names, and 5,000 elements before the one that is wanted."""
+    """Fault 86: 5,000 names, or 5,000 elements before the wanted one, end the search."""
     members = b'{"a":1' + b',"":1' * 5_000 + b"}"
     elements = b"[0" + b",1" * 5_000 + b"]"
 
@@ -220,7 +220,7 @@ def test_a_search_through_too_many_members_is_given_up() -> None:
 
 
 def test_more_huge_numbers_than_anybody_needs_are_refused() -> None:
-    """Fault 86: each costs a step of ours; up to 1,024 of them pass unchanged."""
+    """Fault 86: up to 1,024 huge numbers pass unchanged; a text with more is refused."""
     jsontext.validate(b"[" + b",".join([b"1e400"] * 1_024) + b"]")
 
     with pytest.raises(BadEvent, match="too_large"):
@@ -254,18 +254,18 @@ COSTLY = {
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_broken_text_costs_no_more_than_sound_one(text: bytes) -> None:
-    """Faults 3, 86: it is read to its fault, and no further; a second pass took 8 to 30 ms."""
+    """Faults 3, 86: broken text is read only up to its fault; a second pass took 8 to 30 ms."""
     assert cost_s(text) < 5 * cost_s(HARMLESS)
 
 
 @pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY)
 def test_a_huge_number_costs_one_more_pass(text: bytes) -> None:
-    """Fault 86: 256 KiB beside it, whatever they are, cost less than 60 times what they cost alone."""
+    """Fault 86: with one huge number, 256 KiB of text cost less than 60 times as much as without it."""
     assert cost_s(text) < 60 * cost_s(HARMLESS)
 
 
 def cost_s(text: bytes) -> float:
-    """Return the processor time of one look at *text*: the least of five, as others only add to it."""
+    """Return the processor time of one parse of *text*: the least of five runs."""
     return min(_once_s(text) for _ in range(5))
 
 
@@ -288,7 +288,7 @@ def test_a_fault_has_a_place_exactly_where_the_text_is_no_json(text: bytes) -> N
 
 @given(JSON, st.integers(0, 200), st.binary(max_size=3))
 def test_fault_and_verdict_agree_about_damaged_json(value: object, at: int, damage: bytes) -> None:
-    """Fault 2: so they do when anything is written into the text."""
+    """Fault 2: they also agree about JSON with any insertion."""
     text = json.dumps(value).encode()
     damaged = text[:at] + damage + text[at:]
     try:
@@ -311,7 +311,7 @@ def test_fault_and_verdict_agree_about_damaged_json(value: object, at: int, dama
     ],
 )
 def test_the_place_is_where_a_person_looks(text: bytes, line: int, column: int) -> None:
-    """Lines and columns count characters from 1; numbers that no double holds are no fault."""
+    """Lines and columns count characters from 1; numbers too large for a double are not faults."""
     fault = jsontext.first_fault(text)
 
     assert fault is not None

@@ -1,4 +1,4 @@
-"""Which store is the right one: as a table, and over any history of copies."""
+"""The decision which store is the right one: as a table, and over any history of copies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.store.lineage import Doubt, Generation, Lineage, decode, encode, is_news, judge, read
+from consumer.core.store.lineage import Doubt, Generation, Lineage, decode, encode, judge, must_record, read
 
 
 def lineage(store: str, marks: dict[int, str], subscriptions: int = 1) -> Lineage:
@@ -34,24 +34,24 @@ OWN = lineage("a", {3: "c", 4: "d", 5: "e"})
     ],
 )
 def test_the_verdicts(record: Generation | None, doubt: Doubt | None) -> None:
-    """Fault 81: only what contains the recorded generation is right."""
+    """Fault 81: only a store that contains the recorded generation is right."""
     assert judge(OWN, record, messages=9) is doubt
 
 
 @pytest.mark.parametrize(("messages", "doubt"), [(0, None), (1, Doubt.EMPTY)])
 def test_an_empty_store_without_a_record(messages: int, doubt: Doubt | None) -> None:
-    """Fault 81: right on an empty broker alone."""
+    """Fault 81: an empty store without a record is right only on an empty broker."""
     assert judge(lineage("a", {0: ""}, subscriptions=0), None, messages) is doubt
 
 
 def test_an_empty_store_beside_a_record_names_it() -> None:
-    """The reason says empty, which is what an operator can see."""
+    """The reason calls the store empty, which an operator can verify."""
     assert judge(lineage("a", {0: ""}, subscriptions=0), Generation("b", 2, "x")) is Doubt.EMPTY
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.data())
 def test_a_copy_that_is_changed_apart_never_passes(branches: list[str], data: st.DataObject) -> None:
-    """However two copies grow, one contains the other's newest generation only where it grew from it."""
+    """Of two copies, one contains the other's newest generation only if it descends from it."""
     common = data.draw(st.integers(0, 5))
     marks = {n: f"common{n}" for n in range(common + 1)}
     mine = marks | {common + n + 1: f"mine{n}" for n in range(len(branches))}
@@ -67,19 +67,19 @@ def test_a_copy_that_is_changed_apart_never_passes(branches: list[str], data: st
     [(None, True), (Generation("a", 4, "d"), True), (Generation("a", 5, "e"), False)],
 )
 def test_what_is_recorded(record: Generation | None, news: bool) -> None:
-    """The record follows, and is not written again for nothing."""
-    assert is_news(OWN.generation, record) is news
+    """The record follows the store, and equal records are not written again."""
+    assert must_record(OWN.generation, record) is news
 
 
 def test_an_empty_store_does_not_take_the_place_of_another_empty_one() -> None:
-    """Two workers without subscriptions do not replace each other's record for ever."""
-    assert not is_news(Generation("a", 0, ""), Generation("b", 0, ""))
-    assert is_news(Generation("a", 1, "x"), Generation("b", 0, ""))
+    """Two workers with empty stores do not replace each other's record forever."""
+    assert not must_record(Generation("a", 0, ""), Generation("b", 0, ""))
+    assert must_record(Generation("a", 1, "x"), Generation("b", 0, ""))
 
 
 @given(st.from_regex(r"[0-9a-f]{1,32}", fullmatch=True), st.integers(0, 2**40))
 def test_written_and_read(store: str, number: int) -> None:
-    """The codec of the record and of beats."""
+    """A generation is the same after encoding and decoding."""
     generation = Generation(store, number, "ab12")
 
     assert decode(encode(generation)) == generation
@@ -90,5 +90,5 @@ def test_written_and_read(store: str, number: int) -> None:
     "body", [b"", b"{}", b"[]", b'{"store":"","number":1,"mark":"a"}', b'{"store":"a","number":-1,"mark":""}']
 )
 def test_anything_else_is_not_a_record(body: bytes) -> None:
-    """Fault 16: who may publish there may write anything."""
+    """Fault 16: any other content is no record, because others may publish there."""
     assert decode(body) is None

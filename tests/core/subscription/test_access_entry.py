@@ -1,4 +1,4 @@
-"""The ``tls`` and ``auth`` tables of a subscription: what they become, and how their faults are told."""
+"""The ``tls`` and ``auth`` tables of a subscription: their results and their faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OAUTH2 = {"token_url": "https://ID.example:443/t", "client_id": "app", "client_s
 
 
 def test_basic_and_bearer_become_a_header() -> None:
-    """UTF-8 in Basic, the token as it is in Bearer; beside the other headers."""
+    """Basic is encoded in UTF-8 and Bearer as given; both join the other headers."""
     basic = build(auth={"basic": {"username": "zoë", "password": "p:w"}}, headers={"x-a": "1"})
     bearer = build(auth={"bearer": "abc.DEF-_~+/=="})
 
@@ -29,7 +29,7 @@ def test_basic_and_bearer_become_a_header() -> None:
 
 
 def test_oauth2_and_tls_become_an_access(authority: Authority) -> None:
-    """With the URL in its normal form; nothing for an endpoint without."""
+    """The URL is in its normal form; an endpoint without either table has no access."""
     pair = authority.pair("leveret")
     built = build(
         auth={"oauth2": OAUTH2 | {"client_auth": "post", "scope": "a b", "audience": "x"}},
@@ -51,7 +51,7 @@ def test_oauth2_and_tls_become_an_access(authority: Authority) -> None:
 
 
 def test_no_secret_is_shown(authority: Authority) -> None:
-    """Neither a repr nor a list holds one; what is stored does, and reads back the same."""
+    """No repr and no list shows a secret; the stored form has it and reads back the same."""
     pair = authority.pair("leveret")
     secrets = ["s3cret-value", "PRIVATE KEY"]
     tls = {"certificate": pair.certificate, "key": pair.key}
@@ -92,7 +92,7 @@ def test_no_secret_is_shown(authority: Authority) -> None:
     ],
 )
 def test_a_fault_in_auth_is_told_without_the_secret(auth: dict[str, object], fault: str) -> None:
-    """Fault 28: one line with the field; no secret of the file is repeated."""
+    """Fault 28: one line names the field and repeats no secret."""
     (line,) = faults(entry(auth=auth))
 
     assert line.startswith("f:1: subscriptions[0].auth")
@@ -101,7 +101,7 @@ def test_a_fault_in_auth_is_told_without_the_secret(auth: dict[str, object], fau
 
 
 def test_faults_in_tls_are_told(authority: Authority) -> None:
-    """Fault 44: text that is no certificate, a key of another one, half a pair, an endpoint without TLS."""
+    """Fault 44: invalid certificates, foreign keys, half pairs and http:// endpoints are refused."""
     pair, other = authority.pair("a"), authority.pair("b")
     cases: list[tuple[dict[str, object], str]] = [
         ({"ca": "nonsense"}, "contains no PEM certificate"),
@@ -123,7 +123,7 @@ def test_faults_in_tls_are_told(authority: Authority) -> None:
 
 
 def test_authorization_has_one_place() -> None:
-    """Fault 28: not in ``headers`` and in ``auth`` at once."""
+    """Fault 28: ``headers`` and ``auth`` cannot both set the header."""
     (line,) = faults(entry(auth={"bearer": "abc"}, headers={"Authorization": "Bearer x"}))
 
     assert "auth sets the header authorization" in line

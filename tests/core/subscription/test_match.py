@@ -1,4 +1,4 @@
-"""The matcher finds exactly what AMQP topic rules say, and never another tenant's."""
+"""The matcher finds exactly the subscriptions that AMQP topic rules match, of the same tenant only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def subscribe(tenant: str, name: str, *events: str, enabled: bool = True) -> Sub
 
 @st.composite
 def subscription_lists(draw: st.DrawFn) -> list[Subscription]:
-    """Draw subscriptions of two tenants, some switched off, with one to three patterns."""
+    """Draw subscriptions of two tenants, some disabled, with one to three patterns each."""
     return [
         subscribe(
             draw(st.sampled_from(["x", "y"])),
@@ -55,7 +55,7 @@ def subscription_lists(draw: st.DrawFn) -> list[Subscription]:
 
 
 def fits(pattern: Sequence[str], event: Sequence[str]) -> bool:
-    """Say by the plain definition whether a topic pattern fits."""
+    """Return whether a topic pattern matches, by the plain definition."""
     if not pattern:
         return not event
     if pattern[0] == "#":
@@ -64,7 +64,7 @@ def fits(pattern: Sequence[str], event: Sequence[str]) -> bool:
 
 
 def plainly(subscriptions: Sequence[Subscription], tenant: str, event_type: str) -> list[Subscription]:
-    """Match without any index."""
+    """Return the matches without any index."""
     event = event_type.split(".")
     return [
         s
@@ -87,7 +87,7 @@ def test_equals_the_plain_definition(subscriptions: list[Subscription], types: l
 def test_replacing_one_tenant_leaves_the_others(
     before: list[Subscription], after: list[Subscription], event_type: str
 ) -> None:
-    """SW-33: a change is seen at once, by id too, only for its tenant, and the old matcher is as it was."""
+    """SW-33: a change affects matches and ids of its tenant only; the old matcher stays unchanged."""
     old = Matcher(before)
     old.match("x", event_type)
     mine = [s for s in after if s.tenant == "x"]
@@ -108,7 +108,7 @@ def test_replacing_one_tenant_leaves_the_others(
 
 @given(subscription_lists(), st.data())
 def test_what_is_switched_off_is_matched_no_more(before: list[Subscription], data: st.DataObject) -> None:
-    """Fault 38: one after the other; each is found by its id still, and the old matcher is as it was."""
+    """Fault 38: each disabled subscription is found only by its id; the old matcher stays unchanged."""
     matcher, now = Matcher(before), list(before)
     event_type = data.draw(event_types)
     for at in data.draw(st.permutations(range(len(before)))):
@@ -147,14 +147,14 @@ def test_what_is_switched_off_is_matched_no_more(before: list[Subscription], dat
     ],
 )
 def test_topic_rules(pattern: str, event_type: str, expected: bool) -> None:
-    """SW-33, S0-4: ``*`` is one word, ``#`` any number of words, case matters."""
+    """SW-33, S0-4: ``*`` is one word, ``#`` any number of words, and case matters."""
     matcher = Matcher([subscribe("x", "1", pattern)])
 
     assert bool(matcher.match("x", event_type)) is expected
 
 
 def test_tenants_are_compared_whole() -> None:
-    """Fault 16: a tenant with pattern characters is only a name."""
+    """Fault 16: pattern characters in a tenant's name have no effect."""
     matcher = Matcher([subscribe("acme", "1", "#")])
 
     for tenant in (".*", "acm", "acme ", "ACME", "*", "#", "acme\n"):
@@ -162,7 +162,7 @@ def test_tenants_are_compared_whole() -> None:
 
 
 def test_get_also_finds_what_is_switched_off() -> None:
-    """Fault 31: a disabled subscription is not matched, but still known."""
+    """Fault 31: a disabled subscription does not match, but is found by its id."""
     off = subscribe("x", "1", "#", enabled=False)
     matcher = Matcher([off])
 
@@ -173,7 +173,7 @@ def test_get_also_finds_what_is_switched_off() -> None:
 
 
 def test_hostile_patterns_cost_no_backtracking() -> None:
-    """Fault 8: the longest chain of ``#`` against a long type is walked in a moment, not in 2^n steps."""
+    """Fault 8: the longest chain of ``#`` against a long type needs no backtracking."""
     hostile = ".".join(["#", "a"] * 30 + ["#", "b"])
     matcher = Matcher([subscribe("x", "1", hostile)])
 
@@ -181,7 +181,7 @@ def test_hostile_patterns_cost_no_backtracking() -> None:
 
 
 def test_answers_keep_the_given_order() -> None:
-    """SW-33: targets come in the order of the file, however many subscriptions lie between."""
+    """SW-33: targets keep the order of the file, however many subscriptions are between them."""
     found = {9, 40, 41, 999}
     given_order = [subscribe("x", str(n), "a" if n in found else "b") for n in range(1000)]
 
@@ -189,7 +189,7 @@ def test_answers_keep_the_given_order() -> None:
 
 
 def test_memo_is_bounded() -> None:
-    """Fault 8: a producer with endless event types or a huge fan-out does not fill the memory."""
+    """Fault 8: a producer with endless event types or a huge fan-out cannot fill the memory."""
     many = [subscribe("x", str(n), "big") for n in range(MEMO_TARGETS + 1)]
     matcher = Matcher([*many, subscribe("x", "all", "t.*")])
     big = matcher.match("x", "big")
@@ -204,7 +204,7 @@ def test_memo_is_bounded() -> None:
 
 
 def test_memo_never_outlives_a_change() -> None:
-    """SW-33: what was remembered before a change is forgotten with it."""
+    """SW-33: a change clears the cached answers."""
     first = subscribe("x", "1", "a")
     matcher = Matcher([first])
     assert list(matcher.match("x", "a")) == [first]
@@ -214,7 +214,7 @@ def test_memo_never_outlives_a_change() -> None:
 
 
 def test_refuses_strangers_and_doubles() -> None:
-    """Fault 16: one tenant's list cannot hold another's subscription, and an id names one only."""
+    """Fault 16: a tenant's list contains only its own subscriptions, and an id names only one."""
     matcher = Matcher()
     with pytest.raises(ValueError, match="belongs to the tenant 'x'"):
         matcher.replace({"x": [subscribe("y", "1", "#")]})
@@ -232,16 +232,16 @@ def test_takes_patterns(pattern: str) -> None:
     "pattern", ["", ".", "a.", ".a", "a..b", "a b", "a-b", "a*", "**", "##", "a.b\n", "é", "a" * 256]
 )
 def test_refuses_patterns_that_fit_nothing(pattern: str) -> None:
-    """SW-21: a pattern that no event type can fit is an error at once, not silence later."""
+    """SW-21: a pattern that matches no event type is refused at once."""
     with pytest.raises(ConfigError, match="pattern"):
         check_pattern(pattern)
 
 
 @pytest.mark.parametrize("seed", ["#.*.#.a", "*", "#.a", "a.*", "#.a.#.b", "a"])
 def test_no_pattern_costs_more_than_its_length(seed: str) -> None:
-    """Fault 86: to match a type of 127 words against 1,000 patterns takes no longer than to compile them.
+    """Fault 86: matching a type of 127 words against 1,000 patterns takes no longer than compiling them.
 
-    Node by node it took 70 times as long: 4.6 s.
+    Walking a trie took 70 times as long: 4.6 s.
     """
     heads = list(product("#*a", repeat=7))[:1_000]
     longest = [".".join((*head, *[seed] * 127))[:253] for head in heads]
@@ -260,7 +260,7 @@ def test_no_pattern_costs_more_than_its_length(seed: str) -> None:
 
 @given(st.lists(patterns, min_size=1, max_size=40), st.lists(event_types, min_size=1, max_size=3))
 def test_many_patterns_are_matched_as_each_by_itself(given_patterns: list[str], types: list[str]) -> None:
-    """SW-33: patterns that stand beside each other never lead into one another."""
+    """SW-33: neighbouring patterns never affect each other."""
     wildcards = Wildcards(given_patterns)
 
     for event_type in types:
@@ -270,7 +270,7 @@ def test_many_patterns_are_matched_as_each_by_itself(given_patterns: list[str], 
 
 
 def test_only_so_many_masks_are_kept() -> None:
-    """Fault 86: a mask is as long as all patterns, and words are a producer's choice."""
+    """Fault 86: the number of cached masks is bounded, because producers choose the words."""
     words_wanted = [f"w{number}" for number in range(MASKS_KEPT + 50)]
     wildcards = Wildcards([f"{word}.*" for word in words_wanted])
 

@@ -25,25 +25,25 @@ NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
     ],
 )
 def test_reads(text: str, seconds: float) -> None:
-    """S1-13: purge and list take an age."""
+    """S1-13: ``purge`` and ``list`` accept an age such as ``7d``."""
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1h", "1y", "1h x", "x 1h", "1h,5m", "nan s", "٣h"])
 def test_refuses_with_a_remedy(text: str) -> None:
-    """Rules, errors: what is wrong and what to write; a number without unit is nobody's guess."""
+    """An error names the fault and the remedy; a number without a unit is refused."""
     with pytest.raises(ConfigError, match=r"write a number and a unit: 90s, 30m, 2h, 7d"):
         parse_duration(text)
 
 
 @given(st.integers(0, 10_000_000))
 def test_what_is_written_can_be_read(seconds: int) -> None:
-    """Times that we print may be given back to us."""
+    """Every duration that Leveret prints can be read back."""
     assert parse_duration(format_duration(float(seconds))) == seconds
 
 
 def test_a_moment_is_a_time_or_an_age() -> None:
-    """--since takes both."""
+    """``--since`` accepts a time and an age."""
     assert parse_moment("2h", NOW) == NOW - 7200
     assert parse_moment("2025-12-31T23:00:00Z", NOW) == NOW - 3600
     assert parse_moment("2026-01-01T01:00:00+01:00", NOW) == NOW

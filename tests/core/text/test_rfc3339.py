@@ -1,4 +1,4 @@
-"""Promises of consumer.core.text.rfc3339."""
+"""Times as RFC 3339 text in UTC."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from consumer.core.text import rfc3339
     ],
 )
 def test_times_come_out_in_utc(text: str, expected: str | None) -> None:
-    """SW-22: RFC 3339 becomes RFC 3339 in UTC with its own digits; anything else is None."""
+    """SW-22: RFC 3339 becomes RFC 3339 in UTC with the same digits; any other text gives None."""
     assert rfc3339.normalise(text) == expected
 
 
@@ -68,7 +68,7 @@ def test_milliseconds_round_trip(unix_ms: int) -> None:
 
 @given(st.text() | st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"))
 def test_no_text_breaks_it(text: str) -> None:
-    """Fault 2: whatever is written there is a time or None."""
+    """Fault 2: any text gives a time or None."""
     utc = rfc3339.normalise(text)
     unix_ms = rfc3339.parse_ms(text)
 
@@ -87,5 +87,5 @@ def test_no_text_breaks_it(text: str) -> None:
     ],
 )
 def test_times_become_milliseconds(text: str, unix_ms: int | None) -> None:
-    """SW-22: digits below the millisecond are cut, a leap second counts as the one before."""
+    """SW-22: digits below the millisecond are cut; a leap second counts as the second before it."""
     assert rfc3339.parse_ms(text) == unix_ms

@@ -1,4 +1,4 @@
-"""What registration says about a URL before anything is resolved."""
+"""Registration checks of a URL, before any name look-up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = json.loads((DATA / "urls.json").read_text(encodi
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: repr(row["url"])[:48])
 def test_every_vector_is_judged_as_written(row: dict[str, Any]) -> None:
-    """Fault 26: each URL of the vectors is taken or refused as it says."""
+    """Fault 26: each URL of the vectors is accepted or refused as the vector says."""
     if row["ok"]:
         assert parse_url(row["url"]).text
         return
@@ -41,7 +41,7 @@ def test_every_vector_is_judged_as_written(row: dict[str, Any]) -> None:
     ],
 )
 def test_a_url_has_one_normal_form(text: str, normal: str) -> None:
-    """One endpoint is one subscription per tenant, however its URL is spelt (words: subscription)."""
+    """Every spelling of an endpoint's URL has the same normal form, so a tenant cannot register it twice."""
     assert parse_url(text).text == normal
     assert parse_url(normal).text == normal
 
@@ -68,13 +68,13 @@ def test_more_that_no_webhook_may_go_to(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
 def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
-    """Fault 26: the error says what to do with user name and password."""
+    """Fault 26: the error explains what to do with user name and password."""
     with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
         parse_url(url)
 
 
 def test_the_longest_url_is_taken() -> None:
-    """Fault 26: the bound itself is allowed."""
+    """Fault 26: a URL of exactly the longest length is accepted."""
     url = "https://hook.example/".ljust(URL_MAX, "a")
 
     assert parse_url(url).text == url
@@ -82,7 +82,7 @@ def test_the_longest_url_is_taken() -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_judged_without_another_error(text: str) -> None:
-    """Fault 26: no text makes the check fail in any other way than by refusing."""
+    """Fault 26: for any text the check either accepts it or raises ValueError."""
     for url in (text, f"https://{text}/", f"https://hook.example/{text}"):
         try:
             parsed = parse_url(url)
@@ -111,5 +111,5 @@ def test_any_text_is_judged_without_another_error(text: str) -> None:
     ],
 )
 def test_a_shown_url_has_no_secret_parts(url: str, shown: str) -> None:
-    """Words, endpoint: a URL is shown without query and userinfo; so is what a redirect names (fault 36)."""
+    """A shown URL has no query and no userinfo; this also applies to the target of a redirect (fault 36)."""
     assert show_url(url) == shown

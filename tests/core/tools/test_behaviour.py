@@ -1,4 +1,4 @@
-"""Promises of consumer.core.tools.behaviour: an endpoint to try things out with does what it was told."""
+"""A trial endpoint behaves as its path, query and options ask."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ NOW = 1_700_000_000.0
 
 
 def ask(endpoint: Endpoint, behaviour: Behaviour, event_id: str = "e", now: float = NOW) -> Answer:
-    """Send one request."""
+    """Return the answer to one request."""
     return endpoint.answer(behaviour, event_id, endpoint.count(event_id), now)
 
 
 def statuses(behaviour: Behaviour, requests: int) -> list[int]:
-    """Answers to so many requests of different events at one moment."""
+    """Return the statuses of so many requests of different events at one time."""
     endpoint = Endpoint()
     return [ask(endpoint, behaviour, f"e{n}").status for n in range(requests)]
 
 
 def test_the_presets_do_what_they_are_called() -> None:
-    """Each by its path: healthy, slow, flaky, failing, gone, holding, with Retry-After."""
+    """Each preset is chosen by its path: healthy, slow, flaky, failing, gone, holding, busy."""
     found = {name: ask(Endpoint(), behaviour_of(f"/{name}", {}, Behaviour())) for name in PRESETS}
 
     assert found["healthy"] == Answer(status=200)
@@ -45,7 +45,7 @@ def test_the_presets_do_what_they_are_called() -> None:
 
 
 def test_the_query_changes_a_preset_and_any_other_path_the_base() -> None:
-    """The options stand in the query by their names; a token of the user's is let pass."""
+    """The query has the options by name; other parameters are ignored."""
     base = Behaviour(status=201)
 
     assert behaviour_of("/slow/a", {"delay": "0.5", "token": "x"}, base) == Behaviour(delay_s=0.5)
@@ -71,21 +71,21 @@ def test_the_query_changes_a_preset_and_any_other_path_the_base() -> None:
     ],
 )
 def test_a_number_out_of_its_range_is_refused_by_name(query: dict[str, str]) -> None:
-    """A typing mistake in a path is told, and by the name of the option."""
+    """A wrong value in a path is an error that names the option."""
     with pytest.raises(ConfigError, match=f"^--{next(iter(query))}: "):
         behaviour_of("/healthy", query, Behaviour())
 
 
 @given(st.text(max_size=40), st.integers(1, 10))
 def test_flaky_is_the_same_on_every_run(event_id: str, attempt: int) -> None:
-    """By hash of id and attempt; 0 never fails, 1 always."""
+    """The hash of id and attempt decides; a ratio of 0 never fails and 1 always does."""
     assert fails(event_id, attempt, 0.3) == fails(event_id, attempt, 0.3)
     assert not fails(event_id, attempt, 0.0)
     assert fails(event_id, attempt, 1.0)
 
 
 def test_flaky_fails_its_part_and_a_retry_has_a_new_chance() -> None:
-    """Of 2,000 first attempts about 3 of 10 fail; of these, about 3 of 10 fail again."""
+    """Of 2,000 first attempts about 3 of 10 fail; of their second attempts, again about 3 of 10."""
     first = [n for n in range(2_000) if fails(f"e{n}", 1, 0.3)]
     again = [n for n in first if fails(f"e{n}", 2, 0.3)]
 
@@ -94,12 +94,12 @@ def test_flaky_fails_its_part_and_a_retry_has_a_new_chance() -> None:
 
 
 def test_gone_after_so_many() -> None:
-    """SW-37: 410 from the request after the last that is taken."""
+    """SW-37: the answer is 410 from the request after the last accepted one."""
     assert statuses(Behaviour(gone_after=2), 4) == [200, 200, 410, 410]
 
 
 def test_busy_says_how_long_and_means_it() -> None:
-    """SW-40: the first of each *every* makes it busy; until that is over every request gets what is left."""
+    """SW-40: the first of each *every* requests starts the busy time, and the others get its remainder."""
     endpoint, behaviour = Endpoint(), Behaviour(retry_after_s=3, every=3)
 
     answers = [ask(endpoint, behaviour, f"e{at}", NOW + at) for at in (0, 0.5, 2.9, 3, 4, 5, 7.9)]
@@ -116,7 +116,7 @@ def test_busy_says_how_long_and_means_it() -> None:
 
 
 def test_hold_answers_all_together_with_the_last() -> None:
-    """Holds until all are there; what comes later is answered at once."""
+    """All held requests are answered together with the last; later ones are answered at once."""
     endpoint, behaviour = Endpoint(), Behaviour(hold=2, status=202)
 
     answers = [ask(endpoint, behaviour, f"e{n}") for n in range(3)]
@@ -129,7 +129,7 @@ def test_hold_answers_all_together_with_the_last() -> None:
 
 
 def test_attempts_are_counted_per_event_and_forgotten_oldest_first() -> None:
-    """The count of an event's attempts is its own, and the memory for them is bounded."""
+    """Attempts are counted for each event, in a bounded memory."""
     endpoint = Endpoint()
 
     counts = [endpoint.count(event_id) for event_id in ("a", "b", "a")]

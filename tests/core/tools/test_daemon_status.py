@@ -1,4 +1,4 @@
-"""Rates and counts from two looks at the metrics."""
+"""Rates and counts from two pages of metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from consumer.core.tools.daemon_status import MetricsPage, Sample, status
 
 
 def look(at_s: float, **values: float) -> MetricsPage:
-    """Return a look; ``name__label=value`` carries one label."""
+    """Return a page; ``name__label=value`` has one label."""
     labels = {
         "events": "outcome",
         "deliveries": "verdict",
@@ -29,7 +29,7 @@ def look(at_s: float, **values: float) -> MetricsPage:
 
 
 def test_rates_are_over_the_time_between() -> None:
-    """Events/s, deliveries/s, success ratio, what waits, breakers, parked, subscriptions."""
+    """Rates cover the time between the two pages; counts come from the second."""
     before = look(10.0, events__matched=5, deliveries__delivered=10, attempts__ok=10, attempts__reset=0)
     after = look(
         12.0,
@@ -66,27 +66,27 @@ def test_rates_are_over_the_time_between() -> None:
 
 
 def test_a_quiet_daemon_has_no_success_ratio() -> None:
-    """None is not 0."""
+    """Without attempts the success ratio is None instead of 0."""
     assert status(look(0, attempts__ok=5), look(1, attempts__ok=5)).success_ratio is None
     assert status(look(0), look(1)).events_per_s == 0
 
 
 def test_a_restart_between_the_looks_is_no_negative_rate() -> None:
-    """A counter that begins anew counts from 0."""
+    """A counter that restarted counts from 0."""
     now = status(look(0, events__matched=1000, attempts__ok=9), look(1, events__matched=3, attempts__ok=2))
 
     assert (now.events_per_s, now.success_ratio) == (3.0, 1.0)
 
 
 def test_time_must_pass() -> None:
-    """A bug raises."""
+    """A second page that is not later raises ValueError."""
     with pytest.raises(ValueError, match="must be later"):
         status(look(1), look(1))
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0.01, 100))
 def test_rates_are_never_negative(before: float, after: float, seconds: float) -> None:
-    """Whatever the counters did."""
+    """No history of the counters gives a negative rate."""
     now = status(look(0, events__matched=before), look(seconds, events__matched=after))
 
     assert now.events_per_s >= 0

@@ -1,4 +1,4 @@
-"""Promises of consumer.core.webhook.body: the payload, and the data's bytes in it."""
+"""The payload, and the unchanged bytes of the data in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.builders.strategies import JSON
 
 
 def event(body: bytes, form: DataForm = DataForm.JSON, **more: object) -> Event:
-    """An event with *body*; the rest does not matter."""
+    """Return an event with *body* and arbitrary other fields."""
     base = Event(
         id="msg_1",
         tenant="acme",
@@ -28,7 +28,7 @@ def event(body: bytes, form: DataForm = DataForm.JSON, **more: object) -> Event:
 
 
 def test_the_specs_example() -> None:
-    """SW-21, SW-22, SW-23, SW-25: byte for byte the example body of the specification."""
+    """SW-21, SW-22, SW-23, SW-25: the body equals the specification's example byte for byte."""
     body = build_body(event(b'{"id":"1f81eb52-5198-4599-803e-771906343485"}'))
 
     assert body == (
@@ -38,7 +38,7 @@ def test_the_specs_example() -> None:
 
 
 def test_bytes_are_never_written_anew() -> None:
-    """Fault 5: numbers, order, spaces and duplicates leave as they came."""
+    """Fault 5: numbers, order, spaces and duplicate names stay as they came."""
     data = b'{"z": 1e400, "a":-0 ,"a":1.0,"n":12345678901234567890123,"s":"\\u00e9\\/"}'
 
     assert b'"data":' + data + b"}" in build_body(event(data))
@@ -46,7 +46,7 @@ def test_bytes_are_never_written_anew() -> None:
 
 @given(JSON, st.dictionaries(st.from_regex(r"[a-z]{1,20}", fullmatch=True), st.text(), max_size=3))
 def test_the_payload_is_json(value: object, extras: dict[str, str]) -> None:
-    """SW-23: whatever the data and the extras, the payload parses and holds them."""
+    """SW-23: for any data and extras, the payload is JSON and contains them."""
     extras = {name: text for name, text in extras.items() if name not in {"type", "timestamp", "data"}}
     data = json.dumps(value).encode()
 
@@ -69,12 +69,12 @@ def test_text_becomes_one_string(text: str) -> None:
 
 @given(st.binary())
 def test_other_data_becomes_base64(raw: bytes) -> None:
-    """SW-20: data that is no text survives as base64."""
+    """SW-20: data that is not text becomes base64."""
     data = json.loads(build_body(event(raw, DataForm.BASE64)))["data"]
 
     assert base64.b64decode(data, validate=True) == raw
 
 
 def test_no_data_is_null() -> None:
-    """SW-23: the member ``data`` is always there."""
+    """SW-23: the payload always has the member ``data``."""
     assert json.loads(build_body(event(b"", DataForm.NULL)))["data"] is None

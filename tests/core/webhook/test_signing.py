@@ -1,4 +1,4 @@
-"""Signatures: the published vectors, what must be refused, and the reference verifier's word."""
+"""Signatures: the published vectors, refusals, and agreement with the reference verifier."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_a(signature: str = GOOD_A, *, now: float = A["timestamp"], **changed: 
 
 
 def verifies(check: Callable[[], object]) -> bool:
-    """Say whether a check finds nothing wrong."""
+    """Return whether a check succeeds."""
     try:
         check()
     except (BadSignature, WebhookVerificationError):
@@ -60,7 +60,7 @@ def verifies(check: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
 def test_signs_every_published_vector(vector: dict[str, Any]) -> None:
-    """SW-05, SW-07: vectors A to H come out to the byte, and verify."""
+    """SW-05, SW-07: the signatures of vectors A to H are equal byte for byte, and verify."""
     key = parse_secret(vector["secret"])
     body = vector["body"].encode()
 
@@ -73,7 +73,7 @@ def test_signs_every_published_vector(vector: dict[str, Any]) -> None:
 
 @given(secrets, ids, st.text(st.characters(exclude_categories=["Cs"])))
 def test_reference_verifier_accepts_what_we_sign(raw: bytes, event_id: str, text: str) -> None:
-    """SW-05, SW-08: the PyPI verifier takes any id and body, signed by two keys, with either key alone."""
+    """SW-05, SW-08: the PyPI verifier accepts any id and body, signed by two keys, with either key alone."""
     now = int(time.time())
     old = bytes(reversed(raw)) + b"old"
     signature = sign([HmacKey(raw), HmacKey(old)], event_id, now, text.encode())
@@ -85,7 +85,7 @@ def test_reference_verifier_accepts_what_we_sign(raw: bytes, event_id: str, text
 
 @given(st.binary(), secrets)
 def test_any_other_body_fails(body: bytes, raw: bytes) -> None:
-    """SW-05: the signature is over the exact bytes, be they text or not."""
+    """SW-05: the signature covers the exact bytes, text or not."""
     key = HmacKey(raw)
     sent = {"webhook-id": "m", "webhook-timestamp": "5", "webhook-signature": sign([key], "m", 5, body)}
 
@@ -95,7 +95,7 @@ def test_any_other_body_fails(body: bytes, raw: bytes) -> None:
 
 
 def test_rotation_lists_newest_first_with_single_spaces() -> None:
-    """SW-08, SW-31, SW-32: one entry per key, in order, versions mixed, exactly one space between."""
+    """SW-08, SW-31, SW-32: one entry per key, in order, with mixed versions and single spaces."""
     new, old = parse_secret(A["secret"]), parse_secret(C["secret"])
 
     signature = sign([new, old], A["id"], A["timestamp"], A["body"].encode())
@@ -139,7 +139,7 @@ def test_public_key_alone_verifies() -> None:
     ],
 )
 def test_refuses_wrong_signatures(signature: str) -> None:
-    """The libraries' negative vectors: a wrong, partial, misnamed or foreign entry does not verify."""
+    """The negative vectors of the libraries: a wrong, partial, misnamed or foreign entry does not verify."""
     with pytest.raises(BadSignature):
         check_a(signature)
 
@@ -148,7 +148,7 @@ def test_refuses_wrong_signatures(signature: str) -> None:
     "signature", ["v1a,", "v1a,AAAA", "v1a,%%%", C["signature"][:-4], C["signature"].replace("v1a", "v1")]
 )
 def test_refuses_wrong_ed25519_signatures(signature: str) -> None:
-    """SW-07: a partial or garbled ``v1a`` entry is refused, never an error of the crypto library."""
+    """SW-07: a partial or garbled ``v1a`` entry is refused without an error of the crypto library."""
     with pytest.raises(BadSignature):
         verify([parse_verifying_key(PUBLIC_C)], headers(signature), A["body"].encode(), A["timestamp"])
 
@@ -157,14 +157,14 @@ def test_refuses_wrong_ed25519_signatures(signature: str) -> None:
     "signature", [f"v1,bad v2,bad {GOOD_A} v1,bad", f"v1,  {GOOD_A}", f"nonsense {GOOD_A}", f"{GOOD_A} "]
 )
 def test_one_good_entry_is_enough(signature: str) -> None:
-    """SW-08: bad entries around a good one do no harm, nor do stray spaces."""
+    """SW-08: one good entry is enough, even with bad entries or extra spaces around it."""
     assert verifies(lambda: check_a(signature))
 
 
 @pytest.mark.parametrize("name", ["id", "timestamp", "signature"])
 @pytest.mark.parametrize("value", [None, ""])
 def test_refuses_missing_headers(name: str, value: str | None) -> None:
-    """SW-02: each of the three headers is needed."""
+    """SW-02: each of the three headers is required."""
     with pytest.raises(BadSignature, match=f"webhook-{name} is missing"):
         verify([parse_secret(A["secret"])], headers(**{name: value}), b"", A["timestamp"])
 
@@ -180,7 +180,7 @@ def test_refuses_timestamps_that_are_no_integer(timestamp: str) -> None:
 
 @pytest.mark.parametrize(("off_s", "good"), [(300, True), (-300, True), (301, False), (-301, False)])
 def test_tolerance_is_five_minutes_either_way(off_s: int, good: bool) -> None:
-    """Consumer rules: ±300 s pass, ±301 s do not."""
+    """A difference of 300 s passes in either direction; 301 s does not."""
     assert verifies(lambda: check_a(now=A["timestamp"] + off_s)) is good
     if not good:
         with pytest.raises(BadSignature, match="300 s off"):
@@ -188,7 +188,7 @@ def test_tolerance_is_five_minutes_either_way(off_s: int, good: bool) -> None:
 
 
 def test_header_names_may_have_any_case() -> None:
-    """SW-02: header names are compared without case."""
+    """SW-02: header names may have any case."""
     upper = {name.upper(): value for name, value in headers().items()}
 
     key = parse_secret(A["secret"])
@@ -196,14 +196,14 @@ def test_header_names_may_have_any_case() -> None:
 
 
 def test_changed_id_fails() -> None:
-    """SW-05: the id is part of what is signed."""
+    """SW-05: the signature covers the id."""
     with pytest.raises(BadSignature, match="matches any key"):
         check_a(id="msg_other")
 
 
 @given(secrets)
 def test_secrets_survive_a_round_trip(raw: bytes) -> None:
-    """SW-09, SW-11: 24 to 64 bytes are written with padding and read with and without it."""
+    """SW-09, SW-11: 24 to 64 bytes are written with padding and read with or without it."""
     text = format_secret(raw)
 
     assert text == "whsec_" + base64.b64encode(raw).decode()
@@ -212,7 +212,7 @@ def test_secrets_survive_a_round_trip(raw: bytes) -> None:
 
 
 def test_unpadded_vector_is_read() -> None:
-    """SW-11: the reference libraries' unpadded secret of 25 bytes is one of ours too."""
+    """SW-11: the unpadded 25-byte secret of the reference libraries is accepted."""
     key = parse_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr")
 
     assert isinstance(key, HmacKey)
@@ -221,7 +221,7 @@ def test_unpadded_vector_is_read() -> None:
 
 @pytest.mark.parametrize("length", [24, 64])
 def test_bare_text_is_taken_as_raw_bytes(length: int) -> None:
-    """S0-4: a secret without prefix is its own bytes, 24 to 64 of them."""
+    """S0-4: a secret without a prefix is used as raw bytes, 24 to 64 of them."""
     text = "s3cret-" + "x" * (length - 7)
 
     assert parse_secret(text) == HmacKey(text.encode())
@@ -274,7 +274,7 @@ def test_refuses_bad_public_keys() -> None:
 
 
 def test_secrets_never_show() -> None:
-    """Neither kind of key prints its secret."""
+    """No repr of a key contains its secret."""
     raw = b"0123456789abcdefghijklmnop"
     shown = repr([HmacKey(raw), Ed25519Key(raw[:24] + b"qrstuvwx")])
 
@@ -283,7 +283,7 @@ def test_secrets_never_show() -> None:
 
 
 def test_never_signs_without_a_key_or_with_an_ambiguous_id() -> None:
-    """SW-06, fault 69: no unsigned webhook, and no id that could shift the signed parts."""
+    """SW-06, fault 69: no webhook is unsigned, and no id can shift the signed parts."""
     key = HmacKey(bytes(24))
 
     with pytest.raises(ValueError, match="unsigned"):

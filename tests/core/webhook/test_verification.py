@@ -1,4 +1,4 @@
-"""A captured webhook: which signature fits, or exactly what is wrong."""
+"""The examination of a captured webhook: the signature that matches, or the exact fault."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def headers(*keys: str, body: bytes = BODY) -> dict[str, str]:
 def look(
     given: Mapping[str, str], *keys: VerifyingKey, body: bytes = BODY, age_s: float = 1.0, **more: Any
 ) -> Finding:
-    """Examine at *age_s* after signing."""
+    """Return the finding for a webhook examined *age_s* after signing."""
     return examine(keys or (NEW,), given, body, AT + age_s, **more)
 
 
 def test_it_says_which_signature_fits_which_key() -> None:
-    """During a rotation either fits; places are counted from 1."""
+    """During a rotation either key matches; positions count from 1."""
     given = headers(secret_of("new"), secret_of("old"), PRIVATE)
 
     assert look(given, NEW).matches == [Match(1, "v1", 1)]
@@ -53,7 +53,7 @@ def test_it_says_which_signature_fits_which_key() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["name"]))
 def test_every_published_vector_verifies(vector: dict[str, Any]) -> None:
-    """SW-05..08: the vectors of the specification's libraries."""
+    """SW-05..08: the vectors of the specification's libraries verify."""
     found = examine(
         [parse_verifying_key(vector["secret"])],
         {
@@ -70,7 +70,7 @@ def test_every_published_vector_verifies(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["id", "timestamp", "signature"])
 def test_a_missing_header_is_named(name: str) -> None:
-    """SW-02: all three are needed."""
+    """SW-02: a missing header is named."""
     given = headers(secret_of("new"))
     del given[f"webhook-{name}"]
 
@@ -79,7 +79,7 @@ def test_a_missing_header_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"signature": "v1,!!"}, "entry 1 of webhook-signature is not a signature"),
         ({"signature": "v1,AAAA  v1,AAAA"}, "entry 2 of webhook-signature is not a signature"),
@@ -89,18 +89,18 @@ def test_a_missing_header_is_named(name: str) -> None:
         ({"timestamp": str(AT + 1)}, "id, timestamp or body were changed"),
     ],
 )
-def test_what_is_wrong_is_told(changes: dict[str, str], told: str) -> None:
-    """Exactly what is wrong."""
+def test_what_is_wrong_is_told(changes: dict[str, str], expected: str) -> None:
+    """The fault names the exact cause."""
     changed = {f"webhook-{name}": value for name, value in changes.items()}
 
     found = look(headers(secret_of("new")) | changed)
 
     assert found.matches == []
-    assert told in str(found.fault)
+    assert expected in str(found.fault)
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (BODY + b"\n", "ends with a line break"),
         (BODY + b"\r\n", "ends with a line break"),
@@ -108,13 +108,13 @@ def test_what_is_wrong_is_told(changes: dict[str, str], told: str) -> None:
         (BODY + b" x", "another secret signed"),
     ],
 )
-def test_a_body_that_was_changed_on_the_way_is_recognised(body: bytes, told: str) -> None:
-    """The usual accidents are named, with what to do."""
-    assert told in str(look(headers(secret_of("new")), body=body).fault)
+def test_a_body_that_was_changed_on_the_way_is_recognised(body: bytes, expected: str) -> None:
+    """Common accidents with the body are named, with the remedy."""
+    assert expected in str(look(headers(secret_of("new")), body=body).fault)
 
 
 def test_line_breaks_that_were_turned_are_recognised() -> None:
-    """A body saved on another system."""
+    """A body whose line breaks were converted is recognised."""
     body = b'{\n"a":1\n}'
 
     found = look(headers(secret_of("new"), body=body), body=body.replace(b"\n", b"\r\n"))
@@ -124,7 +124,7 @@ def test_line_breaks_that_were_turned_are_recognised() -> None:
 
 @pytest.mark.parametrize(("age_s", "way"), [(301, "301 s old"), (-301, "301 s in the future")])
 def test_age_is_told_and_judged(age_s: float, way: str) -> None:
-    """SW: receivers take 300 s either way; a capture is older, and that can be waived."""
+    """Receivers accept 300 s in either direction; the limit can be waived for an older capture."""
     given = headers(secret_of("new"))
 
     assert way in str(look(given, age_s=age_s).fault)
@@ -141,7 +141,7 @@ def test_age_is_told_and_judged(age_s: float, way: str) -> None:
     st.binary(max_size=40) | st.just(BODY),
 )
 def test_it_never_says_yes_where_a_receiver_says_no(given: dict[str, str], body: bytes) -> None:
-    """SW, consumer side: the explanation agrees with the check that receivers make."""
+    """The examination agrees with the check that receivers make."""
     try:
         verify([NEW], given, body, float(AT))
         right = True
@@ -169,7 +169,7 @@ def test_it_never_says_yes_where_a_receiver_says_no(given: dict[str, str], body:
     ],
 )
 def test_headers_come_in_many_forms(text: str) -> None:
-    """As proxies, curl and frameworks log them."""
+    """Headers are read as proxies, curl and frameworks log them."""
     found = parse_headers(text)
 
     assert {name: found[name] for name in ("webhook-id", "webhook-timestamp")} == {
@@ -179,7 +179,7 @@ def test_headers_come_in_many_forms(text: str) -> None:
 
 
 def test_a_request_is_split_at_its_first_blank_line() -> None:
-    """SW-05: the body is exactly the bytes behind it."""
+    """SW-05: the body is exactly the bytes after the first blank line."""
     found, body = parse_request(b"POST / HTTP/1.1\r\nwebhook-id: m\r\n\r\nab\r\n\r\n\xff")
 
     assert found == {"webhook-id": "m"}
@@ -188,6 +188,6 @@ def test_a_request_is_split_at_its_first_blank_line() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"webhook-id: m", b"nothing\n\nx", b'{"a":\n\n'])
 def test_what_is_no_request_is_told(raw: bytes) -> None:
-    """Rules, errors: with what to write instead."""
+    """The error names the required form."""
     with pytest.raises(ConfigError, match=r"(has no blank line|contains no headers)"):
         parse_request(raw)

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from consumer.core.changes.steps import remove
 from consumer.core.retry.policy import max_age_s
 from consumer.core.store.lineage import Doubt, Generation, judge
-from consumer.core.store.tombstone import DAY_S, SPARE_S
+from consumer.core.store.tombstone import DAY_S, MARGIN_S
 from consumer.edges.store import SqlStore
 from consumer.edges.store.rows import lineage
 from tests.support.stores import RULES, SHOP, Place, apply, execute, shop
@@ -102,7 +102,7 @@ async def test_a_removal_leaves_a_tombstone(place: Place) -> None:
     assert before <= found.deleted_at <= time.time()
     assert found.deleted_by == f"{getpass.getuser()} (leveret subscriptions remove)"
     age_s = max_age_s(RULES.policies["standard-webhooks"])
-    assert found.keep_until == pytest.approx(found.deleted_at + age_s + 7 * DAY_S + SPARE_S)
+    assert found.keep_until == pytest.approx(found.deleted_at + age_s + 7 * DAY_S + MARGIN_S)
 
 
 async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.core.changes.export import exported
+from consumer.core.changes.export import export_document
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import Note, disable, drop_old, enable, remove, rotate
 from consumer.core.errors import ConfigError
@@ -107,7 +107,7 @@ STEPS = (*files({}, {}, 0), "rotate", "drop", "enable", "disable", "remove")
 
 def export_of(rows: Rows, ring: KeyRing) -> Any:
     """Return the entries of what `export` writes without secrets."""
-    return exported(rows.entries(ring), secrets=False)["subscriptions"]
+    return export_document(rows.entries(ring), secrets=False)["subscriptions"]
 
 
 def step_of(what: str, case: Mapping[str, object], truth: Rows, number: int) -> Step:
@@ -209,7 +209,7 @@ async def test_a_locked_store_keeps_credentials_through_commands(place: Place) -
     await locked.change(lambda kept: enable(kept, SHOP))
     with pytest.raises(ConfigError, match=r"acme/shop: .*bring the key back"):
         await locked.change(lambda kept: rotate(kept, SHOP, secret_of("new")))
-    file: Any = exported(await locked.entries(), secrets=False)["subscriptions"]
+    file: Any = export_document(await locked.entries(), secrets=False)["subscriptions"]
     await apply(locked, {**file[0], "timeout_s": 3})
 
     [after] = await place.open(STORE__KEY=FIRST).entries()

@@ -123,7 +123,7 @@ def to_entry(row: SubscriptionRow, ring: KeyRing, where: str) -> StoredEntry:
         signing = len(opened) - len(places)
         values["secrets"] = opened[:signing]
         for place, secret in zip(places, opened[signing:], strict=True):
-            schema.put(rest, place, secret)
+            schema.set_at(rest, place, secret)
         return StoredEntry.model_validate({**rest, **values})
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError("\n".join(_faults(error, row, where))) from None
@@ -164,7 +164,7 @@ def _faults(error: Exception, row: SubscriptionRow, where: str) -> list[str]:
     if not isinstance(error, ValidationError):
         return [f"{prefix}: is damaged; restore the store from a backup, or remove it and apply it again"]
     overview = "the subscriptions file in the docs"
-    return [
-        f"{prefix}: {schema.dotted(tuple(detail['loc']))}: {schema.fault(StoredEntry, detail, overview)}"
-        for detail in error.errors()
+    faults = [
+        (detail["loc"], schema.describe_fault(StoredEntry, detail, overview)) for detail in error.errors()
     ]
+    return [f"{prefix}: {schema.dotted(tuple(place))}: {fault}" for place, fault in faults]

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 
-class SpreadChild:
+class HistogramChild:
     """The values of one label set."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
@@ -41,7 +41,7 @@ class SpreadChild:
         return self._sum
 
 
-class Spread(Collector):
+class Histogram(Collector):
     """A histogram of floats with fixed bounds."""
 
     def __init__(self, name: str, text: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
@@ -57,15 +57,15 @@ class Spread(Collector):
         self._text = text
         self._bounds = tuple(bounds)
         self._labelnames = tuple(labels)
-        self._children: dict[tuple[str, ...], SpreadChild] = {}
+        self._children: dict[tuple[str, ...], HistogramChild] = {}
         if not labels:
             self.labels()
 
-    def labels(self, *values: str) -> SpreadChild:
+    def labels(self, *values: str) -> HistogramChild:
         """Return the child for these label values; the first call creates it."""
         if len(values) != len(self._labelnames):
             raise ValueError(f"{self._name} has the labels {self._labelnames}, got {values}")
-        return self._children.setdefault(values, SpreadChild(self._bounds))
+        return self._children.setdefault(values, HistogramChild(self._bounds))
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
         """Return the collected name, so that the registry refuses a second series of that name."""
