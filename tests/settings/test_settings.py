@@ -1,4 +1,4 @@
-"""Settings: what wins over what, and how a mistake is told."""
+"""Settings: the order of their layers, and the error for each mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check against what the management API tells: each difference is one finding with a remedy."""
+"""The check against the management API: each difference is one finding with a remedy."""
 
 from __future__ import annotations
 

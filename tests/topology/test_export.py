@@ -1,4 +1,4 @@
-"""What is printed for others: the graph, the permission patterns, and the reading of refusals."""
+"""Exports for others: the graph, the permission patterns, and the reading of refusals."""
 
 from __future__ import annotations
 

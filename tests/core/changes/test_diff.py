@@ -1,4 +1,4 @@
-"""What a change is shown as, and what is written out to be applied again."""
+"""The display of a change, and the export that can be applied again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subscriptions file: what it becomes, and how every fault in it is told."""
+"""The subscriptions file: the subscriptions in it, and the error for each fault."""
 
 from __future__ import annotations
 

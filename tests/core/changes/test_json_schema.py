@@ -1,4 +1,4 @@
-"""The JSON Schema says what the parser says, as far as a schema can."""
+"""The JSON Schema agrees with the parser, as far as a schema can."""
 
 from __future__ import annotations
 

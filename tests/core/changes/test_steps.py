@@ -1,4 +1,4 @@
-"""One step on what is kept: found by its name, changed as asked, and nothing else with it."""
+"""One step on the stored entries finds an entry by its name and changes only that one."""
 
 from __future__ import annotations
 

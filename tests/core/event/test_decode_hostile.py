@@ -1,4 +1,4 @@
-"""Promises of consumer.core.event.decode about what producers put into headers and properties."""
+"""Promises of consumer.core.event.decode about any headers and properties of producers."""
 
 from __future__ import annotations
 

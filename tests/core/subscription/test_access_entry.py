@@ -1,4 +1,4 @@
-"""The ``tls`` and ``auth`` tables of a subscription: what they become, and how their faults are told."""
+"""The ``tls`` and ``auth`` tables of a subscription: their values, and the errors for their faults."""
 
 from __future__ import annotations
 

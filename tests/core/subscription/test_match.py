@@ -1,4 +1,4 @@
-"""The matcher finds exactly what AMQP topic rules say, and never another tenant's."""
+"""The matcher follows the AMQP topic rules exactly, and never crosses tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What registration says about a URL before anything is resolved."""
+"""The checks of a URL at registration, before any name look-up."""
 
 from __future__ import annotations
 

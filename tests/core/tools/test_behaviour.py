@@ -1,4 +1,4 @@
-"""Promises of consumer.core.tools.behaviour: an endpoint to try things out with does what it was told."""
+"""Promises of consumer.core.tools.behaviour: a trial endpoint behaves as its user chose."""
 
 from __future__ import annotations
 

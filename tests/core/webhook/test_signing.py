@@ -1,4 +1,4 @@
-"""Signatures: the published vectors, what must be refused, and the reference verifier's word."""
+"""Signatures: the published vectors, the refusals, and agreement with the reference verifier."""
 
 from __future__ import annotations
 

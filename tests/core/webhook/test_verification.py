@@ -1,4 +1,4 @@
-"""A captured webhook: which signature fits, or exactly what is wrong."""
+"""A captured webhook: the signature that fits, or the exact fault."""
 
 from __future__ import annotations
 
