@@ -1,4 +1,4 @@
-"""What every test can ask for: a real broker, and an empty vhost on it."""
+"""Fixtures for every test: a real broker, and an empty vhost on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The house style where a machine can check it: layers, sizes, and who may touch the world."""
+"""The house style where a machine can check it: layers, sizes, and access to the outside world."""
 
 from __future__ import annotations
 

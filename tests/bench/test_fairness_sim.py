@@ -1,4 +1,4 @@
-"""The simulation of many workers: small, and told apart from one shared queue; what it draws."""
+"""The simulation of many workers: a small run, its difference from one shared queue, and its picture."""
 
 from __future__ import annotations
 

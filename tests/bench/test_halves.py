@@ -1,4 +1,4 @@
-"""The suite in two halves is the whole suite, and says of itself what is true."""
+"""The two halves of the suite are the whole suite, and report their failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proofs of fairness: what they promise, and their own arithmetic."""
+"""The proofs of fairness: their goals and their arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proofs of what strangers can do: what they promise, and their own arithmetic."""
+"""The proofs of hostile input: their goals and their arithmetic."""
 
 from __future__ import annotations
 

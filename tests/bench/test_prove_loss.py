@@ -1,4 +1,4 @@
-"""The proofs of loss: what they promise, their own arithmetic, and one of them in small."""
+"""The proofs of loss: their goals, their arithmetic, and one of them in small."""
 
 from __future__ import annotations
 

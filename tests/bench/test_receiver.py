@@ -1,4 +1,4 @@
-"""The test receiver does what its paths say, and its log outlives a kill."""
+"""The test receiver behaves as its paths name it, and its log survives a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorial works as it is written, and the look at it would tell if it did not."""
+"""Each block of the tutorial works as written, and the proof counts a block that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says when something fails: one line per problem, with a remedy, and no traceback."""
+"""The errors of the command line: one line per problem, with a remedy, and no traceback."""
 
 from __future__ import annotations
 

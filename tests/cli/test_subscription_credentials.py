@@ -1,4 +1,4 @@
-"""``leveret subscriptions`` shows no credential, and loses none."""
+"""``leveret subscriptions`` never shows a credential, and keeps them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml, Dockerfile and what they mount: pinned, bounded, on loopback, no secret in sight."""
+"""docker-compose.yml, Dockerfile and the files they mount: pinned, bounded, on loopback, free of secrets."""
 
 from __future__ import annotations
 

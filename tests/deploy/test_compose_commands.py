@@ -1,4 +1,4 @@
-"""What is run on the containers by hand and by Docker: the health check, and the commands that pages show."""
+"""The health check of the containers, and the commands for them in the documentation."""
 
 from __future__ import annotations
 

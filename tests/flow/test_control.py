@@ -1,4 +1,4 @@
-"""What is told to all workers: by an operator's commands, by other workers, by nobody knows whom."""
+"""Messages to all workers: commands of an operator, reports of workers, and forged ones."""
 
 from __future__ import annotations
 

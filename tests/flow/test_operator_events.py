@@ -1,4 +1,4 @@
-"""What befalls an endpoint is told on the exchange, and as webhooks to the tenant leveret."""
+"""Events about an endpoint go to the exchange, and as webhooks to the tenant leveret."""
 
 from __future__ import annotations
 

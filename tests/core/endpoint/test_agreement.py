@@ -1,4 +1,4 @@
-"""Workers agree whatever becomes of their messages, and count who lives."""
+"""Workers agree even when messages are lost, and count the living workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is noisy, from when on, and which spill queue takes them."""
+"""Which tenants are noisy, from when on, and which spill queue they get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fair queue: who is next, what it costs, who may hold how much; and the shares above it."""
+"""The fair queue: the order of tenants, the cost of jobs, and the caps."""
 
 from __future__ import annotations
 

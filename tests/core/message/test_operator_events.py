@@ -1,4 +1,4 @@
-"""An administrator is told once at first, then in sums, and never flooded."""
+"""An administrator gets one event at first, then sums, and never a flood."""
 
 from __future__ import annotations
 

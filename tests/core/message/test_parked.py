@@ -1,4 +1,4 @@
-"""Parked entries: what an operator sees, and that the same thing parked twice has the same id."""
+"""Parked entries: their display for an operator, and one id for the same thing parked twice."""
 
 from __future__ import annotations
 

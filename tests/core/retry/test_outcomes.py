@@ -1,4 +1,4 @@
-"""The one table that says what an answer means."""
+"""The one table that gives each answer its meaning."""
 
 from __future__ import annotations
 

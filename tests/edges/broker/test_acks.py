@@ -1,4 +1,4 @@
-"""Acks in few frames: whatever the order of settling, the broker knows every tag once."""
+"""Acks in few frames: in any order of settling, the broker gets every tag once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look into a real queue: it sees all, gives back all but what was acked, and a restart changes nothing."""
+"""A look into a real queue: it sees all, gives back all but the acked, and a restart changes nothing."""
 
 from __future__ import annotations
 

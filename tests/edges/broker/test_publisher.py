@@ -1,4 +1,4 @@
-"""What every Publisher promises: run on the real one against a broker, and on the fake of the flow tests."""
+"""The promises of every Publisher, tested on the real one with a broker and on the fake of the flow tests."""
 
 from __future__ import annotations
 

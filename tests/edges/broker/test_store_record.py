@@ -1,4 +1,4 @@
-"""The broker's memory of the store, on a real broker: one message, whoever looks and whenever it restarts."""
+"""The record of the store on a real broker: one message, for all readers and over restarts."""
 
 from __future__ import annotations
 

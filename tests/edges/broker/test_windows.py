@@ -1,4 +1,4 @@
-"""What a window's tickets say of their messages, on a real broker."""
+"""The tickets of a window on a real broker, and their facts about the messages."""
 
 from __future__ import annotations
 

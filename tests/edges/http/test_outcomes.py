@@ -1,4 +1,4 @@
-"""What faults of the system are told as, beyond those that a server on loopback can cause."""
+"""The outcomes of system faults that a server on loopback cannot cause."""
 
 from __future__ import annotations
 

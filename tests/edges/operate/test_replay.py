@@ -1,4 +1,4 @@
-"""Replay against a real broker: what is sent again, and what only looks like an event stays."""
+"""Replay on a real broker: events are sent again, and entries that only resemble events stay."""
 
 from __future__ import annotations
 

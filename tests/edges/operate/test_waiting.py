@@ -1,4 +1,4 @@
-"""One pass over real rungs: what is meant goes, the rest stands as it stood, and nothing is lost."""
+"""One pass over real rungs: the chosen messages go, the others stay in place, and nothing is lost."""
 
 from __future__ import annotations
 

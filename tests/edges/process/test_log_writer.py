@@ -1,4 +1,4 @@
-"""The log's own thread: whoever reads the log, or does not, stops no delivery (fault 93)."""
+"""The log has its own thread: an unread log stops no delivery (fault 93)."""
 
 from __future__ import annotations
 

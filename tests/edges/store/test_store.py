@@ -1,4 +1,4 @@
-"""What every store promises: SQLite, PostgreSQL, and the one in memory that the flow's tests use."""
+"""The promises of every store: SQLite, PostgreSQL, and the one in memory for the tests of the flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generations and tombstones, on both databases: what a store knows of itself and of what was deleted."""
+"""Generations and tombstones on both databases: the history of a store and of deleted entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sealed and cannot be opened: no command loses any of it, or mixes it with something else."""
+"""Sealed values without their key: no command loses one or mixes it with another."""
 
 from __future__ import annotations
 

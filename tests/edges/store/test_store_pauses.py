@@ -1,4 +1,4 @@
-"""Pauses are kept beside the subscriptions, and every load tells whom they hold."""
+"""Pauses are stored beside the subscriptions, and every load applies them."""
 
 from __future__ import annotations
 

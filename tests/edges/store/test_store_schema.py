@@ -1,4 +1,4 @@
-"""The tables: made once, whoever comes first; never touched by a release that does not know them."""
+"""The tables are made once, by any process, and a release that does not know them leaves them alone."""
 
 from __future__ import annotations
 

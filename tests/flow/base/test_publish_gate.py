@@ -1,4 +1,4 @@
-"""A forced end: what has begun to be stored is confirmed and acked, and nothing else begins."""
+"""A forced end: publishes that began are confirmed and acked, and none begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rate of one worker: what is over it stays where it is, and no second has more."""
+"""The rate of one worker: requests over it wait in place, and no second has more."""
 
 from __future__ import annotations
 

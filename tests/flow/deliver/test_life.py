@@ -1,4 +1,4 @@
-"""Whole lives of deliveries over the ladder, whatever endpoints and broker do, in virtual time."""
+"""Whole lives of deliveries over the ladder, for any faults of endpoints and broker, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message to its verdicts: what is sent, what is stored, and that the ack comes last."""
+"""One event to its verdicts: its requests, its publishes, and the ack at the end."""
 
 from __future__ import annotations
 

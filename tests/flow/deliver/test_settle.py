@@ -1,4 +1,4 @@
-"""Each message ends in exactly one settle, whatever the broker or a bug does."""
+"""Each message ends in exactly one settle, in spite of faults of the broker and bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not an endpoint's answer like any other: our proxy's failure, and a wish to be left alone."""
+"""Two special answers: a failure of our own proxy, and an endpoint's wish to be left alone."""
 
 from __future__ import annotations
 

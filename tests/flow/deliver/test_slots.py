@@ -1,4 +1,4 @@
-"""The end of the grace, and the slots of endpoints: never more than there are, and none is lost."""
+"""The end of the grace, and the slots of endpoints: never exceeded, never lost."""
 
 from __future__ import annotations
 

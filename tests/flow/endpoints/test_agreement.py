@@ -1,4 +1,4 @@
-"""Four workers between fakes and one exchange that may lose what they say."""
+"""Four workers between fakes, and one exchange that may lose their messages."""
 
 from __future__ import annotations
 

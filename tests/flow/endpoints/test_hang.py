@@ -1,4 +1,4 @@
-"""What is held comes back soon after its endpoint is well, whatever it was held for (fault 83)."""
+"""Held deliveries come back soon after their endpoint is well, for any reason of the hold (fault 83)."""
 
 from __future__ import annotations
 

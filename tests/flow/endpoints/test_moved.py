@@ -1,4 +1,4 @@
-"""What an URL says that the subscription has no more is no word on the new one."""
+"""Answers of a former URL never count for the new one."""
 
 from __future__ import annotations
 

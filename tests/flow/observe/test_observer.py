@@ -1,4 +1,4 @@
-"""What is said and counted: one wide line per attempt, labels from closed sets, no bodies, no secrets."""
+"""Log lines and metrics: one wide line per attempt, labels from closed sets, no bodies, no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the flow tells the recorder: states of endpoints, and what is parked."""
+"""The records of the flow: states of endpoints, and parked entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's hold on its store: followed for ever, whatever happens to it."""
+"""The daemon follows its store for ever, over every fault of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits is bounded, with an alert before and relief after."""
+"""The number of waiting messages is bounded, with an alert before and relief after."""
 
 from __future__ import annotations
 

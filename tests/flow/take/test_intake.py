@@ -1,4 +1,4 @@
-"""What starts next: fair between tenants and queues, bounded, and nothing under back-pressure."""
+"""The next job: fair between tenants and queues, bounded, and none under back-pressure."""
 
 from __future__ import annotations
 

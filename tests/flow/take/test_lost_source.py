@@ -1,4 +1,4 @@
-"""A message whose channel closed comes again: what it owes is stored once, by whoever has it then."""
+"""A message whose channel closed comes again: its deliveries are stored once, by its present holder."""
 
 from __future__ import annotations
 

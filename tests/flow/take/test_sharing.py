@@ -1,4 +1,4 @@
-"""What one tenant may borrow follows who is there and how late the loop is; evenness and names are told."""
+"""The limit for borrowing follows the present tenants and the lag of the loop; evenness is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topology on a real broker: it stands, messages go the way it draws, differences are named."""
+"""The topology on a real broker: it is declared, and messages take the routes of the plan."""
 
 from __future__ import annotations
 

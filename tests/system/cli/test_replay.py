@@ -1,4 +1,4 @@
-"""A replay of what was parked unread: as its producer published it, and never stopped by one that stays."""
+"""A replay of events that were parked unread: as published, and past entries that stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits, and who is paused, steered from the command line while the daemon runs."""
+"""Waiting deliveries and pauses, controlled from the command line while the daemon runs."""
 
 from __future__ import annotations
 

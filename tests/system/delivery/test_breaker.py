@@ -1,4 +1,4 @@
-"""The breaker of one endpoint, seen from outside: what it spares, and that it spares nobody else."""
+"""The breaker of one endpoint, seen from outside: it spares that endpoint, and only that one."""
 
 from __future__ import annotations
 

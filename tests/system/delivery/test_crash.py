@@ -1,4 +1,4 @@
-"""kill -9 in every window: nothing is lost, and what comes twice has the same id."""
+"""kill -9 in every window: nothing is lost, and repeats have the same id."""
 
 from __future__ import annotations
 

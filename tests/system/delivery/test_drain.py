@@ -1,4 +1,4 @@
-"""SIGTERM: what was started ends or is stored, what was not goes back, and nothing comes twice."""
+"""SIGTERM: started requests end or are stored, other messages go back, and nothing comes twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails is tried again, never early; what is exhausted is parked, shown and replayed."""
+"""Failures are tried again, never early; exhausted deliveries are parked, shown and replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message that kills workers is found by evidence; what stood beside it is only slower."""
+"""A message that kills workers is found by evidence; its neighbours are only delayed."""
 
 from __future__ import annotations
 

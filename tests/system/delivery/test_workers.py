@@ -1,4 +1,4 @@
-"""Four daemons on one broker and one store: what one learns, all know."""
+"""Four daemons on one broker and one store share their knowledge of endpoints."""
 
 from __future__ import annotations
 

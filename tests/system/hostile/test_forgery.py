@@ -1,4 +1,4 @@
-"""What a publisher forges changes nothing outside of its own delivery: the kinds of the proof."""
+"""The forgeries of the proof change nothing outside of their own delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages whose header tables cost more to read than their size: nobody else feels them."""
+"""Messages whose header tables are costly to read leave other tenants alone."""
 
 from __future__ import annotations
 

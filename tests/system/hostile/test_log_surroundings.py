@@ -1,4 +1,4 @@
-"""The daemon's standard streams: nobody reads the log, or there is none (fault 93)."""
+"""The daemon works with an unread log, and without standard streams (fault 93)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer may write into a message, and what rights the daemon needs."""
+"""The content of messages from producers, and the rights that the daemon needs."""
 
 from __future__ import annotations
 

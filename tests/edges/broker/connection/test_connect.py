@@ -1,4 +1,4 @@
-"""Keeping a connection: what counts as one that was made again."""
+"""Keeping a connection: which connections count as reconnected."""
 
 from __future__ import annotations
 

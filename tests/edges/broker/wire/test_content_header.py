@@ -1,4 +1,4 @@
-"""Our content header is read by the library as what the library itself would have written."""
+"""The library reads our content headers like its own."""
 
 from __future__ import annotations
 

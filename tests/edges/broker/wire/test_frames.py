@@ -1,4 +1,4 @@
-"""Header tables as they stand in frames: read as the library does, and refused before they cost much."""
+"""Header tables in frames: read as the library reads them, and refused before they cost much."""
 
 from __future__ import annotations
 

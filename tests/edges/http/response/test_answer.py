@@ -1,4 +1,4 @@
-"""Reading an answer: what is found does not depend on how the bytes were cut, and nothing else escapes."""
+"""Reading an answer: the result is the same however the bytes are cut, and no exception escapes."""
 
 from __future__ import annotations
 

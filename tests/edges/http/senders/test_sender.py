@@ -1,4 +1,4 @@
-"""What every Sender promises: the real one against real servers, and the fake that flow tests use."""
+"""The promises of every Sender: the real one with real servers, and the fake of the flow tests."""
 
 from __future__ import annotations
 

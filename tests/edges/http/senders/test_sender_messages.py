@@ -1,4 +1,4 @@
-"""What the real sender writes, and what it makes of the bytes that come back, on both event loops."""
+"""The bytes of the real sender, and its reading of the bytes that come back, on both event loops."""
 
 from __future__ import annotations
 

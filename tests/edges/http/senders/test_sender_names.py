@@ -1,4 +1,4 @@
-"""How the real senders find names: a real name server that rebinds, lies, fails and is silent; /etc/hosts."""
+"""Name look-ups of the real senders: a name server that rebinds, lies, fails or is silent; /etc/hosts."""
 
 from __future__ import annotations
 
