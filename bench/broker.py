@@ -10,6 +10,7 @@ from bench.prove import Bench
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
 from consumer.edges.private_broker.files import PLUGINS, draw_port
 from tests.support.broker.load import Management
+from tests.support.processes.rabbitmqctl import rabbitmqctl
 
 _STAYS = "[{persistent, true}]"  #: an application that is loaded later keeps such a setting
 
@@ -57,7 +58,7 @@ class Broker:
         (layout.outside / "enabled_plugins").write_text(f"[{plugins}].\n")
         listener = f'application:set_env(rabbitmq_mqtt, tcp_listeners, [{{"127.0.0.1", {port}}}], {_STAYS})'
         ensure = f'{{ok, _, _}} = rabbit_plugins:ensure("{layout.inside / "enabled_plugins"}")'
-        await asyncio.to_thread(self._node.ctl, "eval", f"{listener}, {ensure}, ok.")
+        await asyncio.to_thread(rabbitmqctl, self._node, "eval", f"{listener}, {ensure}, ok.")
         return port
 
     @property

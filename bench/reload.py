@@ -24,8 +24,10 @@ from consumer.core.webhook.signing import format_secret
 from consumer.edges.store import SqlStore, open_store
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.store.trust import Trust
 from consumer.settings import load_settings
 from metrics.series import Series
+from tests.support.fakes_store import MemoryRecord, MemoryRecorder
 
 RELOADS: Final = 20
 TICK_S: Final = 0.001
@@ -58,7 +60,9 @@ async def _measure(home: Path, tenant: str, patterns: Sequence[str]) -> Reloads:
     entries = [_entry(tenant, number, pattern) for number, pattern in enumerate(patterns)]
     writer, store = _store(home), _store(home)
     await _apply(writer, entries)
-    subscriptions = Subscriptions(store, Observer(Series(CollectorRegistry()), _Silent()))
+    observe = Observer(Series(CollectorRegistry()), _Silent())
+    trust = Trust(observe, MemoryRecord())
+    subscriptions = Subscriptions(store, observe, MemoryRecorder(), trust, lambda _subscription: None)
     assert await subscriptions.reload()
     found = Reloads()
     for number in range(RELOADS):

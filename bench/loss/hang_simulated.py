@@ -29,10 +29,11 @@ from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.store.trust import Trust
 from consumer.ports import Incoming, Publication, Source
 from metrics.series import Series
 from tests.support.fakes import ManualClock, MemoryArchive, VirtualLoop
-from tests.support.fakes_store import MemoryRecorder, MemoryStore
+from tests.support.fakes_store import MemoryRecord, MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -196,8 +197,9 @@ async def drain(case: Case, *, hangs: bool) -> Drained:
     broker = _Broker()
     context = _context(broker, endpoint, random.Random(7))
     store = MemoryStore()
-    subscriptions = Subscriptions(store, context.observe, context.record)
     endpoints = Endpoints(context)
+    trust = Trust(context.observe, MemoryRecord())
+    subscriptions = Subscriptions(store, context.observe, context.record, trust, endpoints.forgive)
     router = Router(context, subscriptions, endpoints)
     broker.offer = router.intake.offer
     shop = {

@@ -16,22 +16,18 @@ KEPT_SLICES = 12
 
 
 class LoopLag:
-    """Looks at the running loop until :meth:`stop`."""
+    """Looks at the running loop, as long as that runs."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._worst: deque[float] = deque([0.0], maxlen=KEPT_SLICES)  #: seconds, one for each slice
         self._slice_ends = time.monotonic() + SLICE_S
         self._due = time.monotonic() + LOOK_S
-        self._next = self._loop.call_later(LOOK_S, self._look)
+        self._loop.call_later(LOOK_S, self._look)
 
     def worst_s(self) -> float:
         """Return how late the latest look of the last minute was, in seconds."""
         return max(self._worst)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._next.cancel()
 
     def _look(self) -> None:
         now = time.monotonic()  # not the loop's clock: that one stands still during a callback
@@ -40,4 +36,4 @@ class LoopLag:
             self._worst.append(0.0)
             self._slice_ends = now + SLICE_S
         self._due = now + LOOK_S
-        self._next = self._loop.call_later(LOOK_S, self._look)
+        self._loop.call_later(LOOK_S, self._look)

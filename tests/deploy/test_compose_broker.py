@@ -18,6 +18,7 @@ from deploy.compose_setup import broker_definitions
 from tests.support.data import ROOT
 from tests.support.processes.children import python_env
 from tests.support.processes.daemon import Daemon
+from tests.support.processes.rabbitmqctl import rabbitmqctl
 from tests.support.repository.compose import SERVICES
 
 CONF = (ROOT / "deploy" / "rabbitmq" / "20-leveret.conf").read_text()
@@ -81,5 +82,5 @@ def published(name: str, amqp_url: str, folder: Path) -> int:
 
 
 def _users(broker: PrivateBroker) -> set[str]:
-    rows: list[dict[str, str]] = json.loads(broker.ctl("list_users", "--formatter=json"))
+    rows: list[dict[str, str]] = json.loads(rabbitmqctl(broker, "list_users", "--formatter=json"))
     return {row["user"] for row in rows}

@@ -22,6 +22,7 @@ from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.subscriptions import Subscriptions
+from consumer.flow.store.trust import Trust
 from consumer.ports import Incoming, Publication, Source
 from metrics.series import Series
 from tests.support.fakes import (
@@ -36,7 +37,7 @@ from tests.support.fakes import (
     RecordingLog,
     settled,
 )
-from tests.support.fakes_store import MemoryRecorder, MemoryStore
+from tests.support.fakes_store import MemoryRecord, MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -124,8 +125,9 @@ class Worker:
             rate=rate,
         )
         self.endpoints = Endpoints(self.context)
+        self.trust = Trust(self.observe, MemoryRecord())
         self.subscriptions = Subscriptions(
-            self.store, self.observe, self.record, on_switched=self.endpoints.forgive
+            self.store, self.observe, self.record, self.trust, self.endpoints.forgive
         )
         self.router = Router(self.context, self.subscriptions, self.endpoints)
         self.intake = self.router.intake

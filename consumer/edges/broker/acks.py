@@ -57,10 +57,6 @@ class Acks:
             except CONNECTION_ERRORS:
                 self._observe.settles_lost(1)
 
-    def remembered(self) -> int:
-        """Return the number of tags that are remembered because of a lower one in hand."""
-        return len(self._sent)
-
     async def flush(self) -> None:
         """Send all acks: the unbroken run in one frame, the others one by one."""
         await self._flush(up_to=inf)

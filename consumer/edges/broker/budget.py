@@ -43,7 +43,6 @@ class ByteBudget:
     limit_bytes: int
     inflated_bytes: int = 0  #: extra charge for a message with a content encoding
     held_bytes: int = 0
-    waits: int = 0  #: messages that had to wait, since the start
     _whole: int = 0  #: complete messages in hand; only those are settled some day
     _lifted: int = 0
     _trickle: int = 0  #: bytes that may still pass
@@ -84,7 +83,6 @@ class ByteBudget:
         if self._trickle > 0:
             self._trickle -= cost
             return
-        self.waits += 1
         loop = asyncio.get_running_loop()
         until = loop.time() + LONGEST_S
         try:

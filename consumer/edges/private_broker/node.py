@@ -12,7 +12,6 @@ import http.client
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -154,29 +153,6 @@ class PrivateBroker:
             data_folder=self.layout.outside,
             data_bytes=size,
         )
-
-    def ctl(self, *arguments: str, timeout_s: float = 60.0) -> str:
-        """Run the server's own ``rabbitmqctl`` against the node and return its output.
-
-        Raises:
-            BrokerUnavailable: there is no node, or the command failed; the text is its answer.
-        """
-        identity = files.load_identity(self.layout)
-        if identity is None:
-            raise BrokerUnavailable(f"no private broker has been started in {self._home}")
-        done = subprocess.run(  # noqa: S603 (argv, no shell)
-            self.server.command(self.server.scripts / "rabbitmqctl", "--quiet", *arguments),
-            env=files.node_environment(self.layout, identity, self.server),
-            cwd=self.layout.outside,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise BrokerUnavailable(f"rabbitmqctl {arguments[0]}: {(done.stderr or done.stdout).strip()}")
-        return done.stdout
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -6,12 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from consumer.core.endpoint.health import Health
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
-from consumer.core.message.parked import ParkedEntry
-from consumer.core.subscription.subscription import Subscription
 from consumer.flow.base.local_faults import LocalFaults
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
@@ -70,28 +67,6 @@ class Bounds:
     unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
 
 
-class Unrecorded:
-    """Writes nothing down. Implements :class:`consumer.ports.Recorder`."""
-
-    def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
-        """Forget it."""
-
-    def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
-        """Forget it."""
-
-    def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
-        """Forget it."""
-
-    def parked(self, entry: ParkedEntry) -> None:
-        """Forget it."""
-
-    def unparked(self, entry_id: str) -> None:
-        """Forget it."""
-
-    async def finish(self) -> None:
-        """Nothing is left."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The ports and constants that every part of the flow shares."""
@@ -107,10 +82,10 @@ class Context:
     due_queues: int
     decode: DecodeRules
     archive: Archive  #: of cancelled deliveries
+    record: Recorder
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end
     weight: Weight = field(default_factory=Weight)
-    record: Recorder = field(default_factory=Unrecorded)
     local_faults: LocalFaults = field(default_factory=LocalFaults)
     rate: Rate | None = None  #: of all requests of this worker; None is no limit

@@ -10,7 +10,6 @@ from consumer.core.errors import LeveretError
 from consumer.core.store.tombstone import Tombstone
 from consumer.core.subscription.match import Matcher
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.base.context import Unrecorded
 from consumer.flow.observe.observer import Observer
 from consumer.flow.store.trust import Trust
 from consumer.ports import Recorder, Store
@@ -35,27 +34,27 @@ class Subscriptions:
         self,
         store: Store,
         observe: Observer,
-        record: Recorder | None = None,
-        trust: Trust | None = None,
-        on_switched: Callable[[Subscription], None] | None = None,
+        record: Recorder,
+        trust: Trust,
+        on_switched: Callable[[Subscription], None],
     ) -> None:
         """Know no subscription yet.
 
         Args:
             store: Where they are.
             observe: Takes reports.
-            record: Takes which endpoints are disabled; None forgets it.
-            trust: In the store; None believes the store that was loaded first.
+            record: Takes which endpoints are disabled.
+            trust: In the store.
             on_switched: Called with each subscription that was enabled or disabled elsewhere, as it is now.
         """
         self._store = store
         self._on_switched = on_switched
-        self.trust = Trust(observe) if trust is None else trust
+        self.trust = trust
         self._tombstones: dict[
             str, Tombstone | None
         ] = {}  #: of ids that were asked after since the last load
         self._observe = observe
-        self._record = Unrecorded() if record is None else record
+        self._record = record
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
         self._tenants: dict[str, None] = {}  #: that have subscriptions, in the order of their names
@@ -263,9 +262,8 @@ class Subscriptions:
         enabled = sum([s.enabled for s in fresh.values()])
         locked = sum([s.locked is not None for s in fresh.values()])
         self._observe.reloaded(enabled, len(fresh) - enabled, locked)
-        if self._on_switched is not None:
-            for subscription in switched:
-                self._on_switched(subscription)
+        for subscription in switched:
+            self._on_switched(subscription)
 
 
 def _of_tenants(

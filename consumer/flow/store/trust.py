@@ -45,14 +45,14 @@ class Trust:
     def __init__(
         self,
         observe: Observer,
-        record: StoreRecord | None = None,
+        record: StoreRecord,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Trust nothing yet.
 
         Args:
             observe: Is told of doubts.
-            record: The broker's memory; without one the store that was loaded first is believed.
+            record: The broker's memory of the store.
             now: Monotonic seconds.
         """
         self._observe = observe
@@ -151,9 +151,6 @@ class Trust:
             BrokerUnavailable: the record cannot be read or written now.
         """
         self._wanted, self._compared_at = False, self._now()
-        if self._record is None:
-            self._known = self.generation()
-            return None if self._known is None else judge(own, self._known)
         found: list[Doubt | None] = []
 
         def decide(record: Generation | None, messages: int) -> Generation | None:

@@ -27,6 +27,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker, files, processes
 from consumer.edges.private_broker.processes import Identity
 from tests.support.data import ROOT
+from tests.support.processes.rabbitmqctl import rabbitmqctl
 
 
 def members(broker: PrivateBroker) -> list[str]:
@@ -153,7 +154,8 @@ def test_the_node_is_set_up_for_leveret(broker: BrokerEndpoint, management: http
 
 def test_the_logs_of_quorum_queues_stay_small(private_broker: PrivateBroker) -> None:
     """The node took every limit that bounds an empty queue's disk (core proof: idle_queues_disk_mb)."""
-    taken = private_broker.ctl(
+    taken = rabbitmqctl(
+        private_broker,
         "eval",
         "{element(2, application:get_env(ra, wal_max_size_bytes)),"
         " element(2, application:get_env(ra, segment_max_entries)),"
@@ -168,7 +170,7 @@ def test_the_logs_of_quorum_queues_stay_small(private_broker: PrivateBroker) -> 
 def test_a_failing_command_says_why(private_broker: PrivateBroker) -> None:
     """An answer of rabbitmqctl that is an error raises, with its text."""
     with pytest.raises(BrokerUnavailable, match="no_such_vhost"):
-        private_broker.ctl("delete_vhost", "no_such_vhost")
+        rabbitmqctl(private_broker, "delete_vhost", "no_such_vhost")
 
 
 def test_two_nodes_side_by_side(
@@ -203,7 +205,7 @@ async def test_a_killed_node_comes_back(own_broker: PrivateBroker) -> None:
         await channel.declare_queue("kept", durable=True, arguments={"x-queue-type": "quorum"})
         await channel.default_exchange.publish(aio_pika.Message(b"kept", delivery_mode=2), "kept")
     # The server writes down which log belongs to a new quorum queue only when half a second was quiet.
-    own_broker.ctl("eval", "[ok = dets:sync(Table) || Table <- dets:all()].")
+    rabbitmqctl(own_broker, "eval", "[ok = dets:sync(Table) || Table <- dets:all()].")
 
     own_broker.kill()
     down = own_broker.status()

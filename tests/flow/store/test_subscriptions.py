@@ -12,7 +12,8 @@ import pytest
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.store.subscriptions import INDEXED_AT_ONCE, Subscriptions
-from tests.support.fakes_store import MemoryStore
+from consumer.flow.store.trust import Trust
+from tests.support.fakes_store import MemoryRecord, MemoryStore
 from tests.support.worker import Worker
 
 
@@ -35,6 +36,12 @@ class GivenStore(MemoryStore):
     async def load(self) -> Sequence[Subscription]:
         """Return it."""
         return self.given
+
+
+def kept(worker: Worker, store: MemoryStore) -> Subscriptions:
+    """Return the subscriptions of another store."""
+    trust = Trust(worker.observe, MemoryRecord())
+    return Subscriptions(store, worker.observe, worker.record, trust, worker.endpoints.forgive)
 
 
 async def test_a_reload_takes_effect_at_once(worker: Worker) -> None:
@@ -163,7 +170,7 @@ async def test_disabling_compiles_nothing(worker: Worker) -> None:
     """Faults 38, 74: one 410 in a tenant of 10,000 subscriptions does not hold the event loop."""
     shop = await worker.subscribe("shop")
     store = GivenStore()
-    subscriptions = Subscriptions(store, worker.observe)
+    subscriptions = kept(worker, store)
     store.given = [
         replace(shop, id=f"sub_{n}", name=str(n), url=f"https://{n}.example/", events=Patterns(["order.*"]))
         for n in range(5)
@@ -210,7 +217,7 @@ async def test_a_reload_compiles_the_changed_tenants_only(worker: Worker) -> Non
     """SW-33: with 10,000 subscriptions one change costs what its tenant has; the others stay as they were."""
     shop = await worker.subscribe("shop")
     store = GivenStore()
-    subscriptions = Subscriptions(store, worker.observe)
+    subscriptions = kept(worker, store)
     store.given = [
         replace(shop, id=f"sub_{name}", name=name, tenant=name[0], events=Patterns([f"order.{name}"]))
         for name in ("x1", "x2", "y1", "z1")
@@ -239,7 +246,7 @@ def test_events_are_matched_while_many_subscriptions_are_indexed() -> None:
         worker = Worker()
         shop = await worker.subscribe("shop")
         store = GivenStore()
-        subscriptions = Subscriptions(store, worker.observe)
+        subscriptions = kept(worker, store)
         store.given = [
             replace(shop, id=f"sub_{n}", name=str(n), events=(f"order.n{n}",))
             for n in range(INDEXED_AT_ONCE + 1)

@@ -35,7 +35,10 @@ class Place:
     def use(self, store: MemoryStore) -> None:
         """Put *store* where the worker's is; the daemon is another one then, unless nothing was loaded."""
         self.store = store
-        self.subscriptions = Subscriptions(store, self.worker.observe, self.worker.record, self.trust)
+        worker = self.worker
+        self.subscriptions = Subscriptions(
+            store, worker.observe, worker.record, self.trust, worker.endpoints.forgive
+        )
 
     async def swap(self, store: MemoryStore) -> bool:
         """Put another store beside the running daemon, which looks at it."""
@@ -300,7 +303,7 @@ class Door:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.trust = Trust(worker.observe)
+        self.trust = Trust(worker.observe, MemoryRecord())
         self.backlog = Backlog(10, worker.context.weight, worker.observe)
         self.left: list[frozenset[Source]] = []
         self.gate = ConsumeGate(self.trust, self.backlog, worker.intake, self._leave, worker.observe)

@@ -9,6 +9,7 @@ import shutil
 import httpx2
 
 from consumer.edges.private_broker import BrokerEndpoint, PrivateBroker
+from tests.support.processes.rabbitmqctl import rabbitmqctl
 
 
 def end(broker: PrivateBroker) -> None:
@@ -46,4 +47,4 @@ def remove_vhost(management: httpx2.Client, name: str) -> None:
 
 async def ctl(node: PrivateBroker, *arguments: str) -> str:
     """Run ``rabbitmqctl`` in a thread, so that endpoints on the event loop go on answering."""
-    return await asyncio.to_thread(node.ctl, *arguments)
+    return await asyncio.to_thread(rabbitmqctl, node, *arguments)

@@ -137,6 +137,7 @@ async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, r
             ids = await publisher.publish_many("twice", 120)
             await receiver.arrived(121)
             daemon.terminate()
+            await daemon.logged("drain.began")  # two signals at once would be one
             await until(lambda: sum(receiver.answered(target).values()) >= 20, "answers come")
             daemon.terminate()
             assert await daemon.wait_exit(30) == 1
