@@ -6,13 +6,13 @@
 
 Data flow: flow.endpoints keeps one state per endpoint; :func:`admit` before a request, :func:`settle` after.
 
-One success is little evidence: an endpoint that takes the probe and fails the rest would swing for ever. So
-until a request after the probe was taken, two failures open the breaker again, and the cooldown grows as if
-the probe had failed.
+One success is little evidence: with an endpoint that takes the probe and fails all other requests, the
+breaker would open and close for ever. So until a request after the probe succeeds, two failures open the
+breaker again, and the cooldown grows as if the probe had failed.
 
 Every change of state takes the next epoch. A request remembers the epoch in which it was admitted, and its
-answer counts only while that epoch lasts: what was sent before the breaker opened can neither close it,
-nor be taken for the probe, nor spoil a fresh start.
+answer counts only while that epoch lasts. So a request from before the opening cannot close the breaker, is
+not taken for the probe, and does not spoil a fresh start.
 
 Source: S3-1, S3-6.
 """
@@ -28,15 +28,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 from consumer.core.errors import ConfigError
 
-#: A cooldown is lengthened by up to this share, so that endpoints that fell together are not probed together.
+#: A cooldown is lengthened by up to this share, so that endpoints which failed together are probed apart.
 COOLDOWN_JITTER_RATIO: Final = 0.1
-#: Failures in a row that open it again before any request but the probe was taken.
+#: Failures in a row that open the breaker again before any request but the probe succeeded.
 UNPROVEN_FAILURES: Final = 2
-#: A probe is given this much longer than a request may take: nothing that answers late is late for ever.
+#: A probe may take this much longer than a request, so that a late answer still counts.
 PROBE_SLACK_S: Final = 5.0
-#: Clocks of workers differ in travel and head start; a step back of more than this is one.
+#: A larger step of the wall clock counts as one; smaller differences come from travel times and head starts.
 CLOCK_SLACK_S: Final = 5.0
-#: What is decided by hand takes the next multiple of this as its epoch.
+#: A decision by hand takes the next multiple of this as its epoch.
 BY_HAND_EPOCHS: Final = 1_000
 #: Each failed probe doubles the next cooldown, up to ``cooldown_max_s``.
 COOLDOWN_GROWTH: Final = 2.0
@@ -47,9 +47,9 @@ class BreakerPolicy:
     """When a breaker opens and how long it stays open."""
 
     failures: int = 5  #: failures in a row that open it; 0 switches the breaker off
-    failure_ratio: float = 0.0  #: share of failures in the window that opens it too; 0 looks at none
-    window_s: float = 60.0  #: what the ratio looks at: between half of this and all of it
-    min_requests: int = 20  #: fewer answers than this in the window say nothing
+    failure_ratio: float = 0.0  #: share of failures in the window that opens it, too; 0: no share does
+    window_s: float = 60.0  #: the ratio is that of the last half of this time, or up to all of it
+    min_requests: int = 20  #: least number of answers in the window for the ratio
     cooldown_s: float = 30.0  #: from opening to the first probe, at least; more than 0
     cooldown_max_s: float = 300.0  #: the longest cooldown after probes that failed
     probe_timeout_s: float = 40.0  #: a silent probe is lost after this; see :func:`outlasting`
@@ -68,10 +68,10 @@ class BreakerPolicy:
 
 
 def outlasting(policy: BreakerPolicy, timeout_s: float) -> BreakerPolicy:
-    """Return *policy* with probes that are waited for longer than any request lasts.
+    """Return *policy* with a time-out of probes that is longer than any request lasts.
 
-    A probe that is given up gets a successor, and its own answer counts no more. So an endpoint that answers,
-    but later than that, would stay shut for ever.
+    A probe that is given up gets a successor, and its own answer no longer counts. So the breaker of an
+    endpoint that answers later than that would stay open for ever.
 
     Args:
         policy: Of the endpoint.
@@ -104,12 +104,12 @@ class RecentAnswers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """All is well: every request may go."""
+    """Every request may go."""
 
     failures: int = 0  #: counted failures since the last sign of life
     epoch: int = 0
-    openings: int = 0  #: how often it opened before the slow start that goes on; 0: none goes on
-    proven: bool = False  #: True: a request after the probe was taken
+    openings: int = 0  #: how often it opened before the present slow start; 0: there is none
+    proven: bool = False  #: True: a request after the probe succeeded
     recent: RecentAnswers | None = None  #: only kept where a ratio is set
 
 
@@ -120,15 +120,15 @@ class Open:
     until: float  #: seconds on the caller's clock; the first request after it is the probe
     epoch: int
     openings: int = 1  #: how often it opened since it was last well; 1-based, lengthens the cooldown
-    since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where nobody knows
+    since: float = math.inf  #: seconds on the caller's clock; when it opened, infinity where unknown
     forced: bool = False  #: by an operator: there is no probe, only a reset closes it
 
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """One request is out to learn whether the endpoint is back."""
+    """One request is in flight to find out whether the endpoint is back."""
 
-    until: float  #: seconds on the caller's clock; a probe silent past this is lost, so send another
+    until: float  #: seconds on the caller's clock; later the probe is lost, and another may go
     epoch: int
     openings: int = 1
 
@@ -137,9 +137,9 @@ State: TypeAlias = Closed | Open | Probing
 
 
 class Answer(NamedTuple):
-    """How a request ended, as far as the breaker cares."""
+    """How a request ended, as far as it matters to the breaker."""
 
-    ok: bool  #: the endpoint showed life; False is a failure that counts
+    ok: bool  #: the endpoint is alive; False is a failure that counts
     epoch: int  #: of the state that :func:`admit` returned for this request
 
 
@@ -148,7 +148,7 @@ class Change(StrEnum):
 
     NONE = "none"
     OPENED = "opened"
-    CLOSED = "closed"  #: start slowly: see :func:`consumer.core.endpoint.pace.slow_start`
+    CLOSED = "closed"  #: the slow start begins: see :meth:`consumer.core.endpoint.pace.Pace.started_slowly`
 
 
 def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]:
@@ -170,7 +170,7 @@ def admit(state: State, now: float, policy: BreakerPolicy) -> tuple[State, bool]
 
 
 def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
-    """Return when the next probe may go, infinity for never; one that was shortened meanwhile counts."""
+    """Return when the next probe may go, infinity for never; a cooldown shortened since holds no longer."""
     match state:
         case Open(forced=True):
             return math.inf
@@ -181,7 +181,7 @@ def due_at(state: Open | Probing, policy: BreakerPolicy) -> float:
 
 
 def _set_back(state: Open | Probing, now: float, policy: BreakerPolicy) -> bool:
-    """Say whether the clock was set back since: its times would hold the endpoint for as long."""
+    """Return whether the clock was set back since: the times of *state* would hold the endpoint too long."""
     if isinstance(state, Open) and state.since < math.inf:
         return now < state.since - CLOCK_SLACK_S
     longest_s = max(policy.cooldown_s, policy.cooldown_max_s)
@@ -204,12 +204,12 @@ def set_back(state: State, by_s: float) -> State:
 
 
 def reset(state: State) -> Closed:
-    """Return the state after an operator closed the breaker: nothing is held against the endpoint."""
+    """Return the state after an operator closed the breaker: earlier failures no longer count."""
     return Closed(epoch=by_hand(state.epoch))
 
 
 def force(state: State) -> Open:
-    """Return the state after an operator opened the breaker: nothing is sent, and nothing probes."""
+    """Return the state after an operator opened the breaker: nothing is sent, not even a probe."""
     if isinstance(state, Open) and state.forced:
         return state
     return Open(math.inf, by_hand(state.epoch), forced=True)
@@ -218,7 +218,7 @@ def force(state: State) -> Open:
 def by_hand(epoch: int) -> int:
     """Return the epoch of a decision by hand after *epoch*.
 
-    A worker that missed it, whose breaker went on to open and probe meanwhile, must not be right against it.
+    The breaker of a worker that missed the decision may open and probe on; its epochs stay below this one.
     """
     return (epoch // BY_HAND_EPOCHS + 1) * BY_HAND_EPOCHS
 
@@ -234,9 +234,9 @@ def settle(
     """Return the state after a request's answer, and what changed.
 
     Args:
-        state: The present state, which may be a later one than that which admitted the request.
-        answer: How the request ended. An outcome that says nothing about the endpoint is not settled at
-            all; if it was the probe, the probe's timeout sends another.
+        state: The present state, which may be later than the state that admitted the request.
+        answer: How the request ended. An outcome that shows nothing about the endpoint is not settled at
+            all; if it was the probe, another probe goes after the time-out.
         now: Seconds, on the same clock as for :func:`admit`.
         policy: Of the endpoint.
         sample: Uniform in [0, 1), for the cooldown's jitter.
@@ -305,7 +305,7 @@ def cooldown_s(policy: BreakerPolicy, openings: int, sample: float) -> float:
         sample: Uniform in [0, 1).
     """
     longest = max(policy.cooldown_s, policy.cooldown_max_s)
-    # Room for the jitter stays below the longest cooldown: endpoints at the limit are spread as well.
+    # Leave room for the jitter below the longest cooldown, so that endpoints at the limit are spread as well.
     limit = max(policy.cooldown_s, longest / (1 + COOLDOWN_JITTER_RATIO))
     grown = min(policy.cooldown_s * COOLDOWN_GROWTH ** min(openings - 1, 64), limit)
     return min(grown * (1 + COOLDOWN_JITTER_RATIO * sample), longest)

@@ -1,7 +1,7 @@
 """Decide to which addresses a webhook may go.
 
 Data flow: URL -> (refuse_url) scheme and host -> edges.http resolves -> (refuse_address) every address found,
-judged again on the very address that is about to be connected to.
+and again the one address to which a connection is about to be made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 #: IPv4 that is not the public internet.
 #: Source: IANA IPv4 Special-Purpose Address Registry; RFC 5771 (multicast); RFC 1112 (240/4);
-#: 168.63.129.16 is Azure's wire server: a public address that only the host itself sees.
+#: 168.63.129.16 is Azure's wire server: a public address that only its own host can reach.
 _REFUSED_V4 = tuple(
     IPv4Network(text)
     for text in (
@@ -45,16 +45,16 @@ _REFUSED_V4 = tuple(
     )
 )
 
-#: The only IPv6 block that is handed out as global unicast.
+#: The only IPv6 block that is assigned as global unicast.
 #: Source: IANA IPv6 Global Unicast Address Assignments; RFC 4291, section 2.4.
 _GLOBAL_V6 = IPv6Network("2000::/3")
 
-#: Inside 2000::/3 and still not the public internet: Teredo and ORCHID, documentation, 6to4.
+#: Networks inside 2000::/3 that are not the public internet: Teredo and ORCHID, documentation, 6to4.
 #: Source: IANA IPv6 Special-Purpose Address Registry.
 _REFUSED_V6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 
-#: A host whose last label is a number is an IPv4 address to most resolvers, in octal, hex or with
-#: parts left out. Source: WHATWG URL, "ends in a number checker".
+#: Most resolvers take a host whose last label is a number for an IPv4 address, in octal, in hex or with
+#: missing parts. Source: WHATWG URL, "ends in a number checker".
 _ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9A-Fa-f]*)\.?$")
 
 
@@ -66,23 +66,23 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 _ENDS_IN_V4 = tuple(IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 
 
-#: What sockets treat as IPv4. Source: RFC 4291, 2.5.5.2.
+#: Sockets treat these addresses as IPv4. Source: RFC 4291, 2.5.5.2.
 _MAPPED = IPv6Network("::ffff:0:0/96")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """A network that the operator lets through."""
+    """A network that the operator allows."""
 
     network: Network
     port: int | None = None  #: None: every port
 
     def __str__(self) -> str:
-        """Return it as it is written in the settings."""
+        """Return the network as it is written in the settings."""
         return f"{self.network}" if self.port is None else f"{self.network}:{self.port}"
 
     def covers(self, address: Address, port: int | None) -> bool:
-        """Return whether it lets *port* of *address* through."""
+        """Return whether *port* of *address* is allowed by this."""
         return holds(self.network, address) and self.port in (None, port)
 
 
@@ -95,7 +95,7 @@ class EgressRule:
     deny: tuple[Network, ...] = ()  #: never reachable, whatever *allow* says
 
     def allows(self, address: Address, port: int | None) -> bool:
-        """Return whether *allow* names the address."""
+        """Return whether *allow* contains the address."""
         return any(allowed.covers(address, port) for allowed in self.allow)
 
 
@@ -103,7 +103,7 @@ def parse_allowed(text: str) -> Allowed:
     """Read ``10.1.0.0/16``, ``10.1.0.0/16:8443`` or ``fd00::/8:8443``; one address is a network of one.
 
     Raises:
-        ValueError: it is none of these, or has bits set beyond its prefix.
+        ValueError: *text* has another form, or bits set beyond its prefix.
     """
     head, slash, tail = text.partition("/")
     prefix, colon, port_text = tail.partition(":")
@@ -156,7 +156,7 @@ def refuse_address(text: str, rule: EgressRule, *, tls: bool, port: int | None =
         text: A literal address as a resolver or a socket gives it; one with an IPv6 zone is refused.
         rule: What the operator allows.
         tls: False for plain ``http``, which needs an allowed network or ``allow_http``.
-        port: What would be connected to; None is the port of no rule.
+        port: The port to connect to; None matches only rules without a port.
     """
     if "%" in text:
         return f"address {text.partition('%')[0]!r} has a zone, which names an interface of this machine"
@@ -167,7 +167,7 @@ def refuse_address(text: str, rule: EgressRule, *, tls: bool, port: int | None =
     if any(holds(network, address) for network in rule.deny):
         return f"address {address} is denied"
     inner = _embedded(address)
-    if rule.allows(address, port):  # the network of a translator does not let through what stands behind it
+    if rule.allows(address, port):  # an allowed translator does not allow the addresses behind it
         behind = None if inner is None else refuse_address(str(inner), rule, tls=tls, port=port)
         return None if behind is None else f"{behind}, inside {address}"
     if not is_public(address):
@@ -188,14 +188,14 @@ def is_public(address: Address) -> bool:
 
 
 def unmapped(address: Address) -> Address:
-    """Return the IPv4 address inside ``::ffff:0:0/96``, which sockets treat as that IPv4 address."""
+    """Return the IPv4 address inside an address of ``::ffff:0:0/96``, or the address itself."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
 
 
 def holds(network: Network, address: Address) -> bool:
-    """Return whether *address* is in a network that an operator wrote; a mapped one is that of IPv4."""
+    """Return whether *address* is in a configured network; a mapped network counts as its IPv4 network."""
     return address in _unmapped_network(network)
 
 
@@ -216,7 +216,7 @@ def is_address(host: str) -> bool:
 
 
 def _embedded(address: Address) -> IPv4Address | None:
-    """Return the IPv4 address to which a translator or a tunnel would take an IPv6 address, if any."""
+    """Return the IPv4 address to which a translator or a tunnel leads from an IPv6 address, if any."""
     if isinstance(address, IPv4Address):
         return None
     if address.sixtofour is not None:
@@ -224,7 +224,7 @@ def _embedded(address: Address) -> IPv4Address | None:
     if address.teredo is not None:
         return address.teredo[1]
     value = int(address)
-    if value <= 1:  # unspecified and loopback hold nothing
+    if value <= 1:  # unspecified and loopback contain no IPv4 address
         return None
     ends_in_v4 = any(address in network for network in _ENDS_IN_V4) or (value >> 32) & 0xFFFF_FFFF in _ISATAP
     return IPv4Address(value & 0xFFFF_FFFF) if ends_in_v4 else None

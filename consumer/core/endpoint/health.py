@@ -1,4 +1,4 @@
-"""Tell an endpoint that is gone from one that is down: nothing but failures, for days.
+"""Distinguish an endpoint that is gone from one that is down: nothing but failures, for days.
 
 Data flow: flow.endpoints keeps one :class:`HealthTracker` per endpoint. It holds a :class:`Failing` from the
 first failure to the next success. :func:`is_gone` judges it at each failure, and a subscription whose

@@ -1,7 +1,8 @@
-"""Ask an endpoint now and then that was disabled since it took nothing for days; a success enables it again.
+"""Probe the endpoints that were disabled after days without a success; a success enables them again.
 
-Data flow: Registry (disabled ones) -> a signed webhook of our own, one at a time -> outcome -> store. Off
-unless ``[sending] probe_disabled_s`` is set. What a 410, the endpoint's own word or a hand disabled stays so.
+Data flow: Subscriptions (disabled ones) -> a signed webhook of our own, one at a time -> outcome -> store.
+Off unless ``[sending] probe_disabled_s`` is set. An endpoint that a 410, a control header or an operator
+disabled stays disabled.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from consumer.flow.base.context import Context
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Store
 
-LOOK_S = 5.0  #: how often it is looked whose time has come
+LOOK_S = 5.0  #: distance of the checks whether a probe is due
 TEXT = "A probe: this endpoint took nothing for days and was disabled. A 2xx enables it again."
 RANDOM_BYTES = 10  #: of the id of a probe
 
 
 class SlowProbe:
-    """The slow probe of one worker; of several workers one probes."""
+    """The slow probe of one worker; one worker of all probes."""
 
     def __init__(
         self,
@@ -36,11 +37,11 @@ class SlowProbe:
         """Bind to the flow.
 
         Args:
-            world: The ports.
-            registry: Of the subscriptions.
-            store: Where one is enabled.
-            every_s: Between two probes of an endpoint; None: none is probed.
-            leads: Says whether it is this worker that probes.
+            context: The ports.
+            subscriptions: Among them the disabled ones.
+            store: In which a subscription is enabled again.
+            every_s: Between two probes of an endpoint; None: there are no probes.
+            leads: Returns whether this worker is the one that probes.
         """
         self._context = context
         self._subscriptions = subscriptions
@@ -50,7 +51,7 @@ class SlowProbe:
         self._due: dict[str, float] = {}  #: subscription id -> monotonic seconds of its next probe
 
     async def run(self) -> None:
-        """Probe for ever; a bug here stops nothing else."""
+        """Probe for ever; an error here stops nothing else."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -59,7 +60,7 @@ class SlowProbe:
                 self._context.observe.task_failed("slow probe", error)
 
     async def look(self) -> None:
-        """Probe those whose time has come, one after the other."""
+        """Send the probes that are due, one after the other."""
         every_s = self._every_s
         if every_s is None:
             return
@@ -67,7 +68,9 @@ class SlowProbe:
         self._due = {key: at for key, at in self._due.items() if key in gone}
         for key, subscription in gone.items():
             now, sample = self._context.clock.monotonic(), self._context.sample()
-            due = self._due.setdefault(key, now + every_s * sample)  # after a start at any time of it
+            due = self._due.setdefault(
+                key, now + every_s * sample
+            )  # after a start, at any time within the interval
             if now < due:
                 continue
             self._due[key] = now + every_s
@@ -90,5 +93,5 @@ class SlowProbe:
         if taken:
             try:
                 await self._store.revive(subscription.id)
-            except (LeveretError, OSError) as error:  # the next probe finds it well again
+            except (LeveretError, OSError) as error:  # the next probe repeats the success
                 context.observe.store_failed("write", error)

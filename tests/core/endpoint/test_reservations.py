@@ -25,7 +25,7 @@ from tests.support.fakes import START
     st.floats(0, 2e9),
     st.lists(st.tuples(st.floats(-5, 100), st.floats(-100, 100), st.floats(0, 3600)), max_size=50),
 )
-def test_what_is_put_off_keeps_its_distance_and_its_earliest_time(
+def test_reservations_keep_their_distance_and_their_earliest_time(
     start: float, steps: list[tuple[float, float, float]]
 ) -> None:
     """Fault 55: never before now or the earliest time, and as far apart as was said at each step."""
@@ -79,7 +79,7 @@ def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None
     assert busiest <= 3 * count / lap_s + 3
 
 
-def test_turns_under_a_rate_keep_their_distance() -> None:
+def test_reservations_under_a_rate_keep_their_distance() -> None:
     """Decision 12: they are no guess, and run ahead as far as the queue is long."""
     reservations = Reservations()
 

@@ -16,7 +16,7 @@ from tests.support.worker import Worker, event_message
 
 
 async def test_days_of_failure_count_over_all_workers() -> None:
-    """SW-41, decision 16: five days of failure are five days, whichever worker saw which part of them."""
+    """SW-41, decision 16: five days of failure count, even where each worker had only a part of them."""
     async with crew(2) as two:
         for step in range(20):
             await fail_after(two, int(step >= 10), 6.0)
@@ -33,7 +33,7 @@ async def test_days_of_failure_count_over_all_workers() -> None:
 
 
 async def test_a_success_anywhere_ends_the_failures_everywhere() -> None:
-    """SW-41, decision 16: one worker took something: none counts on, and the store knows it."""
+    """SW-41, decision 16: after a success at one worker no worker counts on, and the store has it."""
     async with crew(2) as two:
         await fail_after(two, 0, 0.0)
         await fail_after(two, 0, 13.0)
@@ -50,8 +50,8 @@ async def test_a_success_anywhere_ends_the_failures_everywhere() -> None:
         assert joined.taken_at == pytest.approx(START + 13 * HOUR)
 
 
-async def test_who_alone_cannot_reach_an_endpoint_is_contradicted() -> None:
-    """Decision 16: a worker whose own network fails hears that others have successes, and gives nobody up."""
+async def test_a_worker_that_alone_cannot_reach_an_endpoint_is_contradicted() -> None:
+    """Decision 16: a worker whose own network fails learns of others' successes and disables nothing."""
     async with crew(2) as two:
         two.workers[1].sender.on(URL, Reply())
         await fail_after(two, 0, 0.0)
@@ -62,7 +62,7 @@ async def test_who_alone_cannot_reach_an_endpoint_is_contradicted() -> None:
         assert failings(two) == [None, None]
 
 
-async def test_a_short_failure_is_told_to_nobody() -> None:
+async def test_a_short_failure_is_not_announced() -> None:
     """An endpoint that fails and recovers all the time costs neither messages nor writes."""
     async with crew(2) as two:
         two.workers[0].sender.on(URL, *[Reply(status=503), Reply()] * 20)
@@ -74,7 +74,7 @@ async def test_a_short_failure_is_told_to_nobody() -> None:
 
 
 async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
-    """SW-41, decision 16: what the store says goes on; the first failure after five days disables."""
+    """SW-41, decision 16: the failures in the store count on; the first failure after five days disables."""
     [shop] = await worker.subscribe_all("shop")
     since = START - 5 * 24 * HOUR
     worker.endpoints.prior.remember((), {endpoint_id("acme", URL): Health(Failing(since, counts=True))})
@@ -87,7 +87,7 @@ async def test_a_restart_forgets_no_failures(worker: Worker) -> None:
 
 
 async def test_forced_open_holds_every_worker_until_the_reset() -> None:
-    """Also who starts later; no probe goes, what comes looks again in a minute."""
+    """A worker that starts later is held, too; no probe goes, and each delivery asks again in a minute."""
     async with crew(count=2, begun=1) as two:
         for worker in two.workers:
             worker.sender.on(URL, Reply())
@@ -109,8 +109,8 @@ async def test_forced_open_holds_every_worker_until_the_reset() -> None:
         assert two.states() == ["closed", "closed"]
 
 
-async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
-    """The message to one worker is lost, whose breaker opens, probes and opens again."""
+async def test_a_worker_that_missed_a_decision_by_hand_does_not_outrank_it() -> None:
+    """The message to one worker is lost; the breaker of that worker opens, probes and opens again."""
     async with crew(2) as two:
         await two.fail(0)
         two.lost = lambda _from, _to: True
@@ -133,7 +133,7 @@ async def test_who_missed_a_decision_by_hand_is_not_right_against_it() -> None:
 
 
 async def test_an_endpoint_that_takes_only_probes_is_left_alone_by_all() -> None:
-    """After a probe was taken, none of them needs five failures more."""
+    """After the success of a probe, two more failures open the breakers of all, not five."""
     async with crew() as four:
         await four.fail(0)
         await four.workers[0].clock.advance(31.6)

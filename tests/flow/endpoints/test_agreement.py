@@ -19,7 +19,7 @@ from tests.support.worker import Worker, event_message
 
 
 async def test_all_know_at_once_that_one_opened() -> None:
-    """What one worker learned spares the endpoint the failures of the other three."""
+    """The failures at one worker spare the endpoint the failures at the other three."""
     async with crew() as four:
         await four.fail(0)
         await settled()
@@ -33,7 +33,7 @@ async def test_all_know_at_once_that_one_opened() -> None:
 
 
 async def test_one_probe_for_all_and_its_success_closes_all() -> None:
-    """The first to look probes, the others wait for its news and start slowly."""
+    """The first worker with a delivery probes; the others wait for its news and start slowly."""
     async with crew() as four:
         await four.fail(0)
         await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for who opened it
@@ -54,7 +54,7 @@ async def test_one_probe_for_all_and_its_success_closes_all() -> None:
 
 
 async def test_four_that_opened_together_probe_one_by_one() -> None:
-    """Each had its own failures before it heard of the others; one probe all the same."""
+    """Each had failures of its own before the news of the others; still there is one probe."""
     async with crew() as four:
         four.lost = lambda _from, _to: True
         for index in range(4):
@@ -74,7 +74,7 @@ async def test_four_that_opened_together_probe_one_by_one() -> None:
 
 
 async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
-    """One worker reaches nobody and opens its breaker; the others send on."""
+    """One worker cannot reach the endpoint and opens its breaker; the others send on."""
     async with crew() as four:
         for worker in four.workers[1:]:
             worker.sender.on(URL, Reply())
@@ -91,7 +91,7 @@ async def test_a_worker_whose_own_network_fails_stops_nobody_else() -> None:
         assert [worker.sent("shop") for worker in four.workers] == [5, 21, 21, 21]
 
 
-async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
+async def test_a_worker_without_a_success_lets_another_one_probe() -> None:
     """Decision 15: after a probe that failed, another worker probes next; its success closes all."""
     async with crew(2) as two:
         two.workers[1].sender.on(URL, Reply())
@@ -114,7 +114,7 @@ async def test_who_has_no_success_of_its_own_lets_another_probe() -> None:
 
 
 async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
-    """Lost messages. What changed lately stands in every beat."""
+    """Every beat repeats the recent changes."""
     async with crew() as four:
         four.lost = lambda _from, to: to == 3
         await four.fail(0)
@@ -128,7 +128,7 @@ async def test_a_lost_message_is_healed_by_the_next_beat() -> None:
 
 
 async def test_two_that_disagree_come_to_one_mind() -> None:
-    """Parted, one opens, one is closed in a later epoch; together the later one holds."""
+    """While parted, one opens and one is closed in a later epoch; afterwards the later epoch holds."""
     async with crew(2) as two:
         two.lost = lambda _from, _to: True
         await two.fail(0)
@@ -146,7 +146,7 @@ async def test_two_that_disagree_come_to_one_mind() -> None:
 
 
 async def test_a_worker_that_starts_late_asks() -> None:
-    """Who starts late hears at once what all know, and does not fail five times."""
+    """A worker that starts late gets the news of all at once, and needs no five failures."""
     async with crew(count=2, begun=1) as two:
         await two.fail(0)
         await two.workers[0].clock.advance(1.0)
@@ -195,7 +195,7 @@ async def test_a_restart_does_not_end_a_retry_after(worker: Worker, rest_s: floa
 
 
 async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
-    """Fault 39: what is left of a pause is told, before any request too, and a new one afterwards."""
+    """Fault 39: the rest of a pause is sent, also before any request, and a new pause afterwards."""
     async with crew(2) as two:
         first, second = two.workers
         for index, rest in enumerate(("60", "20")):
@@ -210,7 +210,7 @@ async def test_a_clock_that_is_set_back_prolongs_nothing_elsewhere() -> None:
 
 
 async def test_a_pause_that_lasts_is_written_down_until_the_reset(worker: Worker) -> None:
-    """Fault 39, decision 16: one of a minute goes to the store, one of a moment not; a reset ends it."""
+    """Fault 39, decision 16: a pause of a minute goes to the store, one of 2 s does not; a reset ends it."""
     [shop] = await worker.subscribe_all("shop")
     worker.sender.on(URL, Reply(status=429, retry_after="2"), Reply(status=429, retry_after="60"))
     await worker.handle(event_message(message_id="moment"))
@@ -246,7 +246,7 @@ async def test_a_dead_prober_is_replaced() -> None:
 
 
 async def test_retry_after_holds_every_worker() -> None:
-    """One 429 with Retry-After is heard by all: nobody asks again before its time (fault 40)."""
+    """After one 429 with Retry-After no worker sends before its time (fault 40)."""
     async with crew() as four:
         four.workers[0].sender.on(URL, Reply(status=429, retry_after="60"))
         await four.workers[0].handle(event_message(message_id="first"))
@@ -260,11 +260,11 @@ async def test_retry_after_holds_every_worker() -> None:
         assert min(held) >= 60.0
         await four.workers[0].clock.advance(61.0)
         later = [w.endpoint(s).pace.held_until - START for w, s in zip(four.workers, four.shops, strict=True)]
-        assert later == held, "what is told again and again must not grow"
+        assert later == held, "a pause that is sent again and again must not grow"
 
 
 async def test_rates_are_divided_by_who_lives() -> None:
-    """Heart-beats count live workers; who says goodbye counts no more at once, who dies after 7 s."""
+    """Beats count the live workers; one that leaves counts until then, one that dies for 7 s more."""
     async with crew() as four:
         assert [share(w) for w in four.workers] == [4] * 4
         await four.end(3)
@@ -297,7 +297,7 @@ async def test_news_of_others_endpoints_are_passed_by(worker: Worker) -> None:
 
 
 async def test_a_broker_that_is_away_silences_and_stops_nothing() -> None:
-    """What cannot be said now is said later; the worker goes on."""
+    """News that cannot be published now are published later; the worker goes on."""
     async with crew(2) as two:
         two.workers[0].publisher.connected = False
         two.workers[0].sender.on(URL, Reply())
@@ -316,12 +316,12 @@ async def test_a_broker_that_is_away_silences_and_stops_nothing() -> None:
 
 
 def payload(**fields: Any) -> dict[str, Any]:
-    """A message as it stands on the exchange."""
+    """A message as it is on the exchange."""
     return {"kind": "state", "worker": "w9", "news": [], **fields}
 
 
 async def test_nothing_on_control_can_fell_a_worker(worker: Worker) -> None:
-    """Whoever may publish there may say anything."""
+    """A publisher with the right to publish there may publish anything."""
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
 
     for said in ({}, payload(kind=None), payload(worker=[]), payload(news={}), payload(news=[{}, None, 5])):

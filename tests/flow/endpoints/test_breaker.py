@@ -28,7 +28,7 @@ def test_five_failures_open_and_one_probe_closes() -> None:
 
 
 def test_a_failed_probe_opens_again() -> None:
-    """The next look is after a longer cooldown (S3-1)."""
+    """The next probe goes after a longer cooldown (S3-1)."""
     shop = endpoint()
     open_breaker(shop, START)
     probe = admit(shop, START + 30)
@@ -42,7 +42,7 @@ def test_a_failed_probe_opens_again() -> None:
 
 
 def test_what_is_held_comes_back_spread_after_the_cooldown() -> None:
-    """Deferred to the end of the cooldown and later, each at its own moment: no stampede (fault 55)."""
+    """Deferred to the end of the cooldown and later, each to its own reservation: no stampede (fault 55)."""
     shop = endpoint()
     open_breaker(shop, START)
 
@@ -56,7 +56,7 @@ def test_what_is_held_comes_back_spread_after_the_cooldown() -> None:
     assert {hold.reason for hold in holds if isinstance(hold, Hold)} == {"breaker"}
 
 
-def test_a_probe_waits_as_long_as_retry_after_said() -> None:
+def test_a_probe_waits_for_the_end_of_retry_after() -> None:
     """503 with ``Retry-After: 3600`` opens the breaker; no probe goes before (SW-40)."""
     shop = endpoint(concurrency=5)
     for _ in range(5):
@@ -96,7 +96,7 @@ def test_failures_zero_switches_the_breaker_off() -> None:
         answered(shop, FAILED, START + n)
 
 
-def test_our_own_faults_tell_the_breaker_nothing() -> None:
+def test_our_own_faults_do_not_count_for_the_breaker() -> None:
     """A blocked address is no failure of the endpoint (S1-7)."""
     shop = endpoint()
 

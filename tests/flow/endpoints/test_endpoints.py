@@ -45,7 +45,7 @@ def ask(worker: Worker, shop: Endpoint, now: float) -> Send | Wait | Hold:
 
 
 def fill(worker: Worker, shop: Endpoint, now: float, count: int) -> None:
-    """Use the rate up, and put *count* off."""
+    """Use the rate up, and have *count* requests held."""
     while isinstance(ask(worker, shop, now), Send):
         shop.slots.release()
     for _ in range(count - 1):
@@ -69,8 +69,8 @@ async def test_two_workers_share_a_rate() -> None:
     assert shop.pace.interval_s == pytest.approx(0.01)
 
 
-async def test_what_was_kicked_or_called_off_leaves_no_gap() -> None:
-    """A hundred wait for their turns under a rate, and are gone: the next goes at once."""
+async def test_kicked_or_cancelled_deliveries_leave_no_gap() -> None:
+    """A hundred wait for their reservations under a rate, and are gone: the next goes at once."""
     worker = known()
     endpoints = worker.endpoints
     shop = endpoints.of(subscription(rate_per_s=10.0))
@@ -91,7 +91,7 @@ async def test_what_was_kicked_or_called_off_leaves_no_gap() -> None:
 
 
 async def test_a_clock_that_is_set_back_prolongs_nothing() -> None:
-    """Fault 39: the wall clock goes back by an hour; a Retry-After, turns and budgets keep what was left."""
+    """Fault 39: the clock goes back by an hour; a Retry-After, reservations and budgets keep their rest."""
     worker = known()
     endpoints, log = worker.endpoints, worker.log
     shop = endpoints.of(subscription(rate_per_s=1.0, retry=replace(POLICIES["default"], budget=1)))
@@ -164,7 +164,7 @@ async def test_the_gauge_follows_every_breaker() -> None:
 
 
 async def test_a_changed_url_starts_anew_and_is_counted_once() -> None:
-    """What was known of the old URL does not hold the new one."""
+    """The breaker of the old URL does not hold the new one."""
     worker = known()
     endpoints, series = worker.endpoints, worker.series
     shop = endpoints.of(subscription())
@@ -192,7 +192,7 @@ async def test_a_changed_setting_keeps_what_is_known() -> None:
 
 
 def test_the_signals_used_here_are_what_they_are_taken_for() -> None:
-    """503 fails, 200 lives, a blocked address says nothing."""
+    """503 is a failure, 200 a sign of life, a blocked address neither."""
     assert [breaker_signal(each) for each in (FAILED, OK, BLOCKED)] == [
         *(Signal.FAILING, Signal.ALIVE, Signal.UNKNOWN),
     ]

@@ -23,7 +23,7 @@ def test_a_slow_endpoint_is_not_sent_from_the_event() -> None:
 
 
 def test_an_endpoint_that_has_not_answered_yet_is_as_slow_as_its_silence() -> None:
-    """Fault 53: requests that hang tell of the latency before the first of them has ended."""
+    """Fault 53: requests that hang count as latency before the first of them has ended."""
     silent = endpoint()
     assert [type(admit(silent, START, fresh=True)) for _ in range(4)] == [Send] * 4
 
@@ -55,8 +55,8 @@ def test_idleness_is_no_silence() -> None:
     assert isinstance(admit(idle, START + 3600.1, fresh=True), Send)
 
 
-def test_a_saturated_endpoint_gives_out_moments_at_its_own_pace() -> None:
-    """All slots taken and no slot soon: spaced by latency / concurrency, never in one moment."""
+def test_a_saturated_endpoint_gives_out_reservations_at_its_own_pace() -> None:
+    """All slots taken and no slot soon: spaced by latency / concurrency, never at one time."""
     shop = endpoint(concurrency=2)
     for _ in range(50):
         shop.latency.learn(0.8, START, taken=True)

@@ -19,7 +19,7 @@ from tests.support.fakes import START
 
 
 def test_retry_after_holds_all_deliveries_of_the_endpoint() -> None:
-    """The endpoint's clock moves: nothing goes before, reserved or not (fault 39)."""
+    """The endpoint's pace moves: nothing goes before, reserved or not (fault 39)."""
     shop = endpoint()
     assert isinstance(admit(shop, START), Send)
     answered(shop, Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after="120"), START)
@@ -46,7 +46,7 @@ def test_garbage_in_retry_after_holds_nothing(value: str) -> None:
 
 
 def test_a_rate_spaces_what_is_sent() -> None:
-    """S1-11: at most the rate and its burst in any second, and what is put off comes back evenly."""
+    """S1-11: at most the rate and its burst in any second, and the held deliveries come back evenly."""
     shop = endpoint(rate_per_s=100.0, burst=10, concurrency=1000)
 
     admissions = [admit(shop, START) for _ in range(300)]
@@ -71,7 +71,7 @@ class Restarted:
     looks: int = 0
 
     def run(self) -> None:
-        """Let each look when its time has come, until all were sent."""
+        """Let each ask at its time, until all were sent."""
         heapify(self.waiting)
         now = START
         while self.waiting:
@@ -106,7 +106,7 @@ def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away
 
 
 def test_throttled_without_a_time_it_waits_a_second_then_two() -> None:
-    """SW-38: 429 without Retry-After pauses the endpoint; what was under way counts once; success ends it."""
+    """SW-38: 429 without Retry-After pauses; answers to requests in flight count once; a success ends it."""
     shop = endpoint(concurrency=8)
     throttled = Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1)
     for _ in range(4):
@@ -164,7 +164,7 @@ def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> N
 
 
 def test_what_waits_for_retry_after_comes_back_spread() -> None:
-    """Fault 39: many are put off by one 429; they come back as fast as the endpoint took requests before."""
+    """Fault 39: one 429 holds many; they come back as fast as the endpoint took requests before."""
     shop = endpoint(concurrency=50)
     assert isinstance(admit(shop, START), Send)
     answered(shop, Outcome(kind=OutcomeKind.HTTP_4XX, status=429, duration_s=0.1, retry_after="60"), START)
@@ -177,7 +177,7 @@ def test_what_waits_for_retry_after_comes_back_spread() -> None:
 
 
 def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
-    """What was put off looks again after a minute; what is new need not wait for that."""
+    """Held deliveries ask again after a minute; new ones need not wait for that."""
     shop = endpoint(rate_per_s=10.0, paused=True)
     held = admit(shop, START)
     assert isinstance(held, Hold)
@@ -189,7 +189,7 @@ def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
 
 
 def test_what_is_paused_by_hand_waits_and_goes_on_after() -> None:
-    """Nothing is sent and no attempt is spent; each looks again at a moment of its own."""
+    """Nothing is sent and no attempt is spent; each asks again at its own reservation."""
     held = endpoint(paused=True)
 
     holds = [admit(held, START, fresh=True) for _ in range(100)]
@@ -203,8 +203,8 @@ def test_what_is_paused_by_hand_waits_and_goes_on_after() -> None:
     assert isinstance(admit(held, START + 1), Send)
 
 
-def test_a_pause_calls_off_what_waits_for_a_slot() -> None:
-    """It was admitted before the pause and has no slot yet: it is not sent."""
+def test_a_pause_recalls_a_request_that_waits_for_a_slot() -> None:
+    """A request that was admitted before the pause and has no slot yet is not sent."""
     shop = endpoint()
     sent = admit(shop, START)
     assert isinstance(sent, Send)

@@ -25,7 +25,7 @@ from tests.support.fakes import START
 
 
 def test_after_an_outage_it_starts_slowly() -> None:
-    """One request a second first, then faster with every success; what may not go gets its own moment."""
+    """One request a second first, then faster with every success; each other gets its own reservation."""
     shop = endpoint()
     open_breaker(shop, START)
     now = START + 30
@@ -44,7 +44,7 @@ def test_after_an_outage_it_starts_slowly() -> None:
 
 
 def test_some_successes_bring_it_back_to_full_speed() -> None:
-    """Seven successes, in about two seconds: then every request goes at once and none waits for its turn."""
+    """Seven successes, in about two seconds: then every request goes at once and none is held."""
     shop = endpoint()
     open_breaker(shop, START)
     now = START + 30
@@ -66,8 +66,8 @@ def test_some_successes_bring_it_back_to_full_speed() -> None:
     assert all(isinstance(admit(shop, now + 1), Send) for _ in range(4))
 
 
-def test_a_slow_start_gives_out_no_moments_far_ahead() -> None:
-    """A thousand are put off before the first success; none waits longer than the queue takes."""
+def test_a_slow_start_gives_out_no_reservations_far_ahead() -> None:
+    """A thousand are held before the first success; none waits longer than the queue takes."""
     shop = recovering(START)
     first = admit(shop, START)
     assert isinstance(first, Send)
@@ -83,7 +83,7 @@ def test_a_slow_start_gives_out_no_moments_far_ahead() -> None:
 
 
 def test_a_slow_start_holds_whoever_comes() -> None:
-    """Reserved or not: between two requests of the slow start lies its interval."""
+    """Reserved or not: two requests of the slow start are an interval apart."""
     shop = recovering(START, rate_per_s=100.0)
     assert isinstance(admit(shop, START, reserved=True), Send)
 
@@ -117,7 +117,7 @@ def test_probes_only_do_not_make_it_swing() -> None:
     assert cooldowns == [30.0, 60.0, 120.0, 240.0]
 
 
-def test_a_waiter_is_looked_at_again_after_an_outage() -> None:
+def test_a_waiter_is_recalled_after_an_outage() -> None:
     """It was admitted before the breaker opened; after it closed it keeps to the slow start too."""
     shop = endpoint(concurrency=1)
     before = shop.breaker.epoch
@@ -200,7 +200,7 @@ def test_no_history_strands_an_endpoint(history: list[tuple[Outcome, int, bool]]
 
 @dataclass
 class Crowd:
-    """Deliveries that wait for one endpoint, each coming back when its clock said."""
+    """Deliveries that wait for one endpoint, each coming back at its reservation."""
 
     shop: Endpoint
     now: float
@@ -209,7 +209,7 @@ class Crowd:
     delivered: int = 0
 
     def look(self) -> None:
-        """Let the next one look again."""
+        """Let the next one ask again."""
         self.waiting.sort()
         at, number, reserved = self.waiting.pop(0)
         self.now = max(self.now, at)
@@ -226,7 +226,7 @@ class Crowd:
 @settings(max_examples=40)
 @given(st.integers(1, 300), st.integers(0, 60))
 def test_a_reserved_delivery_is_not_deferred_for_ever(size: int, spread: int) -> None:
-    """After an outage a crowd comes back: each is delivered after a few looks, in bounded time."""
+    """After an outage a crowd comes back: each is delivered after a few deferrals, in bounded time."""
     shop = endpoint()
     open_breaker(shop, START)
     crowd = Crowd(shop, START, [(START + n * spread / 100, n, False) for n in range(size)])

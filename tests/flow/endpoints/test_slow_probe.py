@@ -1,4 +1,4 @@
-"""An endpoint that was given up after days is asked now and then, if that is wanted."""
+"""An endpoint that was disabled after days of failures is probed now and then, if that is configured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def given_up(worker: Worker, reason: str = gone_note(432_000.0)) -> Subscr
 
 
 async def is_enabled(worker: Worker, shop: Subscription) -> bool:
-    """Say what the store says of it."""
+    """Return its subscription in the store."""
     assert await worker.subscriptions.reload()
     known = worker.subscriptions.get(shop.id)
     assert known is not None
@@ -41,14 +41,14 @@ def probing(worker: Worker, *, leads: bool = True) -> SlowProbe:
 
 
 async def look_for(worker: Worker, probe: SlowProbe, hours: int) -> None:
-    """Look every ten minutes for some hours."""
+    """Let it check every ten minutes for some hours."""
     for _ in range(6 * hours):
         await probe.look()
         await worker.clock.advance(600.0)
 
 
 async def test_a_store_that_is_not_believed_is_not_written_to(worker: Worker) -> None:
-    """Fault 81: beside the daemon may be a backup; a change would make another generation of it."""
+    """Fault 81: the store may be a backup; a change would make another generation of it."""
     shop = await given_up(worker)
     worker.subscriptions.trust.memory = Lineage(generation=Generation("memory", 99, "99"))
     assert not await worker.subscriptions.reload()
@@ -77,7 +77,7 @@ async def test_a_success_enables_it_again(worker: Worker) -> None:
 
 @pytest.mark.parametrize("reply", [Reply(status=503), Reply(status=410), Reply(control=Control.DISABLE)])
 async def test_anything_else_leaves_it_off(worker: Worker, reply: Reply) -> None:
-    """It is asked again at its time, not sooner; a success that asks for silence is none."""
+    """The next probe goes at its time, not sooner; a success that asks to disable does not count."""
     shop = await given_up(worker)
     worker.sender.on(SHOP, reply)
 
@@ -89,7 +89,7 @@ async def test_anything_else_leaves_it_off(worker: Worker, reply: Reply) -> None
 
 @pytest.mark.parametrize("reason", ["HTTP 410", "by hand", f"HTTP 410: {gone_note(432_000.0)}"])
 async def test_what_was_disabled_otherwise_is_left_alone(worker: Worker, reason: str) -> None:
-    """A 410 and an operator mean it; an endpoint's words do not change that."""
+    """A 410 and the decision of an operator hold, whatever the endpoint answers."""
     await given_up(worker, reason)
 
     await look_for(worker, probing(worker), 5)
@@ -98,7 +98,7 @@ async def test_what_was_disabled_otherwise_is_left_alone(worker: Worker, reason:
 
 
 async def test_of_several_workers_one_probes(worker: Worker) -> None:
-    """The others stand by."""
+    """The others do not probe."""
     await given_up(worker)
 
     await look_for(worker, probing(worker, leads=False), 5)
@@ -107,7 +107,7 @@ async def test_of_several_workers_one_probes(worker: Worker) -> None:
 
 
 async def test_a_store_that_is_away_costs_one_more_probe(worker: Worker) -> None:
-    """Fault 68: what could not be enabled is probed again."""
+    """Fault 68: an endpoint that could not be enabled is probed again."""
     shop = await given_up(worker)
     probe = probing(worker)
     worker.store.failure = StoreUnavailable("a.db: is locked")

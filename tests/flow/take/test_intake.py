@@ -8,17 +8,14 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from consumer.core.fairness.queue import MAX_CONSECUTIVE
 from consumer.core.fairness.scheduler import Scheduler
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.flow.base.slot_queue import SlotQueue
 from consumer.flow.take.intake import MOST_IN_PASS, Intake
 from consumer.flow.take.job import Job
 from consumer.ports import Incoming, Source
-from tests.support.fakes import START, FakeTicket, run_virtually, settled
+from tests.support.fakes import START, FakeTicket, settled
 from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
 
 
@@ -335,70 +332,6 @@ async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
 
     assert desk.intake.lanes_seen.lane_of("acme") == NAMES.lane(3)
     await desk.run_all()
-
-
-Deeds = list[tuple[str, int]]
-
-
-@settings(max_examples=120)
-@given(st.integers(1, 4), st.lists(st.tuples(st.sampled_from(["take", "end", "cancel"]), st.integers(0, 9))))
-def test_global_slots_are_never_exceeded_nor_lost(capacity: int, deeds: Deeds) -> None:
-    """In any order of takers, ends and cancelled waits."""
-
-    async def main() -> None:
-        freed: list[int] = []
-        slots = SlotQueue(capacity, on_free=lambda: freed.append(1))
-        leaves: list[asyncio.Event] = []
-        tasks: list[asyncio.Task[None]] = []
-        holding = 0
-
-        async def one(leave: asyncio.Event) -> None:
-            nonlocal holding
-            await slots.acquire()
-            holding += 1
-            assert holding <= capacity
-            try:
-                await leave.wait()
-            finally:
-                holding -= 1
-                slots.release()
-
-        for deed, pick in deeds:
-            if deed == "take":
-                leaves.append(asyncio.Event())
-                tasks.append(asyncio.create_task(one(leaves[-1])))
-            elif deed == "end" and leaves:
-                leaves[pick % len(leaves)].set()
-            elif tasks:
-                tasks[pick % len(tasks)].cancel()
-            await asyncio.sleep(0)
-        for leave in leaves:
-            leave.set()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert not any(isinstance(each.exception(), AssertionError) for each in tasks if not each.cancelled())
-        assert slots.free == capacity
-
-    run_virtually(main)
-
-
-def test_a_global_slot_on_its_way_to_a_cancelled_waiter_is_not_lost() -> None:
-    """Given and cancelled in the same moment: the slot goes on to the next."""
-
-    async def main() -> None:
-        slots = SlotQueue(1)
-        await slots.acquire()
-        first, second = asyncio.create_task(slots.acquire()), asyncio.create_task(slots.acquire())
-        await settled()
-
-        slots.release()
-        first.cancel()
-
-        await second
-        assert first.cancelled()
-        slots.release()
-        assert slots.free == 1
-
-    run_virtually(main)
 
 
 async def test_standings_are_over_all_shares_and_name_the_default_tenant() -> None:
