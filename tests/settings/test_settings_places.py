@@ -158,4 +158,6 @@ def test_any_text_as_an_amqp_url_is_taken_or_refused(text: str) -> None:
         else:
             assert urls
             continue
-        assert told.startswith("contains no AMQP URL; write ") or told.endswith(("or amqps://...", "as %40 %2F %3F %23"))
+        assert told.startswith("contains no AMQP URL; write ") or told.endswith(
+            ("or amqps://...", "as %40 %2F %3F %23")
+        )
