@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from consumer.core.endpoint.health import Health
+from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
@@ -202,6 +203,13 @@ class Recorder(Protocol):
 
     async def finish(self) -> None:
         """Write what is left, if the store takes it."""
+
+
+class History(Protocol):
+    """Keeps the steps of deliveries for operators; beside the deliveries, and never in their way."""
+
+    def note(self, row: HistoryRow) -> None:
+        """Take *row*. Never raises and never blocks: a row that finds no room is dropped and counted."""
 
 
 class Archive(Protocol):

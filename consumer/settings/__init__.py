@@ -4,6 +4,7 @@ Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads
 """
 
 from consumer.settings.fairness import FairnessSettings
+from consumer.settings.history import HistorySettings
 from consumer.settings.load import Loaded, load, load_settings, variable
 from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
@@ -28,6 +29,7 @@ __all__ = [
     "EgressSettings",
     "EventsSettings",
     "FairnessSettings",
+    "HistorySettings",
     "LimitsSettings",
     "Loaded",
     "LogSettings",

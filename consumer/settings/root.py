@@ -21,6 +21,7 @@ from consumer.core.event.decode import DecodeRules, MissingId
 from consumer.core.retry.policy import POLICIES, RetryPolicy
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.settings.fairness import FairnessSettings
+from consumer.settings.history import HistorySettings
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
@@ -114,6 +115,8 @@ class Settings(BaseSettings):
     """Addresses that webhooks may reach."""
     store: StoreSettings = Field(default_factory=StoreSettings)
     """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
+    history: HistorySettings = Field(default_factory=HistorySettings)
+    """The history of attempts and ends of deliveries."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)

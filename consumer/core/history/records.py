@@ -1,0 +1,98 @@
+"""Define one row of the history, and a query for rows.
+
+Data flow: flow.base.history_notes -> :class:`HistoryRow` -> edges.store.history -> :class:`StoredStep`.
+
+Each attempt has one row, whose *reason* is its verdict. A delivered attempt is also the end of its delivery,
+so that end has no further row. Each other end has a row of its own: parked or cancelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from consumer.core.errors import ConfigError
+
+ANSWER_BYTES: Final = 512  #: default number of bytes that a row keeps of an answer
+DETAIL_MAX: Final = 200  #: characters that a row keeps of a detail
+LIMIT_MAX: Final = 100_000  #: most rows that one query returns
+
+
+class Keep(StrEnum):
+    """Which deliveries the history keeps."""
+
+    OFF = "off"
+    FAILURES = "failures"  #: attempts that failed, later attempts of their deliveries, and other ends
+    ALL = "all"
+
+
+class Step(StrEnum):
+    """The kind of a row."""
+
+    RECEIVED = "received"  #: a worker took the event; *number* is the number of matched subscriptions
+    UNMATCHED = "unmatched"  #: a worker took the event, and no subscription wants it
+    ATTEMPT = "attempt"  #: one HTTP request; *reason* is the verdict, *wait_ms* the chosen wait
+    DEFERRED = "deferred"  #: no attempt was made; *reason* is why, *wait_ms* is how long it waits
+    PARKED = "parked"  #: an end; *reason* is the ParkReason
+    CANCELLED = "cancelled"  #: an end: the subscription was deleted, or one of its rules ended the delivery
+    REPLAYED = "replayed"  #: the parked delivery is on its way again; *wait_ms* is how long it was parked
+
+
+class HistoryRow(NamedTuple):
+    """One step. The fields are in the order of the table's columns."""
+
+    at: float  #: Unix seconds; of an attempt: when it began
+    step: str  #: a :class:`Step`
+    event_id: str
+    tenant: str = ""  #: empty for a message that never became an event
+    type: str = ""
+    subscription_id: str = ""  #: empty for steps of the whole event
+    delivery_id: str = ""  #: empty for steps of the whole event, and for a first attempt that delivered
+    number: int = 0  #: of the attempt, 1-based; received: matched subscriptions; parked: attempts made
+    kind: str = ""  #: of the attempt: a :class:`consumer.core.model.OutcomeKind`
+    status: int | None = None  #: HTTP status of the attempt; None when no response arrived
+    latency_ms: float | None = None  #: duration of the attempt
+    wait_ms: float | None = None  #: see :class:`Step`
+    reason: str = (
+        ""  #: verdict of an attempt: delivered | retry | defer | park | drop; else see :class:`Step`
+    )
+    detail: str = ""  #: error or reason in words, with unprintable characters escaped
+    answer: bytes | None = None  #: start of the response body, as received: escape it wherever it is shown
+    answer_type: str = ""  #: content type of the answer, with unprintable characters escaped
+
+
+class StoredStep(NamedTuple):
+    """A row of the store."""
+
+    seq: int  #: ascends with the time of writing; unique in one store
+    row: HistoryRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which rows to read. All conditions must hold; an empty text sets no condition.
+
+    Without *after* the newest matching rows are returned, with it the first ones after it. The result is
+    always in ascending order of *seq*. Rows of two workers may be written in another order than they
+    happened, so a timeline is sorted by *at*.
+    """
+
+    event_id: str = ""
+    delivery_id: str = ""
+    subscription_id: str = ""
+    tenant: str = ""
+    failed_only: bool = False  #: attempts that were not delivered, and parked deliveries
+    since: float = 0.0  #: Unix seconds; rows of before are left out
+    limit: int = 1_000  #: most rows
+    after: int | None = None  #: only rows with a larger *seq*
+    before: int | None = None  #: only rows with a smaller *seq*
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= LIMIT_MAX:
+            raise ConfigError(f"limit: {self.limit} is not a number from 1 to {LIMIT_MAX}")
+
+
+def is_failure(row: HistoryRow) -> bool:
+    """Return whether *row* is an attempt that was not delivered, or a parked delivery."""
+    return row.step == Step.PARKED or (row.step == Step.ATTEMPT and row.reason != "delivered")

@@ -1,0 +1,56 @@
+"""Define the protocol of the two places that keep rows: a SQLite file, and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from consumer.core.history.records import HistoryRow, Query, StoredStep
+
+
+class HistoryReader(Protocol):
+    """Answers queries. A history that does not exist yet has no rows."""
+
+    async def steps(self, query: Query) -> Sequence[StoredStep]:
+        """Return the rows of *query* in ascending order of ``seq``.
+
+        Raises:
+            StoreUnavailable: the history cannot be read.
+        """
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class Limits(NamedTuple):
+    """What the history may keep."""
+
+    max_age_s: float
+    max_rows: int
+
+
+class HistoryStore(HistoryReader, Protocol):
+    """Takes rows too."""
+
+    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+        """Write a batch, all or nothing; a batch of this store that was written already is not repeated.
+
+        Args:
+            number: Number of the batch, larger than those before; the same when a batch is tried again.
+            rows: The batch.
+
+        Raises:
+            StoreUnavailable: the history cannot be written now; try the same batch again.
+            ValueError: the store refuses these rows whenever they are written.
+        """
+
+    async def trim(self, limits: Limits, now: float) -> bool:
+        """Delete a bounded number of the oldest rows beyond *limits*; return whether more may be left.
+
+        Args:
+            limits: What may stay.
+            now: Unix seconds.
+
+        Raises:
+            StoreUnavailable: the history cannot be written now.
+        """
