@@ -1,4 +1,4 @@
-"""The section ``[history]``: which steps of deliveries are kept, how long, and with how much of the answers."""
+"""The section ``[history]``: which steps are kept, for how long, and how much of the answers."""
 
 from __future__ import annotations
 
