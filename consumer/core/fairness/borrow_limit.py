@@ -1,10 +1,10 @@
-"""How much of the worker one tenant may borrow while nobody else waits.
+"""Limit how much of a worker one tenant may borrow while no other tenant waits.
 
-Data flow: who was served lately, how late the worker's loop is -> Lender -> Accounts.borrow, the reserve.
+Data flow: the tenants that were served lately, the lag of the worker's loop -> BorrowLimit -> Accounts.lend.
 
-A tenant that is alone has everything. Beside others that come and go a tenth stays free for them. Where the
-worker's own time is what is short (its loop runs late), more requests in flight make nothing faster: they
-only stand before the next event of somebody else. So less is lent then, down to what a tenant has by right.
+A tenant that is alone gets the whole capacity. Where other tenants come and go, a tenth stays free for them.
+While the loop lags, the worker's CPU is the bottleneck: more requests in flight make nothing faster, and only
+delay the next event of another tenant. So the limit shrinks then, down to the cap of a tenant.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final
 from consumer.core.fairness.accounts import Caps
 
 OTHERS_S: Final = 60.0
-"""A tenant without work for this long is idle: nothing is kept for it."""
+"""A tenant without work for this long is idle: no slot is reserved for it."""
 LATE_S: Final = 0.01
-"""The loop is late from here on: an event passes through it five times or so before it is sent."""
-SHRINK: Final = 0.75  #: what is lent, at each look, to the power of how many LATE_S the loop is late
-GROW_RATIO: Final = 1 / 64  #: of the capacity, lent more at each look at which it is not
+"""The limit shrinks above this lag: an event passes through the loop about five times before it is sent."""
+SHRINK: Final = 0.75  #: each check multiplies the limit by this once per LATE_S of lag
+GROW_RATIO: Final = 1 / 64  #: each check without lag adds this part of the capacity
 
 
 class BorrowLimit:
-    """Decides; looked at some times a second."""
+    """The limit of one worker; checked some times a second."""
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
@@ -32,20 +32,20 @@ class BorrowLimit:
         self._seen: dict[str, float] = {}
 
     def served(self, tenants: Collection[str], now: float) -> None:
-        """Take in who had work since the last call; *now* in monotonic seconds."""
+        """Take in the tenants that had work since the last call; *now* in monotonic seconds."""
         self._seen |= dict.fromkeys(tenants, now)
         self._seen = {tenant: at for tenant, at in self._seen.items() if now - at < OTHERS_S}
 
     @property
     def alone(self) -> bool:
-        """Whether no more than one tenant had work lately."""
+        """Whether at most one tenant had work lately."""
         return len(self._seen) <= 1
 
     def lend(self, late_s: float) -> int:
-        """Return how many deliveries one tenant may have in flight where nobody else waits.
+        """Return how many deliveries one tenant may have in flight where no other tenant waits.
 
         Args:
-            late_s: How late the worker's loop woke.
+            late_s: The lag of the worker's loop, seconds.
         """
         caps = self._caps
         if self.alone:

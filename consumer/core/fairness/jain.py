@@ -1,6 +1,6 @@
-"""How evenly deliveries were shared out: Jain's index over a minute, of the tenants that waited throughout.
+"""Measure how evenly deliveries are shared: Jain's index of the tenants that waited for a whole minute.
 
-Data flow: who waits and what each tenant got so far, once a second -> Minute -> Evenness.
+Data flow: the tenants that wait and the deliveries of each so far, once a second -> Minute -> Jain.
 
 Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
 """
@@ -14,14 +14,14 @@ MINUTE_S: Final = 60.0
 
 
 class Jain(NamedTuple):
-    """One minute."""
+    """Jain's index of one minute."""
 
-    value: float  #: 1 when all got the same, 1/n when one of n got all
-    tenants: int  #: that had work in hand throughout
+    value: float  #: 1 when all tenants got the same, 1/n when one of n got all
+    tenants: int  #: tenants that had work in hand for the whole minute
 
 
 def jain(amounts: Collection[float]) -> float:
-    """Return Jain's index of *amounts*, none negative: 1 for equal ones, and where there is nothing."""
+    """Return Jain's index of *amounts*, each at least 0: 1 where all are equal, and where there are none."""
     largest = max(amounts, default=0.0)
     if not largest:
         return 1.0
@@ -30,20 +30,20 @@ def jain(amounts: Collection[float]) -> float:
 
 
 class Minute:
-    """Looks again and again; times are monotonic seconds."""
+    """Collects the looks of a minute; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._waiting: set[str] = set()  #: at every look of this minute
+        self._waiting: set[str] = set()  #: tenants that waited at every look of this minute
         self._before: Mapping[str, float] = {}
 
     def look(self, waiting: Collection[str], done: Mapping[str, float], now: float) -> Jain | None:
-        """Take in one look; return the evenness of the minute that it ends, if it ends one.
+        """Take in one look; return the index of the minute that ends with it, otherwise None.
 
         Args:
             waiting: Tenants that have work in hand.
-            done: What each tenant got so far, over its weight.
-            now: The time.
+            done: The deliveries of each tenant so far, over its weight.
+            now: Monotonic seconds.
         """
         found = None
         if self._since is not None:

@@ -1,8 +1,10 @@
-"""How many messages per queue are taken at once, by the sizes that came lately.
+"""Choose the prefetch of a window by the sizes of recent messages.
 
-A producer chooses the size of its messages, so a window starts as if all were as large as a broker takes. It
-grows with each few messages that are smaller, and shrinks with larger ones. The bound on the bytes in hand is
-kept elsewhere; this keeps the broker from pushing what would only wait in front of it.
+Data flow: sizes of messages -> Prefetch -> the prefetch of each consumer of the window.
+
+Producers choose the size of their messages, so a window starts as if every message had the largest size that
+the broker takes. Its prefetch grows after some smaller messages, and shrinks after larger ones. The byte
+budget bounds the bytes in hand; the prefetch keeps the broker from pushing messages that would wait for it.
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 START_BYTES = 16 * 1024 * 1024  #: assumed of each message before the first one: RabbitMQ 4's maximum
-MEAN_OVER = 32  #: messages that the moving average looks at
-GROWTH = 8  #: a window grows at most so many times at once
-GROW_AFTER_S = 0.1  #: it grows no sooner after it was set
-SHRUNK_S = 1.0  #: and no sooner after it shrank
-LEAST_CHANGE = 2  #: times; less is not worth the pause between two consumers
+MEAN_OVER = 32  #: messages in the moving average
+GROWTH = 8  #: one change multiplies the prefetch by this at most
+GROW_AFTER_S = 0.1  #: shortest time from a growth to the next one
+SHRUNK_S = 1.0  #: shortest time from a shrinkage to a growth
+LEAST_CHANGE = 2  #: factor; a smaller change is not worth the pause between two consumers
 
 
 @dataclass(slots=True)
 class Prefetch:
     """The prefetch of one window."""
 
-    most: int  #: messages per queue, however small
-    room_bytes: float | None = None  #: per queue; None: always *most*
+    most: int  #: upper limit, messages per queue
+    room_bytes: float | None = None  #: bytes per queue; None: the prefetch is always *most*
     value: int = field(init=False)
     _mean_bytes: float = field(default=START_BYTES, init=False)
     _count: int = field(default=0, init=False)
@@ -33,7 +35,7 @@ class Prefetch:
         self.value = self._fitting()
 
     def add(self, size_bytes: int, now: float) -> bool:
-        """Take a message that came; say whether the window should be set anew, by :meth:`change`."""
+        """Take in the size of a message; return whether :meth:`change` should set a new prefetch."""
         self._count += 1
         self._mean_bytes += (size_bytes - self._mean_bytes) / min(self._count, MEAN_OVER)
         if self.room_bytes is None:
@@ -44,7 +46,7 @@ class Prefetch:
         )
 
     def change(self, now: float) -> int:
-        """Take the value that fits now, and return it; growth comes in steps."""
+        """Set the prefetch that fits now, and return it; growth comes in steps."""
         fitting = self._fitting()
         self._grow_at = now + (SHRUNK_S if fitting < self.value else GROW_AFTER_S)
         self.value = min(fitting, self.value * GROWTH)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from consumer.core.fairness.accounts import REMEMBERED, Account, Accounts, Caps, Claim
+from consumer.core.fairness.accounts import REMEMBERED, Account, Accounts, Claim
 
 #: Jobs of one tenant in a row while a tenant waits that was not served ahead. Source: S1-8.
 MAX_CONSECUTIVE: Final = 3
@@ -114,7 +114,7 @@ class TenantQueue(Generic[C]):
 class FairQueue(Generic[C]):
     """Jobs of one share; push and pop take time with the logarithm of the tenants that wait."""
 
-    def __init__(self, accounts: Accounts | None = None, max_consecutive: int = MAX_CONSECUTIVE) -> None:
+    def __init__(self, accounts: Accounts, max_consecutive: int = MAX_CONSECUTIVE) -> None:
         """Start empty.
 
         Args:
@@ -127,7 +127,7 @@ class FairQueue(Generic[C]):
         if max_consecutive < 1:
             raise ValueError(f"a turn has at least one job, got {max_consecutive}")
         self.length = 0  #: jobs that wait
-        self._accounts = Accounts(Caps()) if accounts is None else accounts
+        self._accounts = accounts
         self._max_consecutive = max_consecutive
         self._tenants: dict[str, TenantQueue[C]] = {}
         self._heap: list[tuple[float, int, TenantQueue[C]]] = []  # each tenant queue with jobs, once
@@ -240,10 +240,6 @@ class FairQueue(Generic[C]):
             for name, tenant in self._tenants.items()
             if tenant.jobs
         }
-
-    def __len__(self) -> int:
-        """Return how many jobs wait."""
-        return self.length
 
     def _open(self, name: str) -> TenantQueue[C]:
         if len(self._tenants) >= self._forget_at:

@@ -1,7 +1,7 @@
-"""Choose which kind of work is next: fresh, due, replayed, spilled. Each has at least its part.
+"""Choose which share is next: fresh, due, replay, spill or suspect. Each gets at least its part.
 
 Data flow: windows -> Scheduler.push(share) -> a FairQueue per share -> Scheduler.pop when a slot is free.
-Parts are kept as tenants are within a share: by a tag of virtual time for each.
+Shares take turns as the tenants within a share do: each share has a tag of virtual time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from consumer.core.fairness.queue import C, FairQueue, Standing
 
 
 class Scheduler(Generic[C]):
-    """One queue for each share, which has at least its part of the deliveries while it has work."""
+    """One queue for each share; a share with work gets at least its part of the deliveries."""
 
     def __init__(self, parts: Sequence[float], accounts: Accounts) -> None:
         """Start empty.
 
         Args:
-            parts: Of each share, all above 0; what one without work leaves goes to the others by theirs.
-            accounts: Of the tenants, over all shares.
+            parts: The part of each share, above 0. Shares with work divide the rest in the same proportion.
+            accounts: The accounts of the tenants, over all shares.
         """
         self.length = 0  #: jobs that wait
         self.accounts = accounts
@@ -35,7 +35,7 @@ class Scheduler(Generic[C]):
         """Add a job to a share; return whether it is the only one of its tenant there."""
         queue, busy = self.queues[share], self._busy
         if not queue.length:
-            if len(busy) == 1:  # who was alone had all by right, and owes nothing
+            if len(busy) == 1:  # a share that was alone owes nothing
                 self._now = max(self._now, self._tags[busy[0]])
             busy.append(share)
             self._tags[share] = max(self._tags[share], self._now)
@@ -43,9 +43,9 @@ class Scheduler(Generic[C]):
         return queue.push(job)
 
     def pop(self, *, scarce: bool = False) -> C | None:
-        """Take the next job, or None where nobody may start one; see :meth:`FairQueue.pop`."""
+        """Take the next job, or None where no tenant may start one; see :meth:`FairQueue.pop`."""
         busy = self._busy
-        if len(busy) == 1:  # nobody to keep its part from: the tag rests
+        if len(busy) == 1:  # no other share needs its part: the tag stays
             queue = self.queues[busy[0]]
             job = queue.pop(scarce=scarce)
             if job is not None:
@@ -60,7 +60,7 @@ class Scheduler(Generic[C]):
         return None
 
     def recost(self, share: int, job: C, cost: int) -> None:
-        """A popped job turned out to cost *cost* deliveries."""
+        """Charge a popped job of *share* for *cost* deliveries."""
         if len(self._busy) > 1:
             tag = self._tags[share] + (cost - job.cost) * self._steps[share]
             self._tags[share] = max(tag, self._now)
@@ -80,11 +80,11 @@ class Scheduler(Generic[C]):
         return taken
 
     def waiting(self) -> int:
-        """Return how many tenants wait; one that waits in two shares counts twice."""
+        """Return how many tenants wait; a tenant that waits in two shares counts twice."""
         return sum([self.queues[share].tenants() for share in self._busy])
 
     def standings(self) -> dict[str, Standing]:
-        """Return where every tenant with waiting jobs stands, over all shares."""
+        """Return the place of each tenant with waiting jobs, over all shares."""
         found: dict[str, Standing] = {}
         for queue in self.queues:
             for tenant, standing in queue.standings().items():

@@ -28,7 +28,7 @@ class Moves:
 
     def begin(self, move: Coroutine[Any, Any, None]) -> None:
         """Run *move* in a task of its own."""
-        task = asyncio.get_running_loop().create_task(self._run(move))
+        task = asyncio.create_task(self._run(move))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 

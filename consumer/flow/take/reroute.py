@@ -117,10 +117,6 @@ class Reroute:
         self._moved: dict[str, int] = {}  #: fresh jobs that were moved since the last look, by tenant
         self._ended = 0
 
-    def rerouted(self) -> dict[str, str]:
-        """Return the spill queue of each tenant that is rerouted now."""
-        return {tenant: rerouted.queue for tenant, rerouted in self._rerouted.items()}
-
     async def run(self) -> None:
         """Watch for ever."""
         reroutes = bool(self._context.bounds.spill_queues)

@@ -52,10 +52,10 @@ def test_turns_order_and_counts_hold_for_any_traffic(steps: list[str | None], li
             last = job.tenant
             assert in_a_row <= limit or waiting == {job.tenant}
             accounts.ended(job)
-        assert len(queue) == sum(map(len, model.values()))
+        assert queue.length == sum(map(len, model.values()))
         assert all(queue.waiting_by_tenant().get(t, 0) == len(model[t]) for t in "abcd")
     assert len([*iter(queue.pop, None)]) == sum(map(len, model.values()))
-    assert len(queue) == 0
+    assert queue.length == 0
 
 
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=8), st.integers(20, 300))
@@ -237,13 +237,13 @@ def test_one_tenant_alone_gets_everything_in_order() -> None:
 
 def test_an_empty_queue_gives_nothing() -> None:
     """There is no job to take."""
-    assert FairQueue[Work]().pop() is None
+    assert FairQueue[Work](Accounts(Caps())).pop() is None
 
 
 def test_a_turn_has_at_least_one_job() -> None:
     """S1-8: a limit of zero would serve nobody."""
     with pytest.raises(ValueError, match="at least one"):
-        FairQueue(max_consecutive=0)
+        FairQueue(Accounts(Caps()), max_consecutive=0)
 
 
 def test_tenants_long_gone_are_forgotten() -> None:

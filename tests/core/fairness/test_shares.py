@@ -90,7 +90,7 @@ def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int)
         if step == "end" and running:
             line.accounts.ended(running.pop(0))
         elif step == "pop":
-            waiting = len(line.queue)
+            waiting = line.queue.length
             job = line.pop()
             assert (job is not None) == (waiting > 0)
             if job is not None:
