@@ -128,7 +128,7 @@ async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, r
     daemon = Daemon(tmp_path, vhost, settings)
     await daemon.apply(
         to(receiver, target, "twice", concurrency=200, retry=once, breaker=BREAKER_OFF),
-        to(receiver, "/hang", "hanging"),  # without it the drain may end before the second signal
+        to(receiver, "/hang", "hanging", timeout_s=30),  # the drain lasts beyond the second signal
     )
     try:
         await daemon.start()
