@@ -86,8 +86,8 @@ def test_imports_point_down() -> None:
 
 
 def test_modules_stay_readable() -> None:
-    """No module of the product has more than 400 lines."""
-    sizes = {named(path): len(path.read_text().splitlines()) for path in modules(*PRODUCT)}
+    """No module has more than 400 lines; tests and proofs are no exception."""
+    sizes = {named(path): len(path.read_text().splitlines()) for path in modules(*ALL)}
 
     assert sizes
     assert {name: size for name, size in sizes.items() if size > MODULE_LINES} == {}

@@ -2,82 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
-
 import pytest
 
-from consumer.core.fairness.noisy_tenants import TenantLimit, spill_index
+from consumer.core.fairness.noisy_tenants import spill_index
 from consumer.core.message.delivery import DeliveryMessage, read_delivery, unwrap_raw
-from consumer.core.message.operator_events import Note, OperatorEventType
-from consumer.flow.take.reroute import Reroute
 from consumer.ports import Source
-from tests.support.fakes import Published
-from tests.support.fakes_routes import FakeRoutes
-from tests.support.worker import DUE, NAMES, Worker, delivery_message, event, event_message
-
-SPILL = NAMES.spill(spill_index("acme", 4))
-SPILL_KEY = NAMES.direct_key(SPILL)
-
-
-class Flood:
-    """A worker with 20 slots, a tenant with endless work, and the routine under test."""
-
-    def __init__(self, **bounds: Any) -> None:
-        self.routes = FakeRoutes()
-        self.routes.stands[NAMES.lane(0)] = 100  # the lane holds more than its window
-        self.worker = Worker(concurrency=20, lane_window=100, quick_latency_s=1e6, **bounds)
-        self.tenants = 2
-        self.reroute = Reroute(self.worker.context, self.worker.intake, self.routes, lambda: self.tenants)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the routine beside the test; every request takes a second."""
-        self.worker.sender.latency_s["https://shop.example/"] = 1.0
-        await self.worker.subscribe("shop", concurrency=100)
-        task = asyncio.create_task(self.reroute.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            await self.worker.intake.idle()
-        assert self.worker.bugs() == []
-
-    def flood(self, count: int = 400) -> None:
-        """Put events of one tenant into the window."""
-        for number in range(count):
-            self.worker.offer(event_message(message_id=f"a-{number}"))
-
-    def rerouted(self) -> dict[str, str]:
-        """Return the spill queue of each tenant that is rerouted now, as the log reports it."""
-        found: dict[str, str] = {}
-        for _, name, fields in self.worker.log.lines:
-            if name in ("tenant.spilled", "tenant.adopted"):
-                found[str(fields["tenant"])] = str(fields["queue"])
-            elif name == "tenant.returned":
-                found.pop(str(fields["tenant"]))
-        return found
-
-    def confirmed_at(self, published: Published) -> int:
-        """Return the place in the journal of a moved event's confirm."""
-        steps = enumerate(self.worker.journal)
-        [place] = [n for n, s in steps if s.what == "confirmed" and s.publication is published.publication]
-        return place
-
-    def acked_at(self, published: Published) -> int:
-        """Return the place in the journal of the ack of the flood's event that was moved."""
-        number = int(str(unwrap_raw(published.raw()).message_id).removeprefix("a-"))
-        ticket, steps = self.worker.tickets[number], enumerate(self.worker.journal)
-        [place] = [n for n, s in steps if s.what == "ack" and s.of == ticket.name]
-        return place
-
-    def moved(self) -> list[Published]:
-        """Return what was moved into the spill queue."""
-        return self.worker.publisher.to(SPILL_KEY)
+from tests.support.flow.flood import SPILL, SPILL_KEY, Flood, flood_for, limited
+from tests.support.worker import DUE, NAMES, delivery_message, event, event_message
 
 
 async def test_a_flood_is_bound_and_moved_after_ten_seconds() -> None:
@@ -349,14 +280,6 @@ async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
         assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
-async def flood_for(desk: Flood, seconds: int) -> None:
-    """Let the flood's lane bring 60 events a second."""
-    for step in range(2 * seconds):
-        for number in range(30):
-            desk.worker.offer(event_message(message_id=f"{seconds}-{step}-{number}"))
-        await desk.worker.clock.advance(0.5)
-
-
 async def test_whoever_is_left_alone_comes_back() -> None:
     """A tenant over a limit of its own, and all others unsubscribe: nobody is in its way any more."""
     desk = Flood(limit_of=limited)
@@ -406,153 +329,4 @@ async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
         assert desk.rerouted() == {"default": queue}
         assert len(desk.worker.publisher.to(NAMES.direct_key(queue))) >= 20
         assert desk.worker.log.events("tenant.spilled")[0]["bound"] is False
-        await desk.worker.intake.give_back()
-
-
-async def test_a_noisy_tenant_is_told_to_administrators() -> None:
-    """The event tenant.noisy, once, by the worker that decided it, with the reason."""
-    desk = Flood()
-    told: list[Note] = []
-    desk.worker.observe.notes.add(told.append)
-    async with desk.running():
-        desk.flood()
-        desk.worker.offer(event_message(tenant="other", queue=SPILL), Source.SPILL)  # bound by another worker
-        await desk.worker.clock.advance(13)
-
-        assert [(note.type, note.tenant) for note in told] == [(OperatorEventType.TENANT_NOISY, "acme")]
-        assert told[0].reason == "its backlog fills its lane"
-        assert desk.worker.count("tenant_spills_total") == 1
-        await desk.worker.intake.give_back()
-
-
-async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -> None:
-    """Fault 71: where the broker is what is short, a flood holds next to nothing, its lane stays full."""
-    desk = Flood()
-    async with desk.running():
-        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
-        for step in range(24):
-            for number in range(30):
-                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
-            await desk.worker.clock.advance(0.5)
-
-        assert desk.routes.bindings == {("acme", SPILL)}
-        assert desk.routes.asked <= 12  # not at each of the 24 looks: the broker has enough to do
-
-
-async def test_a_lane_is_left_alone_that_several_fill() -> None:
-    """Nobody makes up more than a third of it: leading one around would help nobody."""
-    desk = Flood()
-    async with desk.running():
-        for step in range(30):
-            for number in range(100):
-                desk.worker.offer(event_message(tenant=f"t{number % 4}", message_id=f"{step}-{number}"))
-            await desk.worker.clock.advance(0.5)
-
-        assert desk.routes.bindings == set()
-        assert desk.routes.asked == 0
-
-
-def limited(tenant: str) -> TenantLimit:
-    """Limit acme alone."""
-    return TenantLimit(events_per_s=10, backlog=5_000) if tenant == "acme" else TenantLimit()
-
-
-async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
-    """Its events wait in the spill queue, it is told of, all are delivered."""
-    desk = Flood(limit_of=limited)
-    desk.routes.stands.clear()
-    told: list[Note] = []
-    desk.worker.observe.notes.add(told.append)
-    await desk.worker.subscribe("other", tenant="other")
-    async with desk.running():
-        desk.worker.sender.latency_s["https://shop.example/"] = 0.0
-        for step in range(44):
-            for number in range(6):
-                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
-                desk.worker.offer(event_message(tenant="other", message_id=f"o-{step}-{number}"))
-            await desk.worker.clock.advance(0.5)
-
-        assert desk.routes.bindings == {("acme", SPILL)}
-        assert [note.reason for note in told] == ["brings more than its 10 events/s"]
-        await desk.worker.clock.advance(8)
-        assert desk.routes.bindings == set()
-    assert desk.worker.sent("shop") == desk.worker.sent("other") == 44 * 6
-    assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
-
-
-async def test_who_has_too_large_a_backlog_is_led_around() -> None:
-    """Its part of what stands in the lane, by its part of what comes."""
-    desk = Flood(limit_of=limited)
-    told: list[Note] = []
-    desk.worker.observe.notes.add(told.append)
-    async with desk.running():
-        desk.worker.sender.latency_s["https://shop.example/"] = 0.0
-        desk.routes.stands[NAMES.lane(0)] = 20_000
-        desk.routes.stands[SPILL] = 1  # it is not sent back before the end
-        for step in range(60):
-            for number in range(8):
-                tenant = ("acme", "b", "c", "d")[number % 4]
-                desk.worker.offer(event_message(tenant=tenant, message_id=f"{step}-{number}"))
-            if step == 30:  # a quarter of 20,000 is the limit, and not over it
-                assert desk.routes.bindings == set()
-                desk.routes.stands[NAMES.lane(0)] = 20_100
-            await desk.worker.clock.advance(0.5)
-
-        assert desk.routes.bindings == {("acme", SPILL)}
-        assert [note.reason for note in told] == ["has a backlog of more than 5000 events"]
-
-
-async def test_a_tenant_with_a_lane_of_its_own_is_never_led_around_it() -> None:
-    """Two bindings would copy each event; one that shows itself there is removed at once."""
-    desk = Flood(dedicated=frozenset({"acme"}))
-    desk.routes.bindings.add(("acme", SPILL))
-    async with desk.running():
-        desk.flood()
-        desk.worker.offer(event_message(queue=SPILL, message_id="left"), Source.SPILL)
-        await desk.worker.clock.advance(1)
-        assert desk.routes.bindings == set()
-        await desk.worker.clock.advance(14)
-
-        assert desk.routes.bindings == set()
-        assert desk.rerouted() == {}
-        assert desk.moved() == []
-        await desk.worker.intake.give_back()
-
-
-async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
-    """Fault 71: what is moved is taken at once by an idle worker; the lane is not empty for that."""
-    desk = Flood()
-    async with desk.running():
-        desk.worker.sender.latency_s["https://shop.example/"] = 0.01
-        for step in range(60):
-            for number in range(30 if step < 24 else 0):
-                desk.worker.offer(event_message(message_id=f"{step}-{number}"))
-            await desk.worker.clock.advance(0.5)
-        assert desk.routes.bindings == {("acme", SPILL)}
-
-        desk.routes.stands[NAMES.lane(0)] = 99
-        await desk.worker.clock.advance(7)
-
-        assert desk.routes.bindings == set()
-        assert desk.worker.count("tenant_spills_total") == 1
-
-
-async def test_what_is_moved_still_counts_as_the_lanes() -> None:
-    """Who stands in a flood's lane is not taken for the one that fills it."""
-    limits = {"acme": TenantLimit(backlog=5_000)}
-    desk = Flood(limit_of=lambda tenant: limits.get(tenant, TenantLimit()))
-    await desk.worker.subscribe("other", tenant="other", concurrency=100)
-    async with desk.running():
-        desk.worker.sender.latency_s["https://shop.example/"] = 0.0
-        desk.worker.sender.latency_s["https://other.example/"] = 1.0
-        desk.routes.stands[NAMES.lane(0)] = 18_000  # a quarter of it, and no more, is acme's
-        for step in range(30 * 20):
-            for number in range(3):
-                desk.worker.offer(event_message(tenant="other", message_id=f"o-{step}-{number}"))
-            desk.worker.offer(event_message(message_id=f"{step}"))
-            await desk.worker.clock.advance(0.05)
-        other = NAMES.spill(spill_index("other", 4))
-        moved = desk.worker.publisher.to(NAMES.direct_key(other))
-        assert desk.routes.bindings == {("other", other)}
-        assert len(moved) > 200
         await desk.worker.intake.give_back()
