@@ -13,7 +13,7 @@ from docs.generate import ROOT
 from grafana.spec import SAMPLE, sample_names
 from tests.support.builders.messages import message
 from tests.support.builders.parked import NOTE, delivery, parked
-from tests.support.flow.desk import VERDICTS, Desk
+from tests.support.flow.desk import VERDICTS, ObserverDesk
 from tests.support.processes.prometheus import promtool
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
@@ -85,7 +85,7 @@ def test_every_metric_that_was_asked_for_has_a_query(tmp_path: Path) -> None:
 
 def test_every_field_that_was_asked_for_is_there() -> None:
     """S1-3, S1-17: each name of the requirement leads to a field of the log line, or of a parked entry."""
-    line = Desk().attempted(VERDICTS["retry"]).keys() | LINE_OF
+    line = ObserverDesk().attempted(VERDICTS["retry"]).keys() | LINE_OF
     entry = entry_as_record(read_entry(parked(message(), delivery_entry_headers(delivery(), NOTE)))).keys()
     of_line: set[str] = set()
     of_entry: set[str] = set()

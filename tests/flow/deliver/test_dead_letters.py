@@ -13,7 +13,7 @@ from consumer.core.message.parked import delivery_entry_headers, raw_entry_heade
 from consumer.core.model import ParkReason
 from consumer.ports import Incoming
 from tests.support.fakes import START, FakeTicket
-from tests.support.flow.dead_letters import NOTE, Desk, dead
+from tests.support.flow.dead_letters import NOTE, DeadLetterDesk, dead
 from tests.support.worker import DUE, NAMES, delivery_message, event, event_message
 
 
@@ -27,7 +27,9 @@ from tests.support.worker import DUE, NAMES, delivery_message, event, event_mess
         ("something new", ParkReason.UNDELIVERABLE),
     ],
 )
-async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, reason: ParkReason) -> None:
+async def test_a_dead_event_is_parked_by_what_killed_it(
+    desk: DeadLetterDesk, why: str, reason: ParkReason
+) -> None:
     """With its raw bytes and the exchange and key of its producer, confirmed, then acked (faults 19, 70)."""
     ticket = await desk.take(dead(event_message(b"{"), why, NAMES.lane(3)))
 
@@ -42,7 +44,7 @@ async def test_a_dead_event_is_parked_by_what_killed_it(desk: Desk, why: str, re
     assert desk.worker.journal.words() == ["publishing", "confirmed", "ack"]
 
 
-async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> None:
+async def test_a_dead_delivery_message_is_parked_for_each_target(desk: DeadLetterDesk) -> None:
     """One entry per delivery, attempts kept (fault 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1", "sub_2"), not_before=START)
 
@@ -64,7 +66,7 @@ async def test_a_dead_delivery_message_is_parked_for_each_target(desk: Desk) -> 
     ],
 )
 async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
-    desk: Desk, queue: str, exchange: str
+    desk: DeadLetterDesk, queue: str, exchange: str
 ) -> None:
     """Out of a queue of ours it comes wrapped; the entry is not (fault 70).
 
@@ -81,7 +83,7 @@ async def test_a_poisonous_event_is_parked_as_its_producer_sent_it(
     assert (entry.raw.routing_key, entry.raw.headers) == ("order.created", {"tenant": "acme"})
 
 
-async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
+async def test_a_producer_cannot_pass_for_us(desk: DeadLetterDesk) -> None:
     """Forged headers on an event that died in a lane: parked as the raw message that it is (fault 18)."""
     owed = DeliveryMessage(event=event(tenant="victim"), targets=("sub_victim",))
     forged = delivery_message(owed, exchange=NAMES.events, routing_key="order.created")
@@ -93,7 +95,7 @@ async def test_a_producer_cannot_pass_for_us(desk: Desk) -> None:
     assert entry.raw is not None
 
 
-async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
+async def test_a_key_that_is_no_utf_8_is_kept(desk: DeadLetterDesk) -> None:
     """Faults 90, 12: the broker's record of it is bytes; the entry shows the key as a lane's reader would."""
     await desk.take(dead(event_message(), "expired", NAMES.lane(0), **{"routing-keys": [b"order.\xff"]}))
 
@@ -121,7 +123,9 @@ async def test_a_key_that_is_no_utf_8_is_kept(desk: Desk) -> None:
     ],
     ids=str,
 )
-async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, forged: dict[str, Any]) -> None:
+async def test_a_death_that_no_queue_of_ours_made_is_not_believed(
+    desk: DeadLetterDesk, forged: dict[str, Any]
+) -> None:
     """Fault 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
     death = {"reason": "expired", "queue": NAMES.lane(0)} | forged
     await desk.take(dead(event_message(), **death))
@@ -132,7 +136,7 @@ async def test_a_death_that_no_queue_of_ours_made_is_not_believed(desk: Desk, fo
     assert (entry.raw.exchange, entry.raw.routing_key) == (NAMES.dlx, "raw")
 
 
-async def test_a_second_death_of_an_event_is_not_believed(desk: Desk) -> None:
+async def test_a_second_death_of_an_event_is_not_believed(desk: DeadLetterDesk) -> None:
     """Fault 89: what carries a death on record enters no lane, so an event dies once."""
     raw = dead(event_message(), "expired", NAMES.lane(0))
     deaths: Any = raw.headers["x-death"]
@@ -144,7 +148,7 @@ async def test_a_second_death_of_an_event_is_not_believed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("deaths", [None, [], "none", [5], {}, [{}]])
-async def test_a_message_without_a_death_is_parked_all_the_same(desk: Desk, deaths: Any) -> None:
+async def test_a_message_without_a_death_is_parked_all_the_same(desk: DeadLetterDesk, deaths: Any) -> None:
     """Whatever somebody published to overflow: parked as undeliverable, nothing stalls."""
     raw = event_message(headers={"x-death": deaths}, routing_key="raw")
 
@@ -155,7 +159,7 @@ async def test_a_message_without_a_death_is_parked_all_the_same(desk: Desk, deat
 
 
 @pytest.mark.parametrize("headers", [{"leveret-v": 1}, {"leveret-v": 1, "leveret-raw": "{"}])
-async def test_what_only_looks_like_ours_is_parked_raw(desk: Desk, headers: dict[str, Any]) -> None:
+async def test_what_only_looks_like_ours_is_parked_raw(desk: DeadLetterDesk, headers: dict[str, Any]) -> None:
     """A broken message of our own queues is malformed, with its bytes."""
     raw = dead(event_message(headers=headers), "rejected", NAMES.suspect)
 
@@ -165,7 +169,7 @@ async def test_what_only_looks_like_ours_is_parked_raw(desk: Desk, headers: dict
     assert ticket.settles == ["ack"]
 
 
-async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
+async def test_an_expired_entry_is_archived_before_its_ack(desk: DeadLetterDesk) -> None:
     """Nothing is ever removed silently: on disk, counted, logged, with its bytes (S1-4)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=0)
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
@@ -181,7 +185,7 @@ async def test_an_expired_entry_is_archived_before_its_ack(desk: Desk) -> None:
     assert ticket.settles == ["ack"]
 
 
-async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: Desk) -> None:
+async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: DeadLetterDesk) -> None:
     """Bytes and reason, so that nothing is lost."""
     ticket = await desk.take(event_message(b"?"), expired=True)
 
@@ -189,7 +193,7 @@ async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: Desk) -> No
     assert ticket.settles == ["ack"]
 
 
-async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: Desk) -> None:
+async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: DeadLetterDesk) -> None:
     """Exchange, key, tenant."""
     raw = event_message(b"{")
 
@@ -198,7 +202,7 @@ async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: Desk) -
     assert desk.archive.entries[0]["routing_key"] == "order.created"
 
 
-async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: Desk) -> None:
+async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: DeadLetterDesk) -> None:
     """Not archived: said, given back after a pause, and the next one is worked off (fault 68)."""
     desk.archive.failures = [OSError(28, "No space left on device")]
     first = await desk.take(event_message(b"1"), expired=True)
@@ -223,7 +227,7 @@ GARBLED_HEADERS = {
 
 @pytest.mark.parametrize("garbled", GARBLED_HEADERS.values(), ids=GARBLED_HEADERS)
 async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
-    desk: Desk, garbled: dict[str, object]
+    desk: DeadLetterDesk, garbled: dict[str, object]
 ) -> None:
     """A newer worker's or an absurd one: with headers and bytes, and it stops nothing (S1-4, fault 68)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
@@ -245,7 +249,7 @@ async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
     ids=["newer", "endless", "none"],
 )
 async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
-    desk: Desk, garbled: dict[str, object]
+    desk: DeadLetterDesk, garbled: dict[str, object]
 ) -> None:
     """Whoever wrote it: parked with its bytes and headers, and it stops nothing (faults 19, 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
@@ -262,7 +266,7 @@ async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
     assert desk.worker.bugs() == []
 
 
-async def test_a_dead_ticket_is_skipped(desk: Desk) -> None:
+async def test_a_dead_ticket_is_skipped(desk: DeadLetterDesk) -> None:
     """It comes again by itself: parked once, not twice (fault 67)."""
     ticket = FakeTicket()
     ticket.dead = True

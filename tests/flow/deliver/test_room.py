@@ -8,11 +8,11 @@ import pytest
 
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import delivery_entry_headers
-from tests.support.flow.dead_letters import NOTE, Desk, dead
+from tests.support.flow.dead_letters import NOTE, DeadLetterDesk, dead
 from tests.support.worker import DUE, NAMES, delivery_message, event, event_message
 
 
-async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk) -> None:
+async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: DeadLetterDesk) -> None:
     """While parked is full nothing is acked and nothing returns to overflow (fault 64, S1-4)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     headers = delivery_entry_headers(owed, NOTE)
@@ -31,7 +31,7 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Desk
 
 
 @pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
-async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str) -> None:
+async def test_what_waits_too_long_for_room_is_given_back(desk: DeadLetterDesk, kind: str) -> None:
     """After ten minutes, before the consumer timeout takes it away; that is no bug (faults 64, 67)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = {
@@ -54,7 +54,7 @@ async def test_what_waits_too_long_for_room_is_given_back(desk: Desk, kind: str)
     assert len(desk.worker.parked()) == 1
 
 
-async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> None:
+async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: DeadLetterDesk) -> None:
     """Its channel closed: it is given out again, so this copy is no longer published (fault 67)."""
     desk.worker.publisher.full = {"parked."}
     lost = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
@@ -71,7 +71,7 @@ async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) -> None:
+async def test_leaving_waits_for_what_is_under_way(desk: DeadLetterDesk, expired: bool) -> None:
     """Fault 58: parked or archived once: it is acked before the end; what was not begun is given back."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
@@ -95,7 +95,7 @@ async def test_leaving_waits_for_what_is_under_way(desk: Desk, expired: bool) ->
     assert len(desk.worker.parked()) + len(desk.archive.entries) == 1
 
 
-async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
+async def test_leaving_does_not_wait_for_room(desk: DeadLetterDesk) -> None:
     """Faults 58, 64: while the parked queue is full nothing is under way: given back at the next look."""
     desk.worker.publisher.full = {"parked."}
     ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
@@ -108,7 +108,7 @@ async def test_leaving_does_not_wait_for_room(desk: Desk) -> None:
     assert desk.worker.bugs() == []
 
 
-async def test_leaving_ends_without_an_answer(desk: Desk) -> None:
+async def test_leaving_ends_without_an_answer(desk: DeadLetterDesk) -> None:
     """A broker that confirms nothing does not hold up the end for ever (faults 58, 65)."""
     desk.worker.publisher.hang()
     ticket = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))

@@ -23,14 +23,14 @@ from consumer.flow.observe.observer import Attempted, Holdings
 from metrics.series import Series
 from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START
-from tests.support.flow.desk import SECRET_BODY, VERDICTS, Desk
+from tests.support.flow.desk import SECRET_BODY, VERDICTS, ObserverDesk
 from tests.support.worker import event
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_an_attempt_is_one_wide_line(name: str) -> None:
     """Ids, attempt of how many, kind, status, duration and verdict; a failure its reason and wait (S1-17)."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     line = desk.attempted(
         VERDICTS[name], number=2, kind=OutcomeKind.OK if name == "delivered" else OutcomeKind.HTTP_5XX
@@ -63,7 +63,7 @@ def test_an_attempt_is_one_wide_line(name: str) -> None:
 @pytest.mark.parametrize(("name", "number"), list(product(VERDICTS, (1, 2, 9, 10, 500))))
 def test_an_attempt_is_counted_by_number_and_result(name: str, number: int) -> None:
     """Attempts, durations, retries and waits; numbers from 10 on share a label (S1-10)."""
-    desk = Desk()
+    desk = ObserverDesk()
     label = str(number) if number < 10 else "10+"
     result = "delivered" if name == "delivered" else "failed"
 
@@ -79,7 +79,7 @@ def test_an_attempt_is_counted_by_number_and_result(name: str, number: int) -> N
 
 def test_every_kind_has_its_series_from_the_start() -> None:
     """A rate over a series that is not there yet misses its first failure."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     assert all(desk.count("attempts_total", kind=kind.value) == 0 for kind in OutcomeKind)
     assert all(desk.count("parked_total", reason=reason.value) == 0 for reason in ParkReason)
@@ -90,7 +90,7 @@ def test_every_kind_has_its_series_from_the_start() -> None:
 
 def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
     """Each closed set that metrics/series.py names is there from the start, and no value beside it."""
-    desk = Desk()
+    desk = ObserverDesk()
     noted = re.findall(
         r"# (\w+): ([\w |]+\|[\w |]+)\n(?:\s+text = .+\n)?\s+self\.\w+ = self\._(\w+)\(\s*\"(\w+)\"",
         inspect.getsource(Series),
@@ -114,7 +114,7 @@ def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
 )
 def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -> None:
     """Said with its reason and the wait until the next try (faults 64, 65)."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     desk.observe.publish_failed(error, "1000.leveret.due.00", 0.2)
 
@@ -130,7 +130,7 @@ def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -
 
 def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
     """A delivery that ends counts as such; a raw message counts as a bad event."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     last = Attempt(number=5, at=START, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25)
     desk.observe.tenants_known(["acme"])
@@ -151,7 +151,7 @@ def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
 
 def test_what_leaves_parked_is_counted_with_its_age() -> None:
     """S1-10: replayed or archived, by how long it stood there; an unknown tenant is other."""
-    desk = Desk()
+    desk = ObserverDesk()
     desk.observe.tenants_known(["acme"])
 
     desk.observe.replayed("acme", 700.0)
@@ -167,7 +167,7 @@ def test_what_leaves_parked_is_counted_with_its_age() -> None:
 
 def test_what_a_worker_holds_is_shown() -> None:
     """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
-    desk = Desk()
+    desk = ObserverDesk()
     held = Holdings(requests=3, held_bytes=700, by_source={"lane": 5}, lag_s=0.5, log_dropped=4, ready=True)
 
     desk.observe.holds(held)
@@ -195,7 +195,7 @@ def test_what_a_worker_holds_is_shown() -> None:
 )
 def test_failures_are_counted_by_code(kind: OutcomeKind, status: int | None, code: str) -> None:
     """S2-3, S2-7: the distribution of error codes; only known statuses are label values."""
-    desk = Desk()
+    desk = ObserverDesk()
     outcome = Outcome(kind=kind, status=status, duration_s=0.25)
     attempt = Attempt(number=1, at=START, kind=kind, status=status, duration_s=0.25)
 
@@ -206,7 +206,7 @@ def test_failures_are_counted_by_code(kind: OutcomeKind, status: int | None, cod
 
 def test_the_time_between_attempts_is_measured() -> None:
     """S2-3: from the end of the one to the start of the next; a first attempt has none before it."""
-    desk = Desk()
+    desk = ObserverDesk()
     outcome = Outcome(kind=OutcomeKind.OK, status=200, duration_s=0.25)
     first = Attempt(number=1, at=START, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.5)
     second = Attempt(number=2, at=START + 2.5, kind=OutcomeKind.OK, status=200, duration_s=0.25)
@@ -220,7 +220,7 @@ def test_the_time_between_attempts_is_measured() -> None:
 
 def test_a_delivery_is_timed_from_the_events_arrival() -> None:
     """S2-4: processing time is that of the delivery, waits and all; what failed is not in it."""
-    desk = Desk()
+    desk = ObserverDesk()
     outcome = Outcome(kind=OutcomeKind.OK, status=200, duration_s=1.0)
     for at, verdict in ((START, Retry(1.0)), (START + 400, Delivered())):
         attempt = Attempt(number=1, at=at, kind=OutcomeKind.OK, status=200, duration_s=1.0)
@@ -233,7 +233,7 @@ def test_a_delivery_is_timed_from_the_events_arrival() -> None:
 
 def test_sizes_that_cannot_be_read_are_not_shown() -> None:
     """No figure is better than an old one."""
-    desk = Desk()
+    desk = ObserverDesk()
     desk.observe.queues_sized({"parked": 3, "wait": 0}, START)
     assert desk.count("queue_messages", queue="parked") == 3
 
@@ -244,7 +244,7 @@ def test_sizes_that_cannot_be_read_are_not_shown() -> None:
 
 def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
     """S1-10: the age of what is parked now has a bound; a look that failed says nothing of it."""
-    desk = Desk()
+    desk = ObserverDesk()
     seen = []
     for at, totals in enumerate(({"parked": 0}, {"parked": 0}, {"parked": 3}, {})):
         desk.observe.queues_sized(totals, START + at)
@@ -255,7 +255,7 @@ def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
 
 def test_pressure_is_a_gauge_and_a_line() -> None:
     """When it began, why, and when it ended (fault 63); a daemon begins pressed, not being connected."""
-    desk = Desk()
+    desk = ObserverDesk()
     assert desk.count("pressed") == 1
 
     desk.observe.pressed(None)
@@ -268,7 +268,7 @@ def test_pressure_is_a_gauge_and_a_line() -> None:
 
 def test_event_names_are_static_and_no_line_holds_a_body() -> None:
     """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said."""
-    desk = Desk()
+    desk = ObserverDesk()
     shop, order = subscription(), event(body=SECRET_BODY)
     for verdict in VERDICTS.values():
         desk.attempted(verdict)

@@ -11,13 +11,13 @@ from consumer.core.model import (
 )
 from metrics.series import OTHER, own_label, tenant_of
 from tests.support.fakes import START
-from tests.support.flow.desk import Desk
+from tests.support.flow.desk import ObserverDesk
 from tests.support.worker import event
 
 
 def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
     """S1-6: a counter that appears with 60 hides its first sixty from increase()."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     desk.observe.tenants_known(["acme", "beta"])
 
@@ -28,7 +28,7 @@ def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
 
 def test_what_is_seen_of_each_tenant() -> None:
     """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
-    desk = Desk()
+    desk = ObserverDesk()
     desk.observe.tenants_known(["acme", "beta"])
     desk.observe.event_matched(event())
 
@@ -54,7 +54,7 @@ def test_what_is_seen_of_each_tenant() -> None:
 
 def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
     """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
-    desk = Desk()
+    desk = ObserverDesk()
     desk.observe.event_matched(event())
     desk.observe.tenants_wait({"acme": Standing(1, 2, 0)}, START)
 
@@ -67,7 +67,7 @@ def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
 
 def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
     """100 tenants have a series, the rest share one and are counted; no job is lost (fault 78)."""
-    desk = Desk()
+    desk = ObserverDesk()
 
     for number in range(1000):
         desk.observe.event_matched(event(tenant=f"tenant-{number}"))
@@ -86,7 +86,7 @@ def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
 
 def test_the_busiest_tenants_have_series_of_their_own() -> None:
     """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
-    desk = Desk(tenants=2)
+    desk = ObserverDesk(tenants=2)
     desk.observe.tenants_known(["acme", "beta", "flood"])
     desk.observe.tenants_wait({}, START)
     families = {family.name for family in desk.series.registry.collect()}
@@ -115,7 +115,7 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
 
 def test_who_has_parked_something_keeps_its_series() -> None:
     """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
-    desk = Desk(tenants=1)
+    desk = ObserverDesk(tenants=1)
     desk.observe.tenants_known(["down", "busy"])
     desk.observe.tenants_wait({}, START)
 
@@ -136,7 +136,7 @@ def test_who_has_parked_something_keeps_its_series() -> None:
 
 def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
     """Its series are its own, with or without a place, and so are those of `=other`."""
-    desk = Desk(tenants=2)
+    desk = ObserverDesk(tenants=2)
     desk.observe.tenants_known(["other", "=other", "third"])
     desk.observe.tenants_wait({}, START - 1)
     for tenant, count in {"other": 3, "=other": 5, "third": 200}.items():

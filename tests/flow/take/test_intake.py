@@ -13,13 +13,13 @@ from consumer.flow.take.intake import Intake
 from consumer.flow.take.job import Job
 from consumer.ports import Incoming, Source
 from tests.support.fakes import START, FakeTicket, settled
-from tests.support.flow.intake import Desk
+from tests.support.flow.intake import IntakeDesk
 from tests.support.worker import NAMES, Worker, delivery_message, event, event_message
 
 
 async def test_no_tenant_has_more_than_three_in_a_row() -> None:
     """A flood of one tenant does not stand before another's events (S1-8, fault 71)."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.offer(tenant="first")
     for _ in range(50):
         desk.offer(tenant="noisy")
@@ -38,7 +38,7 @@ async def test_no_tenant_has_more_than_three_in_a_row() -> None:
 
 async def test_retries_do_not_stand_behind_fresh_events() -> None:
     """Each kind of queue gets its turn, whatever stands in the others (S2-6)."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.offer(tenant="first")
     for _ in range(40):
         desk.offer(Source.LANE)
@@ -56,7 +56,7 @@ async def test_retries_do_not_stand_behind_fresh_events() -> None:
 
 async def test_back_pressure_starts_nothing() -> None:
     """While the broker is slow or blocked nothing new starts; what ran ends (faults 63, 65)."""
-    desk = Desk(concurrency=10)
+    desk = IntakeDesk(concurrency=10)
     desk.offer()
     await settled()
     desk.worker.publisher.reason = "blocked"
@@ -75,7 +75,7 @@ async def test_back_pressure_starts_nothing() -> None:
 
 async def test_a_paused_intake_starts_and_holds_nothing() -> None:
     """The drain's first step (fault 58)."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.intake.pause()
 
     desk.offer()
@@ -89,7 +89,7 @@ async def test_a_paused_intake_starts_and_holds_nothing() -> None:
 
 async def test_no_more_starts_than_there_are_slots() -> None:
     """Four jobs run with four slots, the others wait in fair order."""
-    desk = Desk(concurrency=4)
+    desk = IntakeDesk(concurrency=4)
 
     for _ in range(20):
         desk.offer()
@@ -105,7 +105,7 @@ async def test_no_more_starts_than_there_are_slots() -> None:
 
 async def test_dead_tickets_are_skipped() -> None:
     """What came by a channel that is gone comes again by itself: nothing is sent for it now (fault 67)."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.offer(tenant="runs")
     dead, alive = desk.offer(tenant="dead"), desk.offer(tenant="alive")
     dead.dead = True
@@ -118,7 +118,7 @@ async def test_dead_tickets_are_skipped() -> None:
 
 async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
     """After a lost channel only its messages leave the hand, held ones too, with their timers."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.offer(tenant="runs")
     tickets = [desk.offer(tenant=f"t{n}") for n in range(6)]
     held = FakeTicket()
@@ -136,7 +136,7 @@ async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
 
 async def test_what_is_unstarted_is_given_back_once() -> None:
     """Queued and held messages are given back; what runs is not; a held one does not come back later."""
-    desk = Desk()
+    desk = IntakeDesk()
     running = desk.offer()
     waiting = [desk.offer(tenant=f"t{n}") for n in range(3)]
     held = FakeTicket()
@@ -155,7 +155,7 @@ async def test_what_is_unstarted_is_given_back_once() -> None:
 
 async def test_suspects_are_not_given_back_unstarted() -> None:
     """Fault 70: a return is evidence of a death: under long pressure it stays in hand for later."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.worker.publisher.reason = "blocked"
     suspect, other = desk.offer(Source.SUSPECT), desk.offer()
 
@@ -201,7 +201,7 @@ async def test_a_stop_brings_suspects_to_their_end(held: bool) -> None:
 
 async def test_a_stop_under_pressure_starts_no_suspect() -> None:
     """Fault 63: no attempt begins whose failure could not be stored."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.worker.publisher.reason = "blocked"
     suspect = desk.offer(Source.SUSPECT)
     desk.intake.pause()
@@ -214,7 +214,7 @@ async def test_a_stop_under_pressure_starts_no_suspect() -> None:
 
 async def test_a_held_job_comes_at_its_time() -> None:
     """Not before, and with the others of its kind."""
-    desk = Desk()
+    desk = IntakeDesk()
     job = Job(Source.DUE, Incoming(event_message(), FakeTicket()), "acme", desk.intake)
 
     assert job.hold(0.7)
@@ -228,7 +228,7 @@ async def test_a_held_job_comes_at_its_time() -> None:
 
 async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
     """Closed set of labels."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.worker.publisher.reason = "blocked"
     desk.offer()
     desk.offer(Source.DUE)
@@ -246,7 +246,7 @@ async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
 
 async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
     """An error of a job is said; its place is free again."""
-    desk = Desk()
+    desk = IntakeDesk()
 
     async def broken(_job: Job) -> None:
         raise RuntimeError("a bug")
@@ -267,7 +267,7 @@ NO_IDS: list[object] = [{}, [1], 1.5, True, "a b", "x" * 130_000, "a\ud800", "ü
 
 async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
     """Fault 16: a number or bytes name a tenant as text does; what names none has no turn of its own."""
-    desk = Desk()
+    desk = IntakeDesk()
     for tenant in ("7", 7, b"7", None, "", "default", *NO_IDS):
         message = event_message(headers={} if tenant is None else {"tenant": tenant})
         desk.intake.offer(Source.LANE, Incoming(message, FakeTicket()))
@@ -281,7 +281,7 @@ async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
 
 async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
     """Lanes come and go: what stood in the former one says nothing of the new one."""
-    desk = Desk()
+    desk = IntakeDesk()
     for lane in (12, 3, 3):
         message = event_message(queue=NAMES.lane(lane))
         desk.intake.offer(Source.LANE, Incoming(message, FakeTicket()))

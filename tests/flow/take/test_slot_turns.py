@@ -13,13 +13,13 @@ from consumer.flow.take.intake import MOST_IN_PASS, Intake
 from consumer.flow.take.job import Job
 from consumer.ports import Incoming, Source
 from tests.support.fakes import FakeTicket, settled
-from tests.support.flow.intake import Desk
+from tests.support.flow.intake import IntakeDesk
 from tests.support.worker import Worker, event_message
 
 
 async def test_standings_are_over_all_shares_and_name_the_default_tenant() -> None:
     """S1-9: what waits for each tenant, fresh and due together; one without a header is the default one."""
-    desk = Desk()
+    desk = IntakeDesk()
     desk.offer(tenant="first")
     for source in (Source.LANE, Source.LANE, Source.DUE):
         desk.offer(source, tenant="acme")
@@ -83,7 +83,7 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
 
 async def test_what_is_not_lent_stays_free_for_others() -> None:
     """One tenant may have six of ten; another's event starts at once, and an end lets the first go on."""
-    desk = Desk(concurrency=10)
+    desk = IntakeDesk(concurrency=10)
     desk.intake.lend(6)
     for _ in range(20):
         desk.offer(tenant="flood")
@@ -103,7 +103,7 @@ async def test_what_is_not_lent_stays_free_for_others() -> None:
 
 async def test_a_refusal_is_not_asked_for_again() -> None:
     """The hot path: while nothing changes, messages of the tenant that may not start ask nobody."""
-    desk = Desk(concurrency=10)
+    desk = IntakeDesk(concurrency=10)
     desk.intake.lend(6)
     asked = 0
 
@@ -162,7 +162,7 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
 
 async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
     """Fault 71: an event that comes waits for one short pass, not for all that could start before it."""
-    desk = Desk(concurrency=100)
+    desk = IntakeDesk(concurrency=100)
     desk.intake.lend(90)
     for _ in range(50):
         desk.offer(tenant="noisy")
@@ -178,7 +178,7 @@ async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
 
 async def test_many_that_wait_start_a_few_each() -> None:
     """Where twenty flood, each starts its few: together they fill the worker."""
-    desk = Desk(concurrency=100)
+    desk = IntakeDesk(concurrency=100)
     desk.intake.lend(90)
     for number in range(100):
         desk.offer(tenant=f"t{number % 5}")
@@ -190,7 +190,7 @@ async def test_many_that_wait_start_a_few_each() -> None:
 
 async def test_a_tenant_alone_starts_all_at_once() -> None:
     """Nobody waits for the end of a pass."""
-    desk = Desk(concurrency=100)
+    desk = IntakeDesk(concurrency=100)
     desk.intake.lend(100)
     for _ in range(50):
         desk.offer()

@@ -19,7 +19,7 @@ WEIGHTS = {"a": 1.0, "b": 2.0, "c": 4.0}
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A job of a tenant; *deliveries* is what it turns out to cost."""
+    """A job of a tenant; *deliveries* is its final cost."""
 
     tenant: str
     number: int = 0
@@ -45,14 +45,14 @@ class ServedQueue:
             self.queue.push(Work(tenant, number, deliveries))
 
     def pop(self, *, scarce: bool = False) -> Work | None:
-        """Take the next one, and learn what it costs as the fan-out does."""
+        """Take the next job, and charge its final cost as the fan-out does."""
         job = self.queue.pop(scarce=scarce)
         if job is not None and job.cost != job.deliveries:
             self.queue.recost(job, job.deliveries)
         return job
 
     def serve(self, count: int) -> str:
-        """Serve *count* jobs to their end; return whose they were."""
+        """Serve *count* jobs to their end; return their tenants as letters."""
         served = ""
         for _ in range(count):
             job = self.pop()
@@ -63,7 +63,7 @@ class ServedQueue:
 
 
 def serve_names(line: ServedQueue, count: int) -> list[str]:
-    """Serve *count* jobs to their end; return whose they were."""
+    """Serve *count* jobs to their end; return their tenants."""
     jobs = [line.pop() for _ in range(count)]
     for job in jobs:
         assert job is not None

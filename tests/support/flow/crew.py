@@ -29,7 +29,7 @@ class Crew:
     """Some workers on one control exchange.
 
     Attributes:
-        lost: Says of a message from worker i to worker j (0-based) that it is lost.
+        lost: Returns True for a message from worker i to worker j (0-based) that is lost.
     """
 
     def __init__(self, count: int) -> None:
@@ -53,7 +53,7 @@ class Crew:
         await settled()
 
     async def end(self, index: int) -> None:
-        """Kill one worker: it says nothing more."""
+        """Kill one worker: it publishes nothing more."""
         task = self._tasks.pop(index)
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -65,11 +65,11 @@ class Crew:
             await self.end(index)
 
     def states(self) -> list[str]:
-        """Return what each worker thinks of the endpoint."""
+        """Return the state of the endpoint at each worker."""
         return [w.endpoint(s).state for w, s in zip(self.workers, self.shops, strict=False)]
 
     def epochs(self) -> set[int]:
-        """Return the epochs that workers are in."""
+        """Return the epochs of the breaker at all workers."""
         return {w.endpoint(s).breaker.epoch for w, s in zip(self.workers, self.shops, strict=False)}
 
     def sent(self) -> int:
@@ -121,5 +121,5 @@ async def fail_after(crew: Crew, index: int, hours: float) -> None:
 
 
 def failings(crew: Crew) -> list[Failing | None]:
-    """Return since when each worker thinks that the endpoint fails."""
+    """Return the failures that each worker remembers of the endpoint."""
     return [w.endpoint(s).health.failing for w, s in zip(crew.workers, crew.shops, strict=True)]

@@ -16,7 +16,7 @@ NOTE = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=START, ttl_s=
 
 
 @dataclass
-class Desk:
+class DeadLetterDesk:
     """The overflow routine, running."""
 
     worker: Worker
@@ -24,7 +24,7 @@ class Desk:
     overflow: DeadLetters
 
     async def take(self, raw: RawMessage, *, expired: bool = False) -> FakeTicket:
-        """Hand over one message and let it be worked off."""
+        """Hand over one message and let the routine process it."""
         ticket = FakeTicket(self.worker.journal, "overflow")
         self.overflow.offer(Incoming(raw, ticket), expired=expired)
         await settled()
@@ -32,7 +32,7 @@ class Desk:
 
 
 def dead(raw: RawMessage, reason: str, queue: str, **death: Any) -> RawMessage:
-    """What the broker makes of a message that died in *queue*; one of ours has died on rungs before."""
+    """Return the message as the broker dead-letters it from *queue*; internal ones died on a rung before."""
     newest = {
         "reason": reason,
         "queue": queue,

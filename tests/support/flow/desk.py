@@ -31,7 +31,7 @@ VERDICTS = {
 }
 
 
-class Desk:
+class ObserverDesk:
     """An observer with its log lines and its metrics."""
 
     def __init__(self, tenants: int = 100) -> None:

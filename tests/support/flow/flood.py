@@ -74,7 +74,7 @@ class Flood:
         return place
 
     def moved(self) -> list[Published]:
-        """Return what was moved into the spill queue."""
+        """Return the events that were moved into the spill queue."""
         return self.worker.publisher.to(SPILL_KEY)
 
 

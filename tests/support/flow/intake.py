@@ -1,4 +1,4 @@
-"""An intake between fakes, whose jobs start and end when a test says so."""
+"""An intake between fakes, whose jobs start and end when a test decides."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.support.fakes import FakeTicket
 from tests.support.worker import Worker, delivery_message, event, event_message
 
 
-class Desk:
-    """An intake whose jobs end when the test says so."""
+class IntakeDesk:
+    """An intake whose jobs end when the test decides."""
 
     def __init__(self, concurrency: int = 1, **bounds: int) -> None:
         self.worker = Worker(concurrency=concurrency, **bounds)
@@ -41,7 +41,7 @@ class Desk:
         return self.started
 
     def tenants(self) -> list[str]:
-        """Whose jobs started, in order."""
+        """Return the tenants of the started jobs, in order."""
         return [job.tenant for job in self.started]
 
     async def _work(self, job: Job) -> None:
