@@ -125,7 +125,8 @@ class Worker:
             rate=rate,
         )
         self.endpoints = Endpoints(self.context)
-        self.trust = Trust(self.observe, MemoryRecord())
+        self.known = MemoryRecord()  #: the record of the store that the broker keeps
+        self.trust = Trust(self.observe, self.known)
         self.subscriptions = Subscriptions(
             self.store, self.observe, self.record, self.trust, self.endpoints.forgive
         )

@@ -8,7 +8,7 @@ import pytest
 from consumer.core.endpoint.health import gone_note
 from consumer.core.errors import StoreUnavailable
 from consumer.core.model import Control
-from consumer.core.store.lineage import Generation, Lineage
+from consumer.core.store.lineage import Generation
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.endpoints.slow_probe import SlowProbe
 from tests.support.fakes_sender import Reply
@@ -50,7 +50,8 @@ async def look_for(worker: Worker, probe: SlowProbe, hours: int) -> None:
 async def test_a_store_that_is_not_believed_is_not_written_to(worker: Worker) -> None:
     """Fault 81: the store may be a backup; a change would make another generation of it."""
     shop = await given_up(worker)
-    worker.subscriptions.trust.memory = Lineage(generation=Generation("memory", 99, "99"))
+    worker.known.generation = Generation("memory", 99, "99")
+    worker.trust.ask()
     assert not await worker.subscriptions.reload()
 
     await look_for(worker, probing(worker), 2)
