@@ -1,7 +1,8 @@
-"""The codec of our own messages: delivery messages and wrapped raw messages.
+"""Write and read Leveret's own messages: delivery messages and wrapped raw messages.
 
-Data flow: Event + targets -> headers_of -> broker (rungs, due) -> read_delivery -> the same Event.
-Our headers are trusted on our own queues only; nothing of a producer's travels outside of them.
+Data flow: Event, targets -> headers_of -> broker (rungs, due) -> read_delivery -> the same Event.
+The headers ``leveret-*`` are trusted only on queues to which only Leveret publishes. Everything of a producer
+travels inside of them, except for the body.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from consumer.core.event import amqp_values as fields
 from consumer.core.model import Attempt, DataForm, Event, OutcomeKind, ParkReason, RawMessage
 
 VERSION = 1
-READABLE_VERSIONS = (1,)  #: this one and the one before it, for rolling upgrades
-KEPT_ATTEMPTS = 64  #: a delivery message remembers at most this many attempts
-WRAPPED_HEADERS_BYTES = 49_152  #: of a producer's headers that a wrapper keeps, as JSON
+READABLE_VERSIONS = (1,)  #: the present version and the one before it, for rolling upgrades
+KEPT_ATTEMPTS = 64  #: attempts that a delivery message remembers at most
+WRAPPED_HEADERS_BYTES = 49_152  #: bytes of a producer's headers that a wrapper keeps, as JSON
 SHORT_BYTES = 255  #: longest AMQP short string, such as the property ``content_type``
 
 _V = "leveret-v"
@@ -28,32 +29,32 @@ _RAW = "leveret-raw"
 
 
 class UnknownVersion(Exception):
-    """A newer worker wrote this message: give it back to the ladder."""
+    """A newer worker wrote this message; it waits on the ladder for a newer worker."""
 
 
 @dataclass(slots=True, kw_only=True)
 class DeliveryMessage:
-    """What is still owed for one event: which targets, after which attempts, not before when.
+    """The deliveries that are still owed for one event: targets, attempts so far, and the time.
 
-    Like an event, it is never assigned to, and not frozen for its cost.
+    No code assigns to its fields. It is not frozen because a frozen dataclass takes longer to make.
     """
 
     event: Event
     targets: tuple[str, ...]  #: subscription ids
     attempts: tuple[Attempt, ...] = ()  #: finished ones, oldest first; only with a single target
-    attempts_made: int = 0  #: counts all, even those no longer remembered
+    attempts_made: int = 0  #: all attempts, also those that are no longer remembered
     not_before: float = 0.0  #: Unix seconds
-    wait_s: float = 0.0  #: the whole wait that was wanted, for the 2 % rule
+    wait_s: float = 0.0  #: the whole wait that was chosen, for the 2 % rule
     exact: bool = False  #: the endpoint named the wait (``Retry-After``)
-    reserved: bool = False  #: the endpoint's clock gave it *not_before*: then only a pause holds it
-    served_s: float = 0.0  #: what the rungs so far have served of *wait_s*; see core.due
-    late_s: float = 0.0  #: so much longer it may live, for one more try; see core.due
-    #: its endpoint put it off, no attempt failed: *not_before* may be freed before it comes
+    reserved: bool = False  #: *not_before* is a reservation: then only a pause holds it
+    served_s: float = 0.0  #: the part of *wait_s* that the rungs have served so far; see core.message.due
+    late_s: float = 0.0  #: extension of the deadline, for one more try; see core.message.due
+    #: its endpoint deferred it, no attempt failed: the reservation may be freed before *not_before*
     held: bool = False
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
-    """Write a delivery message as AMQP headers; the body is the event's, unchanged."""
+    """Write a delivery message as AMQP headers; the body is the body of the event, unchanged."""
     event = message.event
     headers: dict[str, object] = {
         _V: VERSION,
@@ -95,11 +96,11 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
 
 
 def read_delivery(raw: RawMessage) -> DeliveryMessage:
-    """Read a delivery message from one of our own queues.
+    """Read a delivery message from a queue of Leveret.
 
     Raises:
-        UnknownVersion: it was written by a newer worker.
-        BadEvent: it is no delivery message at all (somebody published to our queue).
+        UnknownVersion: a newer worker wrote it.
+        BadEvent: it is not a delivery message: another application published to the queue.
     """
     h: Mapping[str, Any] = raw.headers
     if _V not in h:
@@ -116,7 +117,7 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
             wait_s=_seconds(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
-            served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the version before writes none
+            served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the previous version writes none
             late_s=_seconds(h.get("leveret-late", 0)),
             held=bool(h.get("leveret-held", False)),
         )
@@ -125,26 +126,26 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
 
 
 def demand_readable(raw: RawMessage) -> None:
-    """Return if the message's headers could be read.
+    """Check that the message's headers could be read.
 
     Raises:
-        BadEvent: they could not; ``malformed``.
+        BadEvent: they could not be read; ``malformed``.
     """
     if raw.fault is not None:
         raise BadEvent(ParkReason.MALFORMED, f"its headers cannot be read: {raw.fault}")
 
 
 def is_ours(raw: RawMessage) -> bool:
-    """Whether a message on one of our own queues carries our format version."""
+    """Return whether a message on a queue of Leveret carries a format version."""
     return _V in raw.headers
 
 
 def wrap_raw(raw: RawMessage) -> dict[str, object]:
-    """Write what a producer's message carried as one header, so that it can be moved unread.
+    """Write the headers and properties of a producer's message as one header, to move it unread.
 
-    What decoding makes of the message stays the same. Values that no event is read from (tables, arrays,
-    decimals) are kept as an array of one shortened text. Where the headers are too many for one AMQP frame,
-    which cannot be split, the longest are left out.
+    Decoding the unwrapped message gives the same event. Values from which no event is read (tables, arrays,
+    decimals) are kept as an array of one shortened text. All headers must fit into one AMQP frame, so the
+    longest are left out where they do not.
 
     Source: AMQP 0-9-1, 4.2.6 (a content header is one frame; RabbitMQ's default frame_max is 131,072).
     """
@@ -152,7 +153,7 @@ def wrap_raw(raw: RawMessage) -> dict[str, object]:
 
 
 def raw_fields(raw: RawMessage) -> dict[str, object]:
-    """Return what :func:`wrap_raw` keeps of a producer's message; of one that was unwrapped, the same."""
+    """Return the fields that :func:`wrap_raw` keeps; an unwrapped message gives the same fields again."""
     return {
         "headers": _bounded_headers(raw.headers),
         "exchange": _plain(raw.exchange),
@@ -171,20 +172,20 @@ def raw_fields(raw: RawMessage) -> dict[str, object]:
 
 
 def is_wrapped(raw: RawMessage) -> bool:
-    """Whether a message on one of our own queues is a producer's message, wrapped."""
+    """Return whether a message on a queue of Leveret is a wrapped message of a producer."""
     return _RAW in raw.headers
 
 
 def is_moved(raw: RawMessage, due: str) -> bool:
-    """Whether a message in a spill queue is one that a worker moved there: only we publish to *due*.
+    """Return whether a worker moved a message to its spill queue; only workers publish to *due*.
 
-    What came by a binding is a producer's message, whatever its headers say.
+    A message that came by a binding is a producer's message, whatever its headers contain.
     """
     return raw.exchange == due and is_wrapped(raw)
 
 
 def own_headers(raw: RawMessage) -> dict[str, object]:
-    """Return the headers of ours that a message on one of our own queues carries."""
+    """Return the headers ``leveret-*`` of a message on a queue of Leveret."""
     return {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
 
 
@@ -192,7 +193,7 @@ def unwrap_raw(raw: RawMessage) -> RawMessage:
     """Return the producer's message that :func:`wrap_raw` wrapped.
 
     Raises:
-        BadEvent: the wrapper is not ours.
+        BadEvent: the wrapper is not valid.
     """
     try:
         outer = {"queue": raw.queue} | orjson.loads(str(raw.headers[_RAW]))
@@ -209,7 +210,7 @@ def short_text(text: str) -> str:
 
 
 def ceil_ms(seconds: float) -> int:
-    """Return whole milliseconds, rounded up: never early."""
+    """Return whole milliseconds, rounded up, so that no wait ends early."""
     return ceil(round(seconds * 1000, 3))
 
 
@@ -277,7 +278,7 @@ def read_attempts(text: str) -> tuple[Attempt, ...]:
     """Read what :func:`write_attempts` wrote.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: *text* is not valid.
     """
     attempts = []
     for part in filter(None, text.split(";")):
@@ -310,7 +311,7 @@ def _bounded_headers(headers: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON can hold and what decoding reads just like *value*."""
+    """Return a value for JSON that decoding reads just like *value*."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and isfinite(value):
@@ -321,5 +322,5 @@ def _plain(value: object) -> object:
     if text is not None:
         return text[:8192]
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return [value[0][:1024]]  # it was shortened before, or may as well have been
+        return [value[0][:1024]]  # it was shortened before, or is treated alike
     return [repr(value)[:1024]]

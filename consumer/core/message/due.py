@@ -1,12 +1,12 @@
-"""Say when a delivery message is due, and when its time is over, although clocks are set meanwhile.
+"""Compute when a delivery message is due and when its time is over, although clocks may be set meanwhile.
 
-Data flow: delivery message + Unix seconds -> :func:`rest_s` -> next rung, hold or request; :func:`served`
-counts what rungs and worker have served of the wait.
+Data flow: delivery message, Unix seconds -> :func:`rest_s` -> next rung, hold or request; :func:`served`
+counts the part of the wait that rungs and worker have served.
 
-A rung's TTL is a time that nobody sets: whatever comes back from it has waited for at least that long. So no
-wait lasts longer than it was chosen, however far the clock was set back, or differs from that of the worker
-that chose it. A jump forward cannot be told from a message that was late: whatever was to be sent in its time
-gets one more try.
+Setting a clock does not change a rung's TTL: a message that comes back from a rung has waited for at least
+that long. So no wait lasts longer than it was chosen, even where the clock was set back, or differs from the
+clock of the worker that chose it. A jump forward looks like a late message: each delivery that was to be sent
+before its deadline gets one more try.
 
 Source: fault 82; docs/adr/0011-waits-survive-clock-steps.md.
 """
@@ -20,7 +20,7 @@ from consumer.core.message.delivery import DeliveryMessage
 
 
 def rest_s(message: DeliveryMessage, now: float) -> float:
-    """Return the seconds until the delivery may be sent, 0 or less when it is time; *now* is Unix seconds."""
+    """Return the seconds until the delivery may be sent, at most 0 when it is due; *now* is Unix seconds."""
     return min(message.not_before - now, message.wait_s - message.served_s)
 
 
@@ -33,20 +33,21 @@ def waited_s(message: DeliveryMessage, began: float) -> float:
 
 
 def served(message: DeliveryMessage, by_s: float) -> DeliveryMessage:
-    """Return the message with more of its wait served: by the rung that it is published to, or in hand."""
+    """Return the message with *by_s* more seconds of its wait served, by a rung or in hand."""
     return replace(message, served_s=message.served_s + by_s)
 
 
 def off_rung(message: DeliveryMessage, rung_s: float) -> DeliveryMessage:
-    """Return a message that was taken out of a rung before its time: how much was served is not known."""
+    """Return a message that left a rung early, without the rung's time: its served part is unknown."""
     return replace(message, served_s=max(message.served_s - rung_s, 0.0))
 
 
 def late_s(message: DeliveryMessage, deadlines: Iterable[float], now: float) -> float:
-    """Return by how much longer a message may live that comes after the moment that was chosen for it.
+    """Return the extension of the deadline, in seconds, for a message that comes later than it was due.
 
-    One that was to be sent before its deadline, and comes after it, gets the time that it had left: enough
-    for one try, also where a breaker holds it at first. One that was put off to its deadline gets none.
+    A delivery that was due before its deadline, and comes after it, gets the time that it had left: enough
+    for one try, also where a breaker holds it at first. A delivery that was deferred to its deadline gets
+    none.
 
     Args:
         message: As it came.

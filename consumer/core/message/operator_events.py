@@ -1,7 +1,7 @@
-"""Operational events: what an administrator is told, once at first and then in sums.
+"""Make operational events: the first of its kind at once, repetitions as one sum a minute.
 
-Data flow: flow.observe -> Note -> :class:`Digest` (one per thing and minute, few in all) -> OpsEvent ->
-CloudEvent on ``leveret.ops``, and deliveries to the subscriptions of the tenant ``leveret``.
+Data flow: flow.observe -> Note -> :class:`Digest` (one per subject and minute, few in all) -> OperatorEvent
+-> CloudEvent on ``leveret.ops``, and deliveries to the subscriptions of the tenant ``leveret``.
 
 Source: S2-5; CloudEvents 1.0.2, JSON format.
 """
@@ -21,9 +21,9 @@ from consumer.core.model import OPERATORS, Event
 from consumer.core.text.printable import printable
 
 WINDOW_S: Final = 60.0
-"""What happens again to the same thing within this time is summed up in one event at its end."""
+"""Repetitions of a note about one subject within this time become one event at its end."""
 EVENTS_MAX: Final = 60
-"""Events told at once in one window; what is more is summed up by type at the window's end."""
+"""Events that are sent at once in one window; further ones are summed up by type at its end."""
 DETAIL_MAX: Final = 300
 
 
@@ -40,27 +40,28 @@ class OperatorEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something happened."""
+    """One occurrence."""
 
     type: OperatorEventType
-    tenant: str  #: whom it happened to; empty where that is not known
+    tenant: str  #: empty where it is not known
     subject: str = ""  #: id of the subscription, where there is one
-    reason: str = ""  #: a word or a sentence; a stranger's text is the reader's to escape
+    #: a word or a sentence; it may contain an endpoint's text, which the reader has to escape
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEvent:
-    """What is told."""
+    """One or more occurrences, as operators receive them."""
 
     note: Note
-    count: int  #: how often it happened
+    count: int  #: occurrences
     first_at: float  #: Unix seconds
     last_at: float
-    summed_at: float | None = None  #: when it was told as a sum of what happened after the first time
+    summed_at: float | None = None  #: when the repetitions were summed up; None: the first occurrence
 
     @property
     def id(self) -> str:
-        """The same for the first of a thing in a minute, whichever worker tells it; a sum has its own."""
+        """The id: all workers give the first occurrence of a minute the same one; a sum has its own."""
         note = self.note
         when = repr(self.summed_at) if self.summed_at is not None else str(int(self.first_at // WINDOW_S))
         parts = (note.type, note.tenant, note.subject, when)
@@ -78,7 +79,7 @@ class OperatorEvent:
         }
 
     def event(self, now: float) -> Event:
-        """Write it as an event of the tenant ``leveret``, as it came at *now* (Unix seconds)."""
+        """Return it as an event of the tenant ``leveret`` that arrived at *now* (Unix seconds)."""
         return Event(
             id=self.id,
             tenant=OPERATORS,
@@ -89,7 +90,7 @@ class OperatorEvent:
         )
 
     def cloud_event(self, source: str) -> bytes:
-        """Write it as a structured CloudEvent."""
+        """Return it as a structured CloudEvent."""
         return orjson.dumps(
             {
                 "specversion": "1.0",
@@ -107,61 +108,61 @@ class OperatorEvent:
 
 @dataclass(slots=True)
 class Digest:
-    """Sums up; times are Unix seconds. A clock that is set back ends every window."""
+    """Sums repetitions up; times are Unix seconds. A step back of the clock ends every window."""
 
     _seen: dict[tuple[str, str, str], tuple[float, OperatorEvent | None]] = field(default_factory=dict)
     _rest: dict[OperatorEventType, OperatorEvent] = field(default_factory=dict)
     _window: float = 0.0  #: beginning of the window in which events are counted
-    _told: int = 0
+    _sent: int = 0
 
     def note(self, note: Note, now: float) -> Sequence[OperatorEvent]:
-        """Take a note; return what is to be told at once: the first of its kind, if there are few.
+        """Take in a note; return the events to send at once: the first of its kind, while there are few.
 
-        Where it begins a window, what is left of the one before comes first: in a storm there is always a
-        note before the next look.
+        A note that begins a window returns the sums of the previous window first: in a storm there is always
+        a note before the next call of :meth:`due`.
         """
-        told = self._roll(now)
+        sent = self._roll(now)
         key = (note.type.value, note.tenant, note.subject)
         one = OperatorEvent(note=note, count=1, first_at=now, last_at=now)
         known = self._seen.get(key)
         if known is not None:
             self._seen[key] = (known[0], _sum(known[1], one))
-        elif self._told >= EVENTS_MAX:
+        elif self._sent >= EVENTS_MAX:
             both = _sum(self._rest.get(note.type), one)
             self._rest[note.type] = replace(both, note=Note(type=note.type, tenant="", reason="many at once"))
         else:
-            self._told += 1
+            self._sent += 1
             self._seen[key] = (now, None)
-            told.append(one)
-        return told
+            sent.append(one)
+        return sent
 
     def due(self, now: float) -> Sequence[OperatorEvent]:
-        """Return the sums whose time is over."""
-        told = self._roll(now)
+        """Return the sums of the windows that have ended."""
+        sent = self._roll(now)
         for key, (since, more) in list(self._seen.items()):
             if _within(since, now):
                 continue
             if more is None:
                 del self._seen[key]
             else:
-                told.append(replace(more, summed_at=now))
+                sent.append(replace(more, summed_at=now))
                 self._seen[key] = (now, None)
-        return told
+        return sent
 
     def left(self, now: float) -> Sequence[OperatorEvent]:
-        """Return every sum there is, at the end."""
+        """Return every sum, when the daemon stops."""
         sums = [more for _, more in self._seen.values() if more is not None]
-        told = [replace(more, summed_at=now) for more in (*sums, *self._rest.values())]
+        sent = [replace(more, summed_at=now) for more in (*sums, *self._rest.values())]
         self._seen, self._rest = {}, {}
-        return told
+        return sent
 
     def _roll(self, now: float) -> list[OperatorEvent]:
-        """Begin a window where one is over; return the sums by type of that one."""
+        """Begin a window where the last one has ended; return the sums by type of the last one."""
         if _within(self._window, now):
             return []
-        told = [replace(rest, summed_at=now) for rest in self._rest.values()]
-        self._window, self._told, self._rest = now, 0, {}
-        return told
+        sent = [replace(rest, summed_at=now) for rest in self._rest.values()]
+        self._window, self._sent, self._rest = now, 0, {}
+        return sent
 
 
 def _within(since: float, now: float) -> bool:

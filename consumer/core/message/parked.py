@@ -1,6 +1,6 @@
-"""A parked entry: what the final dead-letter exchange receives and operators look through.
+"""Write and read parked entries, the messages of the queue that operators look through.
 
-Data flow: Park verdict or bad event -> entry_headers -> leveret.dlx -> leveret.parked -> read_entry -> JSON.
+Data flow: Park verdict or bad event -> entry headers -> leveret.dlx -> leveret.parked -> read_entry -> JSON.
 The body is the event's bytes, or the producer's raw bytes, unchanged.
 """
 
@@ -43,7 +43,7 @@ _BROKERS_HEADERS = frozenset(
         ),
     }
 )
-"""Headers that RabbitMQ writes into a message that comes back or dies.
+"""Headers that RabbitMQ writes into a message that returns to its queue or becomes a dead letter.
 
 Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
 """
@@ -55,13 +55,12 @@ MAX_DETAIL = 1000  #: characters of the reason text that are kept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedEntry:
-    """One thing that we gave up on, with all that an operator needs to judge and replay it.
+    """A delivery or raw message that Leveret gave up, with all that an operator needs to judge and replay it.
 
     Exactly one of *delivery* and *raw* is set.
     """
 
-    #: ``prk_`` and 16 hex digits; the same when the same thing is parked twice, and for two raw messages
-    #: that differ in nothing
+    #: ``prk_`` and 16 hex digits; the same when one message is parked twice, and for two equal raw messages
     id: str
     reason: ParkReason
     detail: str  #: never empty
@@ -70,24 +69,24 @@ class ParkedEntry:
     body: bytes
     delivery: DeliveryMessage | None = None
     raw: RawMessage | None = None
-    failure: Attempt | None = None  #: of its endpoint, where no attempt was made for this delivery itself
+    failure: Attempt | None = None  #: the endpoint's last failure, where the delivery itself had no attempt
 
     @property
     def last(self) -> Attempt | None:
-        """The last failure that is known of."""
+        """The last known failure; None where there is none."""
         own = None if self.delivery is None or not self.delivery.attempts else self.delivery.attempts[-1]
         return own or self.failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkNote:
-    """Why and when something is parked."""
+    """The reason and time of parking."""
 
     reason: ParkReason
     detail: str
     at: float  #: Unix seconds
     ttl_s: float  #: how long the parked queue keeps it
-    failure: Attempt | None = None  #: of the endpoint, where no attempt was made
+    failure: Attempt | None = None  #: the endpoint's last failure, where no attempt was made
 
 
 def delivery_id(event_id: str, subscription_id: str) -> str:
@@ -110,7 +109,7 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
     """Read one message of the parked queue.
 
     Raises:
-        BadEvent: it is none of ours.
+        BadEvent: it is not a parked entry.
         UnknownVersion: a newer worker wrote it.
     """
     h: Mapping[str, Any] = raw.headers
@@ -131,21 +130,21 @@ def read_entry(raw: RawMessage) -> ParkedEntry:
 
 
 def parked_mark(entry: ParkedEntry) -> dict[str, object]:
-    """Write when an entry was parked, for the worker that takes its replay."""
+    """Write the time of parking as a header, for the worker that takes the replay."""
     return {_PARKED_AT: ceil_ms(entry.parked_at)}
 
 
 def parked_for_s(raw: RawMessage, now: float) -> float | None:
-    """Return how long an entry was parked, by its own message or its replay's; None: it does not say."""
+    """Return for how many seconds an entry, or its replay, was parked; None where the time is missing."""
     at = raw.headers.get(_PARKED_AT)
     return max(now - at / 1000, 0.0) if isinstance(at, int) else None
 
 
 def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
-    """Show an entry with stable field names, times in RFC 3339 and durations in seconds.
+    """Return an entry with stable field names, times in RFC 3339 and durations in seconds.
 
-    Every entry has every field: a raw one was never a delivery, a delivery has lost exchange and key, and
-    what an entry has not is None.
+    Every entry has every field; a field without a value is None. A raw entry was never a delivery, and a
+    delivery does not keep the exchange and the routing key.
 
     Source: S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
     movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
@@ -177,7 +176,7 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
 
 
 def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
-    """Return all there is of an entry, body included: a line of an archive or an export."""
+    """Return an entry with its body: a line of an archive or an export."""
     return entry_as_dict(entry) | {"body_base64": base64.b64encode(entry.body).decode()}
 
 
@@ -228,10 +227,10 @@ def _code(status: int | None, kind: OutcomeKind) -> str:
 
 
 def _raw_entry_id(raw: RawMessage) -> str:
-    """Name a raw entry by all that its producer said: every header, every property, the body.
+    """Name a raw entry by everything of its producer: every header, every property, the body.
 
-    So two messages of two tenants never meet, and one that a crash parks twice has one name. What the broker
-    adds or takes on the way is left out.
+    So messages of two tenants always have two names, and a message that a crash parks twice has one. Headers
+    and properties that the broker adds or removes on the way do not count.
     """
     headers = {name: value for name, value in raw.headers.items() if name not in _BROKERS_HEADERS}
     said = raw_fields(replace(raw, headers=headers))

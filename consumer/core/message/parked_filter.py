@@ -1,4 +1,4 @@
-"""Choose among parked entries, and count them by what they have in common.
+"""Filter parked entries, and count them by shared fields.
 
 Data flow: entries -> Filter -> entry_as_dict -> list, replay, export, purge; grouped -> counts (S1-13).
 """
@@ -14,7 +14,7 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which entries are meant; what is None does not matter."""
+    """The wanted entries; a field that is None fits every entry."""
 
     ids: frozenset[str] | None = None
     tenant: str | None = None
@@ -25,7 +25,7 @@ class Filter:
     until: float | None = None  #: Unix seconds; parked before then
 
     def __call__(self, entry: ParkedEntry) -> bool:
-        """Say whether *entry* is meant."""
+        """Return whether *entry* is wanted."""
         if self.ids is not None and entry.id not in self.ids:
             return False
         if self.since is not None and entry.parked_at < self.since:
@@ -40,7 +40,7 @@ class Filter:
 
 
 class GroupBy(StrEnum):
-    """What entries are counted by."""
+    """A field by which entries are counted."""
 
     TENANT = "tenant"
     REASON = "reason"
@@ -83,7 +83,7 @@ def grouped(rows: Iterable[Mapping[str, object]], keys: Sequence[GroupBy]) -> Se
 
 
 def fits(pattern: str, kind: str) -> bool:
-    """Say whether an event type fits an AMQP topic pattern, however many ``#`` it has."""
+    """Return whether an event type fits an AMQP topic pattern, with any number of ``#``."""
     parts = pattern.split(".")
     places = _skip_any(parts, {0})
     for word in kind.split(".") if kind else ():
@@ -94,7 +94,7 @@ def fits(pattern: str, kind: str) -> bool:
 
 
 def _skip_any(parts: Sequence[str], places: set[int]) -> set[int]:
-    """Add the places behind each ``#``, which may take no word at all."""
+    """Add the places behind each ``#``, which may stand for zero words."""
     reached = set(places)
     for place, part in enumerate(parts):
         if part == "#" and place in reached:

@@ -1,6 +1,7 @@
-"""What the daemon writes down for operators, beside the broker: states of endpoints, and what was parked.
+"""Define the records that the daemon keeps for operators: states of endpoints, an index of parked entries.
 
-Nothing here decides anything; a row that is missing or old is an inconvenience, not a fault.
+Data flow: states and parked entries -> EndpointState, ParkedRow -> the store -> the command line.
+No decision depends on these records: a missing or old row is an inconvenience, not a fault.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.text.printable import printable
 
 TEXT_MAX: Final = 256
-"""Characters kept of a producer's word, such as a tenant that was refused."""
+"""Characters kept of a producer's text, such as a refused tenant."""
 DETAIL_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointState:
-    """What a worker last said of an endpoint."""
+    """The state of an endpoint, as a worker last reported it."""
 
     endpoint: str  #: id of the endpoint
     tenant: str
     subscription_id: str
     state: str  #: closed | open | probing | forced | disabled
-    epoch: int  #: of the breaker, in the worker that said it
+    epoch: int  #: of the breaker, in the worker that reported it
     since: float  #: Unix seconds
     reason: str = ""  #: why it is disabled
     updated: float = 0.0  #: Unix seconds when it was written
@@ -39,18 +40,18 @@ class ParkedRow:
     tenant: str | None
     event_id: str | None
     type: str | None
-    subscription_ids: Sequence[str]  #: none for a message that never became an event
+    subscription_ids: Sequence[str]  #: empty for a message that never became an event
     reason: str  #: a :class:`consumer.core.model.ParkReason`
     detail: str
     code: str | None  #: of the last failure: a status, or a kind such as ``dns``
     attempts: int
     arrived_at: float | None  #: Unix seconds, as all times here
     parked_at: float
-    expires_at: float  #: when the parked queue lets it go
+    expires_at: float  #: when the parked queue removes it
 
 
 def parked_row(entry: ParkedEntry) -> ParkedRow:
-    """Return the line of *entry*, with a producer's words made safe and short."""
+    """Return the line of *entry*, with a producer's texts made printable and short."""
     shown = entry_as_dict(entry)
     delivery = entry.delivery
     return ParkedRow(
@@ -70,7 +71,7 @@ def parked_row(entry: ParkedEntry) -> ParkedRow:
 
 
 def short(text: str) -> str:
-    """Return a reason, which may hold an endpoint's own words, as one safe line of bounded length."""
+    """Return a reason, which may contain an endpoint's text, as one printable line of bounded length."""
     return printable(text)[:DETAIL_MAX]
 
 

@@ -1,4 +1,7 @@
-"""What an operator's replay publishes for one parked entry. Pure: time is an argument."""
+"""Make the message that an operator's replay publishes for one parked entry.
+
+Data flow: ParkedEntry -> a new DeliveryMessage, or the producer's headers of a raw entry -> the broker.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,13 @@ Source: RabbitMQ, "Sender-selected Distribution"; the names are case-sensitive.
 
 
 def replayed_delivery(entry: ParkedEntry, now: float) -> DeliveryMessage | None:
-    """Return the delivery message that begins anew, or None for a raw entry.
+    """Return the delivery message that begins anew; None for a raw entry.
 
-    The event, its ``webhook-id`` and its target stay; attempts and age count from now (S1-5). The
-    producer's own expiration is over as well: somebody decided that it is still wanted.
+    The event, its ``webhook-id`` and its target stay; attempts and age count from now (S1-5). The producer's
+    expiration is removed: an operator decided that the delivery is still wanted.
 
     Args:
-        entry: Of the parked queue.
+        entry: An entry of the parked queue.
         now: Unix seconds.
     """
     if entry.delivery is None:
@@ -32,9 +35,9 @@ def replayed_delivery(entry: ParkedEntry, now: float) -> DeliveryMessage | None:
 
 
 def replayed_headers(headers: Mapping[str, object]) -> dict[str, object]:
-    """Return what a producer itself said in *headers*, without what would send copies elsewhere.
+    """Return the headers that the producer set, without those that send copies to other queues.
 
-    The broker's ``x-`` and our ``leveret-`` headers tell of the way that is over.
+    The broker's ``x-`` headers and Leveret's ``leveret-`` headers belong to the first delivery.
     """
     return {
         key: value

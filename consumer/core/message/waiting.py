@@ -1,7 +1,7 @@
-"""Choose among what waits on the ladder, and show it.
+"""Select deliveries that wait on the ladder, and show them.
 
-Data flow: rung -> DeliveryMessage -> :func:`split` -> what is meant -> list, kick (:func:`kicked`), cancel;
-what is not meant stays, or goes back for its other targets.
+Data flow: rung -> DeliveryMessage -> :func:`split` -> the wanted part -> list, kick (:func:`kicked`), cancel;
+the other part stays, or is published again for its other targets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from consumer.core.message.parked import delivery_id, rfc3339
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which deliveries are meant; what is None does not matter."""
+    """The wanted deliveries; a field that is None fits every delivery."""
 
     tenant: str | None = None
     subscription: str | None = None  #: its id
@@ -25,14 +25,14 @@ class Wanted:
 
 
 class Parted(NamedTuple):
-    """One delivery message, by its targets."""
+    """One delivery message, divided by its targets."""
 
-    meant: DeliveryMessage | None
+    wanted: DeliveryMessage | None
     others: DeliveryMessage | None
 
 
 def split(message: DeliveryMessage, wanted: Wanted) -> Parted:
-    """Part a delivery message into what is meant and what is not."""
+    """Divide a delivery message into the wanted part and the other part."""
     event = message.event
     if wanted.tenant not in (None, event.tenant) or wanted.event not in (None, event.id):
         return Parted(None, message)
@@ -50,7 +50,7 @@ def kicked(message: DeliveryMessage, now: float) -> DeliveryMessage:
 
 
 def as_dict(message: DeliveryMessage, target: str) -> Mapping[str, object]:
-    """Show one waiting delivery with stable field names, times in RFC 3339."""
+    """Return one waiting delivery with stable field names, times in RFC 3339."""
     event, last = message.event, message.attempts[-1] if message.attempts else None
     code = None if last is None else last.kind.value if last.status is None else str(last.status)
     return {
@@ -68,5 +68,5 @@ def as_dict(message: DeliveryMessage, target: str) -> Mapping[str, object]:
 
 
 def as_record(message: DeliveryMessage, target: str) -> Mapping[str, object]:
-    """Return all there is of a cancelled delivery, body included: a line of an archive."""
+    """Return a cancelled delivery with its body: a line of an archive."""
     return {**as_dict(message, target), "body_base64": base64.b64encode(message.event.body).decode()}

@@ -1,7 +1,7 @@
-"""Say what each kind of answer means, in one table: what we do next, and what the breaker learns.
+"""Define the meaning of each answer in one table: the rule for the delivery, and the signal for the breaker.
 
-Data flow: Outcome (edges.http) + the subscription's status rules -> Meaning -> core.retry.decide.
-The table below is the only place that knows; :func:`classification_table` prints it for the docs.
+Data flow: Outcome (edges.http), the subscription's status rules -> Meaning -> core.retry.verdict.
+No other module classifies answers; :func:`classification_table` prints the table for the docs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class StatusRule(StrEnum):
-    """What to do about a failed attempt; also what ``on_status`` of a subscription may name."""
+    """What to do after a failed attempt; also the values of ``on_status`` in a subscription."""
 
     RETRY = "retry"
     PARK = "park"
@@ -27,11 +27,11 @@ class StatusRule(StrEnum):
 
 
 class Signal(StrEnum):
-    """What an outcome tells the breaker about the endpoint's health."""
+    """What the breaker learns from an outcome."""
 
-    ALIVE = "alive"  #: it answered, if only to refuse this webhook: a success to the breaker
+    ALIVE = "alive"  #: the endpoint answered, if only to refuse this webhook: a success for the breaker
     FAILING = "failing"  #: a failure that counts
-    UNKNOWN = "unknown"  #: the endpoint was never asked: the breaker is not told
+    UNKNOWN = "unknown"  #: the endpoint was never reached: the breaker learns nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +60,25 @@ STATUSES: Final[Mapping[int, Meaning]] = {
     ),
     410: Meaning(StatusRule.DISABLE, Signal.ALIVE, "gone for good: the endpoint asks us to stop"),
     421: Meaning(StatusRule.RETRY, Signal.FAILING, "the answering server does not serve this host now"),
-    429: Meaning(StatusRule.RETRY, Signal.ALIVE, "throttled: the endpoint's clock moves, its health is fine"),
+    429: Meaning(StatusRule.RETRY, Signal.ALIVE, "throttled: the endpoint's pace slows, its health is fine"),
 }
 
-#: What the first digit means where the status has no row of its own.
-#: A 3xx is parked at once (S1-7); fault 36 has it retried. S1-7 is the rule that names the classification's
-#: one place, and a redirect is never followed, so a retry would only meet the same redirect again.
+#: The meaning of the first digit where the status has no row of its own.
+#: A 3xx is parked at once (S1-7), although fault 36 asks for a retry: a redirect is never followed, so a
+#: retry would meet the same redirect again.
 CLASSES: Final[Mapping[int, Meaning]] = {
     3: Meaning(StatusRule.PARK, Signal.ALIVE, "moved: redirects are not followed, change the URL"),
     4: Meaning(StatusRule.RETRY, Signal.ALIVE, "refused, without saying that it is for good"),
     5: Meaning(StatusRule.RETRY, Signal.FAILING, "the server failed or is overloaded"),
 }
 
-#: A status outside 200..599 is no HTTP answer at all.
+#: A status outside 200..599 is not a valid HTTP answer.
 ODD_STATUS: Final = Meaning(StatusRule.RETRY, Signal.FAILING, "not a final HTTP status")
 
-#: What went wrong when no status came. Source: S1-7, S3-4; faults 42-49.
+#: The meaning of each kind of failure without a status. Source: S1-7, S3-4; faults 42-49.
 KINDS: Final[Mapping[OutcomeKind, Meaning]] = {
     OutcomeKind.TIMEOUT_CONNECT: Meaning(
-        StatusRule.RETRY, Signal.FAILING, "nobody took the connection in time"
+        StatusRule.RETRY, Signal.FAILING, "the connection was not accepted in time"
     ),
     OutcomeKind.TIMEOUT_TOTAL: Meaning(
         StatusRule.RETRY, Signal.FAILING, "no full answer within the deadline"
@@ -105,14 +105,14 @@ KINDS: Final[Mapping[OutcomeKind, Meaning]] = {
     OutcomeKind.CLIENT_ERROR: Meaning(
         StatusRule.RETRY, Signal.UNKNOWN, "our own side could not send it, or had no token to send"
     ),
-    # A kind that promises a status and has none is a broken answer.
+    # A kind that implies a status, without one, is a broken answer.
     **dict.fromkeys(
         (OutcomeKind.OK, OutcomeKind.HTTP_3XX, OutcomeKind.HTTP_4XX, OutcomeKind.HTTP_5XX),
         Meaning(StatusRule.RETRY, Signal.FAILING, "the answer carried no status"),
     ),
 }
 
-#: Faults of our own side, before the endpoint was reached: the delivery is put off, and spends no attempt.
+#: Faults of this side, before the endpoint was reached: the delivery is deferred and spends no attempt.
 OUR_FAULTS: Final = frozenset((OutcomeKind.PROXY, OutcomeKind.LOCAL))
 
 #: Keys of ``on_status`` that name a whole class.
@@ -120,7 +120,7 @@ _CLASS_KEYS: Final = ("3xx", "4xx", "5xx")
 
 
 def is_success(outcome: Outcome) -> bool:
-    """Say whether the endpoint took the webhook: any 2xx, even when the response body broke off.
+    """Return whether the endpoint took the webhook: any 2xx, even when the response body broke off.
 
     Source: Standard Webhooks 1.0.0 (SW-35); fault 34.
     """
@@ -136,10 +136,10 @@ def meaning_of(outcome: Outcome) -> Meaning:
 
 
 def rule_for(outcome: Outcome, overrides: Mapping[str, StatusRule]) -> StatusRule:
-    """Return what to do about a failed outcome: the subscription's rule, or else the table's.
+    """Return the rule for a failure: the subscription's rule, or else the rule of the table.
 
     Args:
-        outcome: A failure; what succeeded has no rule.
+        outcome: A failure; a success has no rule.
         overrides: ``on_status`` of the subscription; an exact status goes before its class.
     """
     if overrides and outcome.status is not None:
@@ -150,12 +150,12 @@ def rule_for(outcome: Outcome, overrides: Mapping[str, StatusRule]) -> StatusRul
 
 
 def throttles(outcome: Outcome, *, failed_before: bool) -> bool:
-    """Say whether the answer asks for fewer requests, although it may name no time.
+    """Return whether the answer asks for fewer requests, with or without a time.
 
     Args:
         outcome: A failure.
-        failed_before: The attempt before it at this endpoint failed too: one 502 among a thousand good
-            answers is no reason to wait.
+        failed_before: The endpoint's attempt before it failed too. A single 502 among good answers does not
+            ask for fewer requests.
 
     Source: SW-38 (429), SW-39 (502, 504); fault 40.
     """
@@ -163,7 +163,7 @@ def throttles(outcome: Outcome, *, failed_before: bool) -> bool:
 
 
 def breaker_signal(outcome: Outcome) -> Signal:
-    """Say what the breaker learns from *outcome*."""
+    """Return what the breaker learns from *outcome*."""
     return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
 
 
@@ -171,7 +171,7 @@ def parse_status_rules(rules: Mapping[str, str]) -> dict[str, StatusRule]:
     """Check an ``on_status`` mapping, such as ``{"404": "park", "5xx": "retry"}``.
 
     Raises:
-        ConfigError: a key is no failing status or class, or a value no rule; names the key.
+        ConfigError: a key is not a failing status or class, or a value is not a rule; names the key.
     """
     parsed = {}
     for key, value in parse_statuses(rules).items():
@@ -185,7 +185,7 @@ def parse_statuses(values: Mapping[str, _T]) -> dict[str, _T]:
     """Return *values* with checked keys: failing statuses, or classes of them in lower case.
 
     Raises:
-        ConfigError: a key is neither; names the key.
+        ConfigError: a key is not one of these; names the key.
     """
     parsed = {}
     for key, value in values.items():
@@ -198,7 +198,7 @@ def parse_statuses(values: Mapping[str, _T]) -> dict[str, _T]:
 
 
 def classification_table() -> Sequence[tuple[str, StatusRule, Signal, str]]:
-    """Return the table in reading order: (what came, what we do, what the breaker learns, why)."""
+    """Return the table in reading order: (answers, rule, signal for the breaker, reason)."""
     by_meaning: dict[Meaning, list[str]] = {}
     for status, meaning in STATUSES.items():
         by_meaning.setdefault(meaning, []).append(str(status))
@@ -211,9 +211,10 @@ def classification_table() -> Sequence[tuple[str, StatusRule, Signal, str]]:
 
 
 def kind_table() -> Sequence[tuple[str, str, str, str]]:
-    """Return what each kind means: (kind, what came, what we do, whether the breaker counts it).
+    """Return the meaning of each kind: (kind, reason, rule, whether the breaker counts it).
 
-    Where statuses of a kind differ, the last two name what most do, and then each that does otherwise.
+    Where statuses of a kind differ, the last two name the usual value first, then each exception with its
+    statuses.
     """
     rows = [(OutcomeKind.OK.value, "any 2xx, even one whose body broke off", "delivered", "no")]
     for kind, digit in ((OutcomeKind.HTTP_3XX, 3), (OutcomeKind.HTTP_4XX, 4), (OutcomeKind.HTTP_5XX, 5)):
@@ -237,7 +238,7 @@ def _yes(meaning: Meaning) -> str:
 
 
 def _but(usual: str, by_status: Mapping[int, str]) -> str:
-    """Return ``retry; park: 400, 413`` for what is done mostly, and what for some statuses."""
+    """Return the usual value and the exceptions with their statuses, such as ``retry; park: 400, 413``."""
     others = sorted({text for text in by_status.values() if text != usual})
     named = (f"{text}: {', '.join(str(s) for s, t in by_status.items() if t == text)}" for text in others)
     return "; ".join((usual, *named))

@@ -1,4 +1,4 @@
-"""Say what a retry policy does, in the fields and formats of the first source document.
+"""Describe a retry policy in the fields and formats of the first source document.
 
 Data flow: RetryPolicy -> texts in milliseconds -> API (``/webhook/subscriptions/sender/stats``).
 

@@ -1,4 +1,4 @@
-"""When each attempt of a retry policy happens, as numbers and as a picture of characters.
+"""Compute the time of each attempt of a retry policy, and draw the attempts as one line of text.
 
 Data flow: RetryPolicy -> steps -> draw -> one line of text; policy_as_dict -> JSON.
 """
@@ -24,9 +24,10 @@ from consumer.core.text.durations import format_duration
 
 ATTEMPT: Final = "●"
 LINE: Final = "─"
-LONG: Final = 50  #: a wait that is so many times another one needs a logarithmic scale
-
-SHORTEST: Final = 1e-9  #: part of the whole below which a wait is drawn no shorter
+#: The scale is logarithmic where the longest wait is more than this times the shortest one.
+LONG: Final = 50
+#: The shortest wait is drawn as at least this part of the whole.
+SHORTEST: Final = 1e-9
 
 
 class Step(NamedTuple):
@@ -40,7 +41,7 @@ class Step(NamedTuple):
 
 
 def steps(policy: RetryPolicy) -> Sequence[Step]:
-    """Return every attempt of *policy*; requests themselves take no time here (S0-2)."""
+    """Return every attempt of *policy*; a request counts as taking no time (S0-2)."""
     delays = planned_delays_s(policy)
     starts = accumulate(delays, initial=0.0)
     waits = [(0.0, 0.0, 0.0)]
@@ -67,7 +68,7 @@ def draw(policy: RetryPolicy, width: int) -> str:
 
 
 def is_logarithmic(policy: RetryPolicy) -> bool:
-    """Say whether :func:`draw` has to use a logarithmic scale."""
+    """Return whether :func:`draw` uses a logarithmic scale."""
     waits = [wait for wait in planned_delays_s(policy) if wait > 0]
     return bool(waits) and max(waits) > LONG * min(waits)
 
@@ -85,7 +86,7 @@ def _shares(policy: RetryPolicy) -> Sequence[float]:
 
 
 def summary(policy: RetryPolicy) -> str:
-    """Say in one line what *policy* does (S0-6)."""
+    """Describe *policy* in one line (S0-6)."""
     count = f"{policy.max_attempts} attempt{'s' if policy.max_attempts != 1 else ''}"
     spread = f"±{policy.jitter_ratio:.0%}" if policy.jitter_ratio else "no jitter"
     if policy.jitter_kind is not Jitter.SPREAD:
@@ -104,7 +105,7 @@ def _growth(policy: RetryPolicy) -> str:
 
 
 def policy_as_dict(policy: RetryPolicy) -> dict[str, object]:
-    """Return everything about *policy*: its own fields, whatever they are, and what follows from them."""
+    """Return all fields of *policy*, and the numbers that follow from them."""
     own = {each.name: getattr(policy, each.name) for each in fields(policy)}
     own["by_status"] = {
         status: {"delays_s": planned_delays_s(waits), "summary": summary(waits)}

@@ -173,9 +173,9 @@ async def _passes(
                 except (BadEvent, UnknownVersion) as error:
                     unreadable.append(str(error) or type(error).__name__)
                     continue
-                if parted.meant is not None:
+                if parted.wanted is not None:
                     due_queue = raw.routing_key.partition(".")[2]
-                    yield _Taken(parted.meant, parted.others, rung_s, due_queue, held)
+                    yield _Taken(parted.wanted, parted.others, rung_s, due_queue, held)
         if look.left:
             yield Unread(queue, look.left, "the rung holds more messages than one pass can take")
         if unreadable:
