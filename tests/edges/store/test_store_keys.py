@@ -130,7 +130,7 @@ async def test_no_new_key_is_made_over_sealed_secrets(place: Place) -> None:
     (place.home / "store.key").unlink()
     store = place.open()
 
-    with pytest.raises(ConfigError, match=r"store\.key: the store's key is missing; restore it, or make"):
+    with pytest.raises(ConfigError, match=r"store\.key: the store's key is missing; restore it, or create"):
         await apply(store, OTHER)
 
     assert not (place.home / "store.key").exists()
