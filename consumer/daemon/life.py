@@ -38,7 +38,7 @@ async def _serve(settings: Settings, how: Run) -> int:
 
 
 def _tune_collector() -> None:
-    """Let the cyclic collector look rarely, and never at what lives as long as the daemon.
+    """Let the cyclic collector run rarely, and never over objects that live as long as the daemon.
 
     Measured on the flow alone, 16 runs in turn: 7 % less time per event than with the defaults.
     """
@@ -113,7 +113,7 @@ class Life:
         )
 
     async def _open(self) -> None:
-        """Take nothing before the subscriptions are known: events would pass as wanted by nobody."""
+        """Take nothing before the subscriptions are known: every event would count as unrouted."""
         worker, flow = self._worker, self._worker.flow
         await flow.store_sync.loaded.wait()
         records = worker.outside.store.records
@@ -151,7 +151,7 @@ class Life:
         loop.add_signal_handler(signal.SIGHUP, self._worker.flow.store_sync.reload_soon)
 
     def _signalled(self) -> None:
-        """Drain at the first signal, end at once at the second, without a last moment at the third."""
+        """Drain at the first signal; end within a second at the second signal, and at once at the third."""
         if self._forcing is not None:
             os._exit(1)
         if self._worker.stopping.is_set():
@@ -160,7 +160,7 @@ class Life:
         self._worker.stopping.set()
 
     async def _force(self) -> None:
-        """End; what is published already is acked first, or it would be published once more."""
+        """End; messages that are published already are acked first, or they would be published twice."""
         try:
             await self._worker.flow.context.gate.last_moment(self._worker.edge.flush)
         finally:

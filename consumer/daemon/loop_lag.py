@@ -1,7 +1,7 @@
-"""How long the event loop kept waiting what was due: the worst of the last minute.
+"""Measure the lag of the event loop: the worst of the last minute.
 
-A look every 10 ms sees each stop that is longer, to within 10 ms; one look a second, as a scrape would make,
-misses nearly all of them. A look costs some 10 us.
+A look every 10 ms finds each longer stop, to within 10 ms; one look a second, as a scrape would make, misses
+nearly all of them. A look costs some 10 us.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections import deque
 
 LOOK_S = 0.01
-SLICE_S = 5.0  #: what is forgotten at a time
+SLICE_S = 5.0  #: measurements of so long are forgotten together
 KEPT_SLICES = 12
 
 

@@ -1,7 +1,7 @@
-"""Take what is told to all workers: by other workers, and by an operator's commands.
+"""Take control messages, which every worker gets: from other workers, and from an operator's commands.
 
 Data flow: leveret.control -> :meth:`Control.take` -> Endpoints, Agreement, a reload of the subscriptions.
-Whoever may publish there may say anything; what is not understood is passed by.
+Any program with the right to publish there may send anything; a message that is not understood is ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from consumer.ports import Clock
 
 
 class Control:
-    """One worker's ear."""
+    """Takes the control messages of one worker."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Control:
         self._reload = reload
 
     def take(self, body: bytes) -> None:
-        """Do what one message says."""
+        """Carry out one message."""
         try:
             message = orjson.loads(body)
         except ValueError:

@@ -1,7 +1,7 @@
-"""End tidily: take nothing more, give back what was not started, bring to its end what was.
+"""End tidily: take nothing more, give unstarted messages back, bring started jobs to their end.
 
 Data flow: stop signal -> consumers cancelled -> unstarted messages back to the broker -> requests end within
-the grace, or are cut and stored -> every settlement is with the broker.
+the grace, or are cut and stored -> the broker has every settlement.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.take.intake import Intake
 
-STORE_CUT_S = 5.0  #: after the grace: time to publish what was cut, before it is left unsettled
-TELL_S = 3.0  #: time to tell what is owed; while the broker is blocked nothing is confirmed
+STORE_CUT_S = 5.0  #: after the grace: time to publish cut requests, before they are left unsettled
+TELL_S = 3.0  #: time for the last operational events; while the broker is blocked nothing is confirmed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """What a drain brings to its end, in :meth:`run`."""
+    """The parts that a drain brings to their end, in :meth:`run`."""
 
     router: Router
     overflow: DeadLetters
@@ -31,11 +31,11 @@ class Drain:
     agreement: Agreement
     observe: Observer
     stop_consuming: Callable[[], Awaitable[None]]
-    flush: Callable[[], Awaitable[None]]  #: returns once every settlement is with the broker
+    flush: Callable[[], Awaitable[None]]  #: returns once the broker has every settlement
     grace_s: float  #: that requests get to end
 
     async def run(self) -> None:
-        """Stop consuming, give back, let requests end within the grace, store what is cut, settle all."""
+        """Stop consuming, give back, let requests end within the grace, store cut ones, settle all."""
         intake = self.router.intake
         intake.pause()
         self.observe.said("drain.began", running=intake.running(), unstarted=intake.unstarted())
@@ -54,7 +54,7 @@ class Drain:
         self.observe.said("drain.ended", given_back=given_back)
 
     async def _tell_last(self) -> None:
-        """Tell operators what is owed, and the others goodbye; no broker is waited for that takes nothing."""
+        """Publish the last operational events and say goodbye; no wait for a blocked broker."""
         try:
             async with asyncio.timeout(TELL_S):
                 await self.ops.finish()
@@ -63,7 +63,7 @@ class Drain:
             self.observe.warned("drain.untold")
 
     async def _store_cut(self, intake: Intake) -> None:
-        """Wait until what was cut is stored; without a broker that never comes, and all comes again."""
+        """Wait until cut requests are stored; without a broker, all their messages come again."""
         try:
             await asyncio.wait_for(intake.idle(), STORE_CUT_S)
         except TimeoutError:

@@ -1,9 +1,9 @@
-"""Tell operators what happened: on ``leveret.ops``, and to the subscriptions of the tenant ``leveret``.
+"""Publish operational events: on ``leveret.ops``, and to the subscriptions of the tenant ``leveret``.
 
-To these go delivery messages, past the lanes: what comes by a lane may be any publisher's word.
+These subscriptions get delivery messages, without a lane: an event in a lane may be from any publisher.
 
 Data flow: Observer -> :meth:`OperatorEvents.note` -> Digest -> publishes, confirmed; never in the way of
-a delivery. While the broker is away the newest events are kept.
+a delivery. While the broker is away, the newest events are kept.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SOURCE = "/leveret"
 
 
 class OperatorEvents:
-    """The teller of one worker."""
+    """Publishes the operational events of one worker."""
 
     def __init__(self, context: Context, subscriptions: Subscriptions) -> None:
-        """Bind to the flow and be told by its observer."""
+        """Listen to the notes of the observer."""
         self._context = context
         self._subscriptions = subscriptions
         self._outbox = Outbox(context)
@@ -44,7 +44,7 @@ class OperatorEvents:
             self._owe(event)
 
     async def run(self) -> None:
-        """Tell for ever."""
+        """Publish for ever."""
         while True:
             await asyncio.sleep(LOOK_S)
             for event in self._digest.due(self._context.clock.now()):
@@ -52,7 +52,7 @@ class OperatorEvents:
             await self.flush()
 
     async def flush(self) -> None:
-        """Publish what is owed, as far as the broker takes it; one at a time, so that each is told once."""
+        """Publish what is owed, as far as the broker takes it; one at a time, so that none is doubled."""
         async with self._flushing:
             await self._flush()
 
@@ -63,12 +63,12 @@ class OperatorEvents:
                 await self._context.publisher.publish(oldest)
             except BrokerUnavailable:
                 return
-            if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or told, meanwhile
+            if self._owed and self._owed[0] is oldest:  # it may have been pushed out, or published, meanwhile
                 self._owed.popleft()
             self._context.observe.operators_informed()
 
     async def finish(self) -> None:
-        """Tell all there is, also what is summed up still; as far as the broker takes it."""
+        """Publish everything, also notes that are still summed up, as far as the broker takes it."""
         for event in self._digest.left(self._context.clock.now()):
             self._owe(event)
         await self.flush()
@@ -85,7 +85,7 @@ class OperatorEvents:
                 mandatory=False,
             )
         )
-        # What befalls the administrator's own endpoint would go round for ever.
+        # An event about an administrator's own endpoint would cause the next one, for ever.
         if event.note.tenant == OPERATORS:
             return
         told = event.event(self._context.clock.now())

@@ -1,6 +1,6 @@
-"""Keep what is in memory as the store has it, and the store as memory has it.
+"""Keep the subscriptions in memory and those in the store the same.
 
-Data flow: store -> :meth:`StoreSync.reload` -> Registry, Endpoints; what was disabled here -> store.
+Data flow: store -> :meth:`StoreSync.reload` -> Subscriptions, Endpoints; what was disabled here -> store.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Recorder, Store
 
 POLL_S = 0.5  #: a change takes effect within a second
-LAST_S = 3.0  #: at the end: what is owed to the store is written within this time, or not
+LAST_S = 3.0  #: at the end: the longest time for writing what is owed to the store
 
 
 class StoreSync:
-    """The daemon's hold on the store.
+    """The routine that follows the store.
 
     Attributes:
         loaded: Set once the subscriptions are known; before that no event may be taken.
@@ -49,7 +49,7 @@ class StoreSync:
                 self._observe.task_failed("store", error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._subscriptions.owing.wait(), POLL_S)
-            self._subscriptions.owing.clear()  # what the store does not take is owed until the next look
+            self._subscriptions.owing.clear()  # what the store does not take stays owed until the next look
 
     async def _look(self) -> None:
         if not self.loaded.is_set() or await self._subscriptions.stale():
@@ -62,7 +62,7 @@ class StoreSync:
         await self._subscriptions.settle()
 
     async def reload(self) -> None:
-        """Take over what the store holds, if it can be read."""
+        """Load the subscriptions, if the store can be read."""
         if await self._subscriptions.reload():
             self._endpoints.keep(self._subscriptions.ids())
             self.loaded.set()

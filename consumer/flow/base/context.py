@@ -1,4 +1,4 @@
-"""What the flow holds: the ports to the outside, the names, and the bounds it keeps to."""
+"""Define what every part of the flow shares: the ports, the names, the bounds of one worker."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def unlimited(_tenant: str) -> TenantLimit:
 
 @dataclass(slots=True)
 class Weight:
-    """How large a delivery message is, in the mean of those that were published lately."""
+    """The mean size of the delivery messages that were published lately."""
 
     mean_bytes: float = FIRST_WEIGHT_BYTES
     _count: int = 0
 
     def add(self, body_bytes: int) -> None:
-        """Take one that was published."""
+        """Take the size of one that was published."""
         self._count += 1
         self.mean_bytes += (body_bytes + HEADERS_BYTES - self.mean_bytes) / min(self._count, MEAN_OVER)
 
@@ -50,21 +50,21 @@ class Bounds:
     quick_latency_s: float = 1.0  #: recent p90 under which a target is sent straight from the event
     quick_wait_s: float = 0.25  #: longest expected wait for a slot that is waited out in the worker
     max_targets_per_message: int = 100  #: an event with more targets is split first
-    due_hold: int = 500  #: delivery messages whose last second is waited out here, at most
+    due_hold: int = 500  #: delivery messages whose last second is waited out in the worker, at most
     suspect_after: int = 5  #: ``x-delivery-count`` from which a message is moved unread
     retry_budget: int | None = None  #: retries a minute, all endpoints together; None is no limit
     spill_queues: int = 4
     lane_window: int = 512  #: messages in hand of one lane, at most
     in_hand_s: float = 60.0  #: a message that was not started for longer goes to the end of a queue
-    noisy_share: float = 0.1  #: of *concurrency*: who holds more while others wait is noisy
-    noisy_after_s: float = 10.0  #: and after so long its events go around the lanes
+    noisy_share: float = 0.1  #: of *concurrency*: a tenant that holds more while others wait is noisy
+    noisy_after_s: float = 10.0  #: after so long the events of a noisy tenant are rerouted
     tenant_share: float = 0.25  #: of *concurrency* that one tenant may hold while others wait
-    weight_of: Callable[[str], float] = equal  #: what a tenant's deliveries weigh against those of others
-    limit_of: Callable[[str], TenantLimit] = unlimited  #: what a tenant may bring
-    dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: they are never led around
+    weight_of: Callable[[str], float] = equal  #: the weight of a tenant's deliveries against those of others
+    limit_of: Callable[[str], TenantLimit] = unlimited  #: how many events a tenant may send
+    dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: these are never rerouted
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
-    unknown_age_s: float = 86400.0  #: a delivery whose subscription nobody knows is parked at this age
+    unknown_age_s: float = 86400.0  #: a delivery of an unknown subscription is parked at this age
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

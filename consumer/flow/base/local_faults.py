@@ -1,4 +1,4 @@
-"""What this machine ran out of: no endpoint is to blame, no attempt is spent, and readiness turns red."""
+"""Remember what this machine ran out of: no attempt is spent for that, and readiness turns red."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ RED_S: Final = (
 
 
 class LocalFaults:
-    """The last fault of this machine's own."""
+    """The last fault of this machine."""
 
     def __init__(self) -> None:
         self._detail = ""
         self._at = -math.inf
 
     def met(self, detail: str, now: float) -> None:
-        """A request was not sent for want of something here; *now* in monotonic seconds."""
+        """Note that a request was not sent since this machine lacks something; *now* in monotonic seconds."""
         self._detail, self._at = detail, now
 
     def unready(self, now: float) -> str | None:
-        """Say why nothing can be sent from here, or None; *now* in monotonic seconds."""
+        """Return why this machine cannot send, or None; *now* in monotonic seconds."""
         return f"this machine cannot send: {self._detail}" if now - self._at < RED_S else None

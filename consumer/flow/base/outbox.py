@@ -1,4 +1,4 @@
-"""Publish until the broker has confirmed; the only way by which the flow publishes.
+"""Publish until the broker has confirmed; deliveries and parked entries are published here only.
 
 Confirm first, ack after: a source message is acked only once everything here has returned.
 """
@@ -21,28 +21,28 @@ from consumer.ports import Publication
 from topology.ladder import first_hop_s, next_hop_s
 
 Addressed: TypeAlias = Callable[[], Publication]
-"""Makes a publication when its turn has come: hundreds of failures at once take their time to be published,
-and a rung that was chosen before would bring the last of them back late."""
+"""Makes a publication when its turn has come. Hundreds of failures at once need time to be published, and a
+rung that was chosen before would bring the last of them back late."""
 
 GiveUp: TypeAlias = Callable[[], bool]
-"""Says that what is published has no source any more that could be acked: it comes again, and is published
-by whoever has it then."""
+"""Returns True once the source message cannot be acked any more: the broker gives it out again, and the
+worker that gets it publishes for it."""
 
-DIRECT_S = 0.05  #: what may be sent this soon takes no rung
+DIRECT_S = 0.05  #: a delivery that may be sent this soon takes no rung
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 
 
 class Outbox:
-    """Turns what the flow decided into confirmed publishes."""
+    """Turns decisions of the flow into confirmed publishes."""
 
     def __init__(self, context: Context, *, patient: bool = False) -> None:
         """Bind to *context*.
 
         Args:
             context: The ports.
-            patient: Wait while the parked queue is full, for what comes out of overflow; otherwise a
-                refused entry goes to overflow.
+            patient: Wait while the parked queue is full, for entries from overflow; otherwise a refused entry
+                goes to overflow.
         """
         self._context = context
         self._patient = patient
@@ -61,12 +61,12 @@ class Outbox:
         source stays unacked meanwhile, so nothing is lost however long it takes.
 
         Args:
-            what: What to publish, or what addresses it once its turn has come.
-            when_refused: Routing key to go on with once the broker said nack, as a full queue does.
-            give_up: Looked at before every try but the first; None never gives up.
+            what: The publication, or a function that makes it once its turn has come.
+            when_refused: Routing key of the next try after a nack, as a full queue causes one.
+            give_up: Called before every try but the first; None never gives up.
 
         Raises:
-            BrokerUnavailable: *give_up* said so; nothing was confirmed.
+            BrokerUnavailable: *give_up* returned True; nothing was confirmed.
         """
         await self._context.gate.enter()
         try:
@@ -103,18 +103,17 @@ class Outbox:
         """Publish all of them together and return once each is confirmed.
 
         Raises:
-            BrokerUnavailable: *give_up* said so; none is tried any more.
+            BrokerUnavailable: *give_up* returned True; none is tried any more.
         """
         await together([self.confirmed(each, give_up=give_up) for each in publications])
 
     def stored(self, message: DeliveryMessage, *, direct: bool, look_s: float = inf) -> Addressed:
-        """Return what addresses a delivery message for the wait that is left when its turn has come.
+        """Return a function that addresses a delivery message for the wait that is left when its turn comes.
 
         Args:
-            message: What is still owed.
-            direct: It may go straight to a due queue when there is next to no wait left; a failure never
-                does.
-            look_s: It comes back after this many seconds or less, to be looked at.
+            message: The deliveries that are still owed.
+            direct: It may go straight to a due queue when next to no wait is left; a failure never does.
+            look_s: It comes back after this many seconds or less, so that a worker checks it.
         """
 
         def address() -> Publication:
@@ -125,11 +124,11 @@ class Outbox:
         return address
 
     def waiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication:
-        """Address a delivery message to the rung that its wait begins with; *look_s* as in :meth:`stored`."""
+        """Address a delivery message to the first rung of its wait; *look_s* as in :meth:`stored`."""
         return self._on_rung(message, first_hop_s(min(rest_s(message, now), look_s), self._context.ladder))
 
     def rewaiting(self, message: DeliveryMessage, now: float, look_s: float = inf) -> Publication | None:
-        """Address a delivery message that came back early to its next rung; None: hold it here.
+        """Address a delivery message that came back early to its next rung; None: the worker holds it.
 
         *look_s* is as in :meth:`stored`.
         """
@@ -229,7 +228,7 @@ class Outbox:
 
 
 def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage | RawMessage) -> ParkedEntry:
-    """Return the entry as its reader will see it."""
+    """Return the entry as a reader of the parked queue will see it."""
     return ParkedEntry(
         id=str(headers["leveret-entry"]),
         reason=note.reason,
@@ -244,10 +243,10 @@ def _recorded(headers: Mapping[str, object], note: ParkNote, of: DeliveryMessage
 
 
 async def together(steps: Sequence[Awaitable[None]]) -> None:
-    """Return once each of *steps* has ended: none goes on when its message is given up.
+    """Return once each of *steps* has ended, so that none goes on when its message is given up.
 
     Raises:
-        Exception: the first that one of them raised.
+        Exception: the first one that a step raised.
     """
     if len(steps) == 1:
         await steps[0]
@@ -258,6 +257,6 @@ async def together(steps: Sequence[Awaitable[None]]) -> None:
 
 
 def age_text(message: DeliveryMessage, now: float) -> str:
-    """Say how old a delivery became, for the reason of an expired entry."""
+    """Return how old a delivery became, as the detail of an expired entry."""
     age_s = now - message.event.arrived_at
     return f"not delivered within its time: {age_s:.0f} s old after {message.attempts_made} attempts"

@@ -1,7 +1,7 @@
-"""The gate before every publish of the flow: open until the daemon is forced to end, then shut in two steps.
+"""Shut every publish of the flow off, in two steps, once the daemon is forced to end.
 
-What is published and not acked comes again, and is published a second time. So a forced end begins nothing
-more, and gives what has begun a moment to be confirmed and acked.
+A message whose publishes are confirmed, and which is not acked, comes again, and they are published twice. So
+a forced end begins no publish any more, and gives those that have begun a moment to be confirmed and acked.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-BEGUN_S = 0.5  #: what has begun to be stored gets this long, a job with many targets as a whole
-CONFIRM_S = 0.25  #: after that what the broker has not confirmed yet gets this long
+BEGUN_S = 0.5  #: publishes that have begun get this long, those of one job as a whole
+CONFIRM_S = 0.25  #: after that, publishes without a confirm get this long
 ACK_S = 0.25  #: the acks get this long to reach the broker
-ROUNDS = 20  #: turns of the loop from a confirm to the ack of its message, and some more
+ROUNDS = 20  #: turns of the loop from a confirm to the ack of its message, with a reserve
 
 
 class PublishGate:
-    """Counts what is being stored."""
+    """Counts the publishes that have begun."""
 
     def __init__(self) -> None:
         self._begun = 0
@@ -28,19 +28,19 @@ class PublishGate:
         self._quiet.set()
 
     async def enter(self) -> None:
-        """Begin to store something; once the gate is shut this never returns."""
+        """Begin a publish; once the gate is shut this never returns."""
         if self._shut:
             await _for_ever()
         self._begun += 1
         self._quiet.clear()
 
     def leave(self) -> None:
-        """It is stored, or was given up."""
+        """End a publish: it is confirmed, or was given up."""
         self._begun -= 1
         self._look()
 
     async def publish(self, publishing: Awaitable[None]) -> None:
-        """Publish; once the gate is held no publish begins any more."""
+        """Publish; in the second step this never returns."""
         if self._held:
             if asyncio.iscoroutine(publishing):
                 publishing.close()
@@ -53,7 +53,7 @@ class PublishGate:
             self._look()
 
     async def last_moment(self, flush: Callable[[], Awaitable[None]]) -> None:
-        """Let what has begun be confirmed and acked; at most a second.
+        """Let publishes that have begun be confirmed and acked; at most a second.
 
         Args:
             flush: Returns once every ack is with the broker.

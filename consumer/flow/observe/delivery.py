@@ -32,7 +32,7 @@ from metrics.series import Series, Tally, attempt_label, code_label
 
 
 class Attempted(NamedTuple):
-    """One finished attempt with all that is known of it."""
+    """One finished attempt, with its event and its verdict."""
 
     event: Event
     subscription: Subscription
@@ -43,7 +43,7 @@ class Attempted(NamedTuple):
 
 
 class DeliveryReporter(Reporter):
-    """What becomes of events and deliveries, and which tenants they belong to."""
+    """Reports on events, attempts and deliveries, by tenant where there is a series for it."""
 
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
@@ -64,11 +64,11 @@ class DeliveryReporter(Reporter):
     # tenants
 
     def waited(self, share: str) -> Callable[[float], None]:
-        """Return what counts for how long (in seconds) a job of a share was in hand before it started."""
+        """Return a counter of the seconds that a job of *share* was in hand before it started."""
         return self._series.queue_wait.labels(share).observe
 
     def tenants_known(self, tenants: Iterable[str]) -> None:
-        """These have subscriptions: their series begin at 0, not with the first event."""
+        """Begin the series of tenants that have subscriptions at 0, not with the first event."""
         self._tenants.know(tenants)
 
     def tenants_wait(self, standings: Mapping[str, Standing], now: float) -> None:
@@ -96,24 +96,24 @@ class DeliveryReporter(Reporter):
             tally.inc()
 
     def event_unrouted(self, event: Event) -> None:
-        """No enabled subscription wants it: counted, not parked."""
+        """Count an event that no enabled subscription wants; it is not parked."""
         self._series.events.labels("unrouted").inc()
         self._log.debug("event.unrouted", event_id=event.id, tenant=event.tenant, type=event.type)
 
     def event_readdressed(self, event_id: str, queue: str) -> None:
-        """An event went through the inbox hop and has an id now."""
+        """Count an event that went through the inbox hop and has an id now."""
         self._series.events.labels("inbox").inc()
         self._log.debug("event.readdressed", event_id=event_id, queue=queue)
 
     def message_suspected(self, queue: str, delivery_count: int) -> None:
-        """A message came back so often that it is moved unread."""
+        """Report a message that came back so often that it is moved unread."""
         self._series.events.labels("suspect").inc()
         self._log.warning("message.suspected", queue=queue, delivery_count=delivery_count)
 
     # attempts
 
     def attempted(self, done: Attempted) -> None:
-        """Log one wide line for an attempt, whatever came of it, and count it."""
+        """Count an attempt, and log one wide line for it, whatever its outcome."""
         name, wait_s = _verdict_name(done.verdict)
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
@@ -163,7 +163,7 @@ class DeliveryReporter(Reporter):
             series.retry_wait.observe(wait_s)
 
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
-        """A target may not be sent now; no attempt is spent."""
+        """Count a target that may not be sent now; no attempt is spent."""
         tally = self._deferrals.get(reason)
         if tally is None:
             tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
@@ -179,13 +179,13 @@ class DeliveryReporter(Reporter):
     # ends
 
     def parked(self, reason: ParkReason, detail: str, *, last: Attempt | None = None, **ids: object) -> None:
-        """Something was parked (confirmed).
+        """Report an entry that was parked (confirmed).
 
         Args:
             reason: Why.
-            detail: In words.
-            last: The last attempt that is remembered, of a delivery.
-            ids: What it was; ``subscription_id`` and ``tenant`` of a delivery.
+            detail: The reason in words.
+            last: The last known attempt of a delivery.
+            ids: Ids of the entry; ``subscription_id`` and ``tenant`` of a delivery.
         """
         self._series.parked.labels(reason.value).inc()
         if "subscription_id" in ids:
@@ -208,18 +208,18 @@ class DeliveryReporter(Reporter):
         )
 
     def replayed(self, tenant: str, age_s: float | None) -> None:
-        """A parked delivery is on its way again; *age_s* is how long it was parked, where it is known."""
+        """Count a parked delivery that is sent again; it was parked for *age_s*, where that is known."""
         self._tenants.replayed(tenant)
         if age_s is not None:
             self._series.parked_age.labels("replayed").observe(age_s)
 
     def cancelled(self, event: Event, target: str, reason: str) -> None:
-        """Nothing is owed any more."""
+        """Report a delivery that is not owed any more."""
         self._series.deliveries.labels("cancelled").inc()
         self._log.info("delivery.cancelled", event_id=event.id, subscription_id=target, reason=reason)
 
     def entry_expired(self, entry: dict[str, object], age_s: float | None) -> None:
-        """A parked entry reached its TTL and was archived, *age_s* after it was parked."""
+        """Report a parked entry that reached its TTL and was archived, *age_s* after it was parked."""
         self._series.deliveries.labels("archived").inc()
         if age_s is not None:
             self._series.parked_age.labels("archived").observe(age_s)

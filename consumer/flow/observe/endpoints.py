@@ -8,18 +8,18 @@ from consumer.flow.observe.reporter import Reporter
 
 
 class EndpointReporter(Reporter):
-    """What becomes of endpoints."""
+    """Reports on endpoints."""
 
     def endpoint_met(self, state: str) -> None:
-        """An endpoint is known from now on, whose breaker is in *state*."""
+        """Count an endpoint that this worker meets, with its breaker in *state*."""
         self._series.breakers.labels(state).inc()
 
     def endpoint_left(self, state: str) -> None:
-        """An endpoint is known no more; its breaker was in *state*."""
+        """Count an endpoint no longer; its breaker was in *state*."""
         self._series.breakers.labels(state).dec()
 
     def breaker_changed(self, subscription: Subscription, before: str, after: str) -> None:
-        """A breaker changed its state."""
+        """Report that a breaker changed its state."""
         self._series.breakers.labels(before).dec()
         self._series.breakers.labels(after).inc()
         if after == "open":
@@ -33,19 +33,19 @@ class EndpointReporter(Reporter):
         )
 
     def endpoint_disabled(self, subscription: Subscription, reason: str) -> None:
-        """An endpoint said that it is gone, or was switched off."""
+        """Report that a subscription was disabled."""
         self._log.error(
             "endpoint.disabled", tenant=subscription.tenant, subscription_id=subscription.id, reason=reason
         )
         self._note(OperatorEventType.ENDPOINT_DISABLED, subscription, reason)
 
     def endpoint_recovered(self, subscription: Subscription) -> None:
-        """An endpoint that was disabled is enabled again."""
+        """Report that a disabled subscription is enabled again."""
         self._log.info("endpoint.recovered", tenant=subscription.tenant, subscription_id=subscription.id)
         self._note(OperatorEventType.ENDPOINT_RECOVERED, subscription, "enabled again")
 
     def breaker_decided(self, subscription: Subscription, after: str, reason: str) -> None:
-        """This worker opened or closed a breaker; what it took over from others is told by them."""
+        """Note for operators that this worker opened or closed a breaker; others note their own changes."""
         if after == "open":
             self._note(OperatorEventType.BREAKER_OPENED, subscription, reason)
         elif after == "closed":

@@ -1,4 +1,4 @@
-"""The label values that are known beforehand: their series are there from the start."""
+"""Begin the series of every label value that is known beforehand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topology.check import Severity
 
 
 def begin_at_zero(series: Series) -> None:
-    """Make the series of closed sets: a rate over one that is not there yet misses what it begins with."""
+    """Make the series of closed sets: a rate over a series that appears late misses its first counts."""
     for reason in ParkReason:
         series.parked.labels(reason.value)
     for number in range(1, MAX_ATTEMPT_LABEL + 1):

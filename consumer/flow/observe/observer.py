@@ -25,7 +25,7 @@ class Observer(DeliveryReporter, EndpointReporter, BrokerReporter, StoreReporter
     """Turns finished steps into log lines and metrics; one part for each thing that is reported.
 
     Attributes:
-        fairness: What keeps tenants apart.
+        fairness: Reports on rerouted tenants and even shares.
     """
 
     def __init__(self, series: Series, log: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""What every part of the Observer has: the series, the log, and whoever hears of notes for operators."""
+"""Give every part of the Observer the series, the log, and the listeners to notes for operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Reporter:
     """Logs steps that have no metric; the parts of the Observer build on it.
 
     Attributes:
-        notes: Hears of each note for operators.
+        notes: Listeners to notes for operators.
     """
 
     def __init__(self, series: Series, log: Any) -> None:

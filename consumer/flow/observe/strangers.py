@@ -1,4 +1,4 @@
-"""Say what becomes of deliveries whose subscription is not known: a part of flow.observe."""
+"""Report deliveries whose subscription is unknown. Belongs to the Observer: ``observe.strangers``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from consumer.core.model import Event
 from metrics.series import Series
 
-WARN_EVERY_S = 60.0  #: a subscription that is unknown is warned of so seldom
-TOLD_APART = 1_000  #: subscriptions
+WARN_EVERY_S = 60.0  #: between two warnings of one unknown subscription
+TOLD_APART = 1_000  #: subscriptions whose last warning is kept
 
 
 class UnknownReporter:
-    """Counts them, and warns of each subscription once in a while."""
+    """Counts them, and warns of each subscription at most once a minute."""
 
     def __init__(self, series: Series, log: Any) -> None:
         self._deferrals = series.deferrals
@@ -20,10 +20,10 @@ class UnknownReporter:
         self._warned: dict[str, float] = {}  #: subscription id -> when, monotonic seconds
 
     def waits(self, event: Event, target: str, now: float) -> None:
-        """A delivery waits on whose subscription the store does not know.
+        """Count a delivery that waits on, since the store does not have its subscription.
 
         Args:
-            event: Of the delivery.
+            event: The event of the delivery.
             target: Id of the subscription.
             now: Monotonic seconds.
         """
@@ -38,7 +38,7 @@ class UnknownReporter:
         )
 
     def unarchived(self, event: Event, target: str, error: OSError) -> None:
-        """The archive did not take a cancelled delivery, which waits on."""
+        """Report a cancelled delivery that the archive did not take; it waits on."""
         self._deferrals.labels("unknown").inc()
         detail = error.strerror or str(error)
         self._log.error("delivery.unarchived", event_id=event.id, subscription_id=target, detail=detail)

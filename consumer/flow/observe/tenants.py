@@ -1,7 +1,7 @@
-"""What is counted per tenant. Belongs to the Observer, which alone calls it.
+"""Count per tenant. Belongs to the Observer, which alone calls it.
 
-Jobs are counted on the path of every message, and cost one addition. All the rest is looked at once a second,
-and once a minute which tenants are the busiest: they have series of their own.
+A job costs one addition, as it is counted on the path of every message. The gauges follow once a second. Once
+a minute the busiest tenants get the series of their own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from consumer.core.fairness.top_tenants import exchanges
 from metrics.series import MAX_OTHERS, OTHER, Series, Tally, own_label, tenant_of
 
 EXCHANGE_S = 60.0
-KEPT_S = (
-    86_400.0  #: who has parked something that was not replayed keeps its series: the alert looks so far back
-)
+KEPT_S = 86_400.0  #: a tenant with a parked entry keeps its series for so long: the alert looks so far back
 REST = "\0rest"  #: no tenant is named so
 IDLE = Standing(0, 0, 0)  #: of a tenant that waits for nothing
 
@@ -56,7 +54,7 @@ class _Meter:
 
 
 class Tenants:
-    """The tenants' series. Only a tenant with a subscription gets a label; a producer's word makes none."""
+    """The tenants' series. Only a tenant with a subscription gets a label; no producer can make one."""
 
     def __init__(self, series: Series) -> None:
         self._series = series
@@ -89,7 +87,7 @@ class Tenants:
         self._parked[label] = (self._parked.get(label, (0, 0.0))[0] + 1, self._now)
 
     def replayed(self, tenant: str) -> None:
-        """Count a parked delivery that came back."""
+        """Count a parked delivery that was replayed."""
         label = self._label(tenant)
         self._series.tenant_replayed.labels(label).inc()
         if label in self._parked:

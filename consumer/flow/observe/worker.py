@@ -1,4 +1,4 @@
-"""Report what this worker holds, and how many workers there are. Part of the Observer."""
+"""Report on the worker as a whole. Part of the Observer."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from consumer.flow.observe.reporter import Reporter
 
 
 class Holdings(NamedTuple):
-    """What one worker holds at one moment."""
+    """The load of one worker at one moment."""
 
     requests: int  #: in flight
     held_bytes: int  #: of messages in hand
     by_source: Mapping[str, int]  #: messages in hand and not started
-    lag_s: float  #: the worst of the last minute
+    lag_s: float  #: worst lag of the event loop in the last minute
     log_dropped: int  #: lines, since the start
     ready: bool
 
 
 class WorkerReporter(Reporter):
-    """What concerns the worker as a whole."""
+    """Reports on requests, windows, lag, and the number of workers."""
 
     def holds(self, holdings: Holdings) -> None:
-        """Bring the gauges up to date that follow what the worker holds."""
+        """Bring the gauges of one worker up to date."""
         series = self._series
         series.ready.set(holdings.ready)
         series.in_flight.set(holdings.requests)
@@ -34,9 +34,9 @@ class WorkerReporter(Reporter):
             series.window.labels(source).set(count)
 
     def workers_counted(self, workers: int) -> None:
-        """So many workers live, this one included."""
+        """Show how many workers live, this one included."""
         self._series.workers.set(workers)
 
     def operators_informed(self) -> None:
-        """An operational event was published."""
+        """Count an operational event that was published."""
         self._series.ops_events.inc()

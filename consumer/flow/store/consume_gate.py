@@ -1,7 +1,7 @@
-"""Decide which queues are consumed: none before the store is known, fresh ones not while too much waits.
+"""Decide which queues are consumed: none before the store is known, no fresh events while too much waits.
 
-Data flow: Trust, Backlog -> :meth:`ConsumeGate.changed` -> the edge leaves sources alone; what is in hand and
-must not be judged by what is in memory goes back unstarted.
+Data flow: Trust, Backlog -> :meth:`ConsumeGate.changed` -> the edge leaves some sources alone; messages in
+hand that must not be matched against the memory go back unstarted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ConsumeGate:
     """One worker's gate; closed until :meth:`open`.
 
     Attributes:
-        is_open: What is known of endpoints was recalled: messages may come, as far as the store allows.
+        is_open: The state of endpoints was read from the store: messages may come, as far as trust allows.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ConsumeGate:
         leave: Callable[[frozenset[Source]], Awaitable[None]],
         observe: Observer,
     ) -> None:
-        """Listen to *trust* and *backlog*; *leave* lets the edge consume all but some sources."""
+        """Listen to *trust* and *backlog*; *leave* makes the edge consume all but some sources."""
         self._trust = trust
         self._backlog = backlog
         self._intake = intake
@@ -44,7 +44,7 @@ class ConsumeGate:
         backlog.changes.add(self.changed)
 
     def changed(self) -> None:
-        """Something may be consumed, or may no longer: then nothing in hand starts from now on."""
+        """Follow a change soon; where sources are held, nothing in hand starts from now on."""
         if self._trust.held:
             self._intake.pause()
         self._changed.set()
@@ -55,11 +55,11 @@ class ConsumeGate:
         self.changed()
 
     def lock(self) -> None:
-        """Change nothing any more: the worker stops."""
+        """Ignore every later change: the worker stops."""
         self._locked = True
 
     async def run(self) -> None:
-        """Follow what changes, for ever."""
+        """Follow every change, for ever."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -67,7 +67,7 @@ class ConsumeGate:
                 await self._follow()
 
     async def _follow(self) -> None:
-        """Hold the intake while consumers are cancelled, so that nothing in hand starts in between."""
+        """Pause the intake while consumers are cancelled, so that nothing in hand starts in between."""
         held = self._trust.held
         if held:
             self._intake.pause()

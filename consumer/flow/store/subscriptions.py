@@ -1,4 +1,4 @@
-"""The subscriptions in memory: loaded from the store, matched against events, kept when the store fails."""
+"""Keep subscriptions in memory: loaded from the store, matched against events, kept when the store fails."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ INDEXED_AT_ONCE = 500
 """More patterns than these are indexed in a thread: 10,000 take 50 ms, and nothing is sent meanwhile."""
 
 TOMBSTONES_MAX = 10_000
-"""Answers about tombstones that are remembered until the next load."""
+"""Answers about tombstones that are kept until the next load."""
 
 
 class Subscriptions:
-    """Delivery reads only this; the store may be away.
+    """The subscriptions that delivery reads; the store may be away.
 
     Attributes:
-        owing: Set when something was disabled that :meth:`settle` is to write soon, or the store is to be
-            looked at.
-        trust: In the store.
+        owing: Set when a subscription was disabled that :meth:`settle` has to write, or the store has to be
+            compared soon.
+        trust: The trust in the store.
     """
 
     def __init__(
@@ -44,29 +44,27 @@ class Subscriptions:
             store: Where they are.
             observe: Takes reports.
             record: Takes which endpoints are disabled.
-            trust: In the store.
+            trust: The trust in the store.
             on_switched: Called with each subscription that was enabled or disabled elsewhere, as it is now.
         """
         self._store = store
         self._on_switched = on_switched
         self.trust = trust
-        self._tombstones: dict[
-            str, Tombstone | None
-        ] = {}  #: of ids that were asked after since the last load
+        self._tombstones: dict[str, Tombstone | None] = {}  #: of ids that were asked for since the last load
         self._observe = observe
         self._record = record
         self._matcher = Matcher(())
         self._all: dict[str, Subscription] = {}
         self._tenants: dict[str, None] = {}  #: that have subscriptions, in the order of their names
         self._loading = asyncio.Lock()
-        self._wrong = False  #: the last load found something wrong in what is stored
+        self._wrong = False  #: the last load met an invalid row
         self.owing = asyncio.Event()
         self._owed: dict[str, tuple[str, str]] = {}  #: disabled here, not in the store yet: URL and reason
 
     async def reload(self) -> bool:
-        """Read the store again; return whether it was taken over.
+        """Read the store again; return whether memory was replaced.
 
-        On an error, and where the store is not the one that the broker knows, what is in memory stays.
+        On an error, and where the store is not the one that the broker knows, memory stays as it is.
         """
         async with self._loading:
             try:
@@ -86,19 +84,19 @@ class Subscriptions:
         return True
 
     def ask(self) -> None:
-        """Let the store be compared at once with what the broker remembers."""
+        """Ask for a comparison of the store with the broker's record at once."""
         self.trust.ask()
         self.owing.set()
 
     async def compare(self) -> None:
-        """Compare what was taken over once more with what the broker remembers."""
+        """Compare the store in memory once more with the broker's record."""
         async with self._loading:
             lineage = self._store.lineage
             if self.trust.is_taken(lineage) and await self.trust.admits(lineage, self.stale):
                 self.trust.taken(lineage)
 
     async def stale(self) -> bool:
-        """Say whether the store holds something else than what is in memory; False while it is away."""
+        """Return whether the store differs from memory; False while it is away."""
         try:
             changed = await self._store.changed()
         except (LeveretError, OSError) as error:
@@ -112,7 +110,7 @@ class Subscriptions:
         return changed
 
     def notes(self) -> Sequence[str]:
-        """Say what is wrong and stops nothing; without names, since everybody may ask."""
+        """Return faults that stop nothing; without names, since everybody may read them."""
         words = {"read": "read", "write": "written"}
         notes = [f"the store cannot be {words[step]}; see the log" for step in self._observe.store_faults]
         locked = [s for s in self._all.values() if s.locked is not None]
@@ -140,11 +138,11 @@ class Subscriptions:
         return self._matcher.match(tenant, event_type)
 
     def get(self, subscription_id: str) -> Subscription | None:
-        """Return a subscription, enabled or not; None when it is not known, deleted or not."""
+        """Return a subscription, enabled or not; None where none has this id."""
         return self._all.get(subscription_id)
 
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
-        """Return when and by whom a subscription was deleted; None: nobody did, or the store does not say."""
+        """Return when and by whom a subscription was deleted; None where the store has no such record."""
         known = self._tombstones
         if self.doubted():  # it may have been made anew since
             return None
@@ -160,25 +158,25 @@ class Subscriptions:
         return found
 
     def doubted(self) -> bool:
-        """Say whether the store beside what is in memory is not to be believed, or cannot be."""
+        """Return whether the store is not trusted now, or cannot be read."""
         return self.trust.reason is not None or "read" in self._observe.store_faults
 
     def gone(self) -> Sequence[Subscription]:
-        """Return those that are disabled since they took nothing for days, and may be probed."""
+        """Return those that were disabled since they took nothing for days, and may be probed."""
         every = self._all.values()
         return [s for s in every if s.gone and not s.enabled and not s.paused and s.locked is None]
 
     async def has_moved(self, subscription: Subscription) -> bool:
-        """Say whether a subscription has another URL by now, also where only the store knows it yet."""
+        """Return whether a subscription has another URL by now, also where only the store has it yet."""
         if await self.stale():
             await self.reload()
         known = self._all.get(subscription.id)
         return known is not None and known.url != subscription.url
 
     def disable(self, subscription: Subscription, reason: str) -> None:
-        """Switch a subscription off, in memory at once; :meth:`settle` tells the store.
+        """Disable a subscription, in memory at once; :meth:`settle` writes that to the store.
 
-        What an URL said that it has no more, in answer to a request that was under way, is not meant.
+        Nothing happens where the subscription has another URL by now: the old URL answered.
         """
         known = self._all.get(subscription.id)
         if known is None or not known.enabled or known.url != subscription.url:
@@ -191,7 +189,7 @@ class Subscriptions:
         self.owing.set()
 
     async def settle(self) -> None:
-        """Write what was disabled into the store; while it is away, or doubted, this is owed."""
+        """Write to the store what was disabled; while the store is away or doubted, that stays owed."""
         if self.trust.reason is not None:
             return
         for subscription_id, (url, reason) in list(self._owed.items()):
@@ -205,7 +203,7 @@ class Subscriptions:
                 del self._owed[subscription_id]
 
     def _with_owed(self, loaded: Subscription) -> Subscription:
-        """Keep off what was disabled here, until the store knows or it got another URL."""
+        """Keep a subscription disabled that was disabled here, until the store has that, or another URL."""
         url, _ = self._owed.get(loaded.id, ("", ""))
         if url == loaded.url:
             return replace(loaded, enabled=False)
@@ -213,7 +211,7 @@ class Subscriptions:
         return loaded
 
     async def _take(self, subscriptions: Sequence[Subscription]) -> None:
-        """Take over what was loaded: what it costs is what changed, and matching goes on meanwhile."""
+        """Replace memory; the cost is that of the changes, and matching goes on meanwhile."""
         before = self._all
         fresh: dict[str, Subscription] = {}
         changed: list[tuple[Subscription | None, Subscription]] = []
@@ -239,10 +237,10 @@ class Subscriptions:
         self._tell(changed)
 
     def _tell(self, changed: Sequence[tuple[Subscription | None, Subscription]]) -> None:
-        """Say what became of it.
+        """Report what changed.
 
         Args:
-            changed: Each that is other than before: as it was, None for a new one, and as it was loaded.
+            changed: Each changed subscription: before (None for a new one), and as it was loaded.
         """
         fresh = self._all
         switched = [

@@ -1,11 +1,11 @@
-"""Say whether the store may be believed: the broker's side remembers which one it was.
+"""Decide whether the store may be trusted: the broker records which store its messages belong to.
 
     store loaded -> Trust.admits -> compared with the record on the broker -> taken over, or doubted
     what is in memory -> compared too -> which sources may be consumed
 
-What is in memory was admitted once, so delivery goes on from it while the store beside it is doubted, gone or
-away. Nothing is consumed before the first admission, and nothing once the record names a generation that
-memory does not contain: with subscriptions missing, an event would pass as wanted by nobody.
+The memory was admitted once. So delivery goes on from it while the store is doubted, gone or away. Nothing is
+consumed before the first admission, and nothing once the record names a generation that the memory does not
+contain: where subscriptions are missing, an event would count as unrouted.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from consumer.core.store.lineage import Doubt, Generation, Lineage, judge, must_
 from consumer.flow.observe.observer import Observer
 from consumer.ports import Source, StoreRecord
 
-FRESH = frozenset({Source.LANE, Source.INBOX, Source.SPILL})  #: what is matched against the subscriptions
-ALL = FRESH | {Source.DUE, Source.STRAY, Source.REPLAY, Source.SUSPECT}  #: what asks for them at all
+FRESH = frozenset({Source.LANE, Source.INBOX, Source.SPILL})  #: messages that are matched
+ALL = FRESH | {Source.DUE, Source.STRAY, Source.REPLAY, Source.SUSPECT}  #: messages that need subscriptions
 NOTHING: frozenset[Source] = frozenset()
 
 BEHIND = "another worker knows a newer generation of the store, and the store cannot be read; see the log"
 
 
 RECHECK_S = 30.0  #: the record is compared again after this long, whatever happens
-SOON_S = 2.0  #: and so soon where somebody asks for it, or the store is not believed
-UNREAD_S = 5.0  #: a record that could not be read for this long at the start is warned of
+SOON_S = 2.0  #: so soon where somebody asks for it, or the store is not trusted
+UNREAD_S = 5.0  #: a warning follows when the record could not be read for this long at the start
 
 
 class Trust:
@@ -51,7 +51,7 @@ class Trust:
         """Trust nothing yet.
 
         Args:
-            observe: Is told of doubts.
+            observe: Takes reports.
             record: The broker's memory of the store.
             now: Monotonic seconds.
         """
@@ -61,17 +61,17 @@ class Trust:
         self._known: Generation | None = None  #: the record, as it was read or written last
         self._doubt: Doubt | None = None
         self._reason: str | None = None
-        self._wanted = False  #: somebody said something about the store
+        self._wanted = False  #: somebody asked for a comparison
         self._compared_at = -math.inf
         self._unread_since: float | None = None  #: monotonic seconds; at the start only
-        self._unread = ""  #: why, as it was said last
+        self._unread = ""  #: the reason that was reported last
         self.memory: Lineage | None = None
         self.held: frozenset[Source] = ALL
         self.changes: Listeners[[]] = Listeners()
 
     @property
     def reason(self) -> str | None:
-        """Why the store is not believed, with the remedy; None: it is, or nobody knows yet."""
+        """Why the store is not trusted, with the remedy; None: it is trusted, or was not compared yet."""
         return self._reason
 
     def generation(self) -> Generation | None:
@@ -79,29 +79,29 @@ class Trust:
         return None if self.memory is None else self.memory.generation
 
     def heard(self, other: Generation) -> None:
-        """Take which generation another worker has in memory; a different one asks for a comparison."""
+        """Take the generation that another worker has in memory; a different one asks for a comparison."""
         self._wanted = self._wanted or other != self.generation()
 
     def ask(self) -> None:
-        """Let the record be compared soon: the broker is back, or an operator adopted a store."""
+        """Ask for a comparison soon: the broker is back, or an operator adopted a store."""
         self._wanted, self._compared_at = True, -math.inf
 
     def due(self) -> bool:
-        """Say whether the record is to be compared."""
+        """Return whether it is time to compare the record."""
         soon = self._wanted or self._reason is not None
         return self._now() >= self._compared_at + (SOON_S if soon else RECHECK_S)
 
     def is_taken(self, found: Lineage) -> bool:
-        """Say whether *found* is what is in memory."""
+        """Return whether *found* is the store in memory."""
         return found is self.memory
 
     async def admits(self, found: Lineage, has_moved: Callable[[], Awaitable[bool]]) -> bool:
-        """Say whether the store that was read may be taken over; False also while nobody can know.
+        """Return whether the store that was read may replace the memory; False also where that is unknown.
 
         Args:
             found: The store, as it was read.
-            has_moved: Says whether the store was changed since. Another worker may have read the newer one
-                and recorded it: that is no reason for a doubt, this worker reads it too.
+            has_moved: Returns whether the store changed since. Another worker may have read the newer one and
+                recorded it: that is not a reason for a doubt, as this worker reads it too.
         """
         try:
             doubt = await self._compare(found)
@@ -119,12 +119,12 @@ class Trust:
         return False
 
     def taken(self, found: Lineage) -> None:
-        """The store that was admitted is in memory now: nothing is held any more."""
+        """Note that the admitted store is in memory now: no source is held any more."""
         self.memory = found
         self._settle(None, NOTHING)
 
     async def without_store(self, error: Exception) -> None:
-        """The store cannot be read: what is in memory alone is compared."""
+        """Compare the memory alone: the store cannot be read."""
         if self.memory is None:
             return
         if self.due():
@@ -140,12 +140,12 @@ class Trust:
             self._settle(doubt.text, ALL, doubt)
 
     def seen(self) -> None:
-        """The store was read again and is as it was loaded: one that had gone is back."""
+        """Note that the store was read and is as it was loaded: one that had gone is back."""
         if self._reason is not None and self._doubt is None:
             self._settle(None, NOTHING)
 
     async def _compare(self, own: Lineage) -> Doubt | None:
-        """Compare *own* with the record, which follows the right store.
+        """Compare *own* with the record; where *own* is the right store and newer, record it.
 
         Raises:
             BrokerUnavailable: the record cannot be read or written now.
@@ -161,7 +161,7 @@ class Trust:
         return found[0]
 
     def _say_unread(self, why: str) -> None:
-        """Nothing is consumed before the first comparison: say what it waits for, once."""
+        """Report once why the first comparison does not happen: nothing is consumed before it."""
         now = self._now()
         if self._unread_since is None:
             self._unread_since = now

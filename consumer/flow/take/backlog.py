@@ -3,8 +3,8 @@
 Data flow: depths of our queues (edge, every 10 s) x mean size of a delivery message -> :class:`Backlog`
 -> gauge, warning at 80 %; at 100 % the lanes are left alone until it is under 95 % again.
 
-AMQP tells how many messages a queue holds and not how large they are. So bytes are an estimate: the mean of
-what this worker publishes lately, headers included. What is on disk is more: quorum queues keep a log.
+AMQP gives the number of messages in a queue, without their size. So bytes are an estimate: the mean size of
+messages that this worker published lately, headers included. More is on disk: quorum queues keep a log.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ RELIEF_RATIO = 0.95
 
 
 class Backlog:
-    """Says whether fresh events are to be left in their lanes.
+    """Decides whether fresh events are left in their lanes.
 
     Implements :class:`consumer.ports.QueueDepths`.
 
     Attributes:
-        full: Fresh events are to be left there.
-        changes: Hears when :attr:`full` changes.
+        full: Fresh events are left there.
+        changes: Listeners to changes of :attr:`full`.
     """
 
     def __init__(self, limit_bytes: int, weight: Weight, observe: Observer) -> None:
