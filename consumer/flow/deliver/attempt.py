@@ -53,9 +53,8 @@ class Result(NamedTuple):
     """The result for one target."""
 
     subscription: Subscription
-    attempt: (
-        Attempt | None
-    )  #: None where no attempt is spent: cut off, called off, or a fault of our own side
+    #: None where no attempt is spent: cut off, called off, or a fault of our own side
+    attempt: Attempt | None
     verdict: Verdict
     at: float  #: Unix seconds of the verdict; waits count from here
     stepped_s: float = 0.0  #: by how much the wall clock was set forward during the request

@@ -194,7 +194,7 @@ class FanOut:
                 return None
 
     async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
-        """Park a delivery; where its URL was replaced meanwhile, a disabling one goes to the new URL instead."""
+        """Park a delivery; a delivery that would disable a URL replaced meanwhile goes to the new URL."""
         if park.disables:
             if await self._subscriptions.has_moved(subscription):
                 now = self._context.clock.now()
