@@ -47,9 +47,8 @@ class LoadSample:
     held: Mapping[str, int]  #: deliveries in flight by tenant
     backlogged: Collection[str] = ()  #: tenants that fill a lane with more messages than its window
     others_wait: bool = False  #: whether jobs of more than one tenant wait
-    over_limit: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: tenant -> the limit that it is over, in words
+    #: tenant -> the limit that it is over, in words
+    over_limit: Mapping[str, str] = field(default_factory=dict)
 
 
 class Noisy(NamedTuple):

@@ -1,7 +1,8 @@
 """Make one request for one target: wait for its slots, sign, send, learn, decide.
 
-A slot of the endpoint is taken first, then a global one, so nothing waits for an endpoint while it holds a
-global slot. What the endpoint does is an outcome; nothing is raised for it.
+Data flow: DeliveryMessage, Target -> SignedRequest -> Outcome (edges.http) -> Verdict (core.retry.verdict).
+A request takes a slot of the endpoint first, then a slot of the worker, so that no request holds a worker's
+slot while it waits for an endpoint. Whatever the endpoint does becomes an outcome, never an exception.
 """
 
 from __future__ import annotations
@@ -45,21 +46,22 @@ class Target(NamedTuple):
 
     endpoint: Endpoint
     epoch: int  #: of the endpoint's breaker
-    waits: bool  #: its endpoint slot is still to be waited for
+    waits: bool  #: it has to wait for a slot of its endpoint
 
 
 class Result(NamedTuple):
-    """What one target came to."""
+    """The result for one target."""
 
     subscription: Subscription
-    attempt: Attempt | None  #: None when none is spent: cut off, called off before, or our proxy failed
+    #: None where no attempt is spent: cut off, called off, or a fault of our own side
+    attempt: Attempt | None
     verdict: Verdict
     at: float  #: Unix seconds of the verdict; waits count from here
-    stepped_s: float = 0.0  #: the wall clock was set forward by so much during the request
+    stepped_s: float = 0.0  #: by how much the wall clock was set forward during the request
 
 
 class Attempts:
-    """Every request of this worker."""
+    """Makes the requests of this worker."""
 
     def __init__(self, context: Context, endpoints: Endpoints, slots: SlotQueue) -> None:
         self._context = context
@@ -73,18 +75,18 @@ class Attempts:
         return asyncio.get_running_loop()  # kept: each call costs a system call
 
     def in_flight(self) -> int:
-        """Requests in flight."""
+        """Return the number of requests in flight."""
         return len(self._requests)
 
     def cut(self) -> int:
-        """Cut off every request in flight: they become delivery messages. Returns how many."""
+        """Cut off every request in flight; each becomes a delivery message. Return how many."""
         self._cutting = True
         for task in self._requests:
             task.cancel()
         return len(self._requests)
 
     async def make(self, message: DeliveryMessage, target: Target, body: bytes) -> Result:
-        """Make one request, endpoint slot first; never raises for what the endpoint does."""
+        """Make one request; raise nothing, whatever the endpoint does."""
         endpoint, slots = target.endpoint, self._slots
         if target.waits and not await endpoint.slots.acquire():
             now = self._context.clock.now()
@@ -101,7 +103,7 @@ class Attempts:
             endpoint.slots.release()
 
     def _called_off(self, message: DeliveryMessage, target: Target) -> Result | None:
-        """Look again after the wait for a slot: the breaker may have opened, or a ``Retry-After`` come."""
+        """Defer the request if the breaker opened, or a ``Retry-After`` came, during the wait for a slot."""
         event, endpoint, now = message.event, target.endpoint, self._context.clock.now()
         self._endpoints.steady(now)
         hold = endpoint.recall(target.epoch, now)
@@ -171,7 +173,7 @@ class Attempts:
     def _decide(
         self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, at: tuple[float, float]
     ) -> Verdict:
-        """Return the verdict; *at* is Unix seconds, and by how much the clock jumped during the request."""
+        """Return the verdict; *at* is Unix seconds, and the jump of the clock during the request."""
         if outcome.control is None and is_success(outcome):
             return DELIVERED  # as the core decides, without gathering what it needs for a failure
         subscription, event, (now, stepped_s) = endpoint.subscription, message.event, at

@@ -1,8 +1,8 @@
 """Turn raw dead letters into parked entries, and archive entries whose time is over.
 
 Data flow: leveret.overflow -> parked entry -> leveret.parked; leveret.expired -> archive file.
-One message at a time: while the parked queue is full this waits, and nothing else does. A message is given
-back before the broker's consumer timeout would take it away.
+One message is worked off at a time: while the parked queue is full, only this module waits. A message is
+given back before the broker's consumer timeout would take it away.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from consumer.flow.deliver.deaths import last_death, was_moved
 from consumer.ports import Archive, Incoming, Publication
 
 PATIENCE_S = 600.0
-"""How long one message waits unacked for room in the parked queue; the broker gives it out again then.
+"""How long one message waits unacked for room in the parked queue; then the broker gives it out again.
 
 Source: RabbitMQ "Consumers", delivery acknowledgement timeout (30 min by default, then the channel closes).
 """
 
 GARBLED = (UnknownVersion, ValueError, OverflowError, TypeError)
-"""What reading or rewriting a message of ours raises when a newer worker or a stranger wrote it."""
+"""Errors of reading or rewriting a message that a newer worker or another application wrote."""
 
 REASONS: Mapping[str, tuple[ParkReason, str]] = {
     "delivery_limit": (ParkReason.POISON, "it came back to workers too often without being settled"),
-    "expired": (ParkReason.EXPIRED, "its own expiration passed while it stood in a queue"),
+    "expired": (ParkReason.EXPIRED, "its own expiration passed while it was in a queue"),
     "rejected": (ParkReason.UNDELIVERABLE, "a consumer rejected it"),
     "maxlen": (ParkReason.UNDELIVERABLE, "its queue was over a length limit"),
 }
-"""What the broker's dead-letter reasons mean here. Source: RabbitMQ "Dead Letter Exchanges"."""
+"""The meaning of the broker's dead-letter reasons. Source: RabbitMQ "Dead Letter Exchanges"."""
 
 UNTOLD = "the broker gave up on it, and no queue of Leveret's can have written its x-death"
 
@@ -56,7 +56,7 @@ class DeadLetters:
         self._archive = archive
         self._outbox = Outbox(context, patient=True)
         self._queue: asyncio.Queue[tuple[Incoming, bool]] = asyncio.Queue()
-        self._desk = asyncio.Lock()  #: held while a message is worked off, and for ever once we have left
+        self._desk = asyncio.Lock()  #: held while a message is worked off, and for ever after :meth:`leave`
         self._leaving = False
         self._given_back = 0  #: messages, since the start
 
@@ -73,10 +73,10 @@ class DeadLetters:
                     await self._work_off(incoming, expired=expired)
 
     async def leave(self, limit_s: float) -> int:
-        """Begin nothing more; return once what was begun is settled, or after *limit_s*.
+        """Begin nothing more; return once the present message is settled, or after *limit_s*.
 
-        What was not begun is given back, and so is what waits for room in the parked queue. What is being
-        published is waited for: without its ack the broker would give out again what is parked already.
+        Messages that were not begun are given back, and so is one that waits for room in the parked queue. A
+        publish under way is waited for: without its ack the broker would give out again what is parked.
 
         Returns:
             How many messages were given back.
@@ -97,7 +97,7 @@ class DeadLetters:
             else:
                 await self._park(incoming.message, self._impatience(incoming))
             await incoming.ticket.ack()
-        except BrokerUnavailable:  # given up; every try was counted and said
+        except BrokerUnavailable:  # given up; every try was counted and logged
             await self._give_back(incoming)
         except Exception as error:  # a full disk, a newer format or a bug: the others go on
             self._context.observe.task_failed("overflow", error)
@@ -114,7 +114,7 @@ class DeadLetters:
         return lambda: self._leaving or not ticket.alive() or clock.monotonic() > until
 
     async def _park(self, raw: RawMessage, give_up: GiveUp) -> None:
-        """Park what can be read as what it is, and anything else with its raw bytes: nothing may stay."""
+        """Park a readable message by its kind, and any other with its raw bytes: no message may stay."""
         try:
             demand_readable(raw)
             if raw.routing_key.startswith("refused."):
@@ -150,7 +150,7 @@ class DeadLetters:
             await outbox.park_raw(published, reason, detail, give_up=give_up)
 
     async def _park_refused(self, raw: RawMessage, give_up: GiveUp) -> None:
-        """An entry that a full parked queue refused: try until there is room."""
+        """Publish an entry that a full parked queue refused, until there is room."""
         headers = {k: v for k, v in raw.headers.items() if k.startswith("leveret-")}
         reason = raw.routing_key.partition(".")[2]
         await self._outbox.confirmed(
@@ -171,7 +171,7 @@ class DeadLetters:
             entry_id, shown = entry.id, entry_as_dict(entry)
         except BadEvent as bad:
             shown = _shown_raw(raw, bad.detail)
-        except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot write
+        except (*GARBLED, OSError) as error:  # OSError: a time that the platform cannot format
             shown = _shown_raw(raw, _unreadable(error))
         shown["body_base64"] = base64.b64encode(raw.body).decode()
         await self._archive.append(shown)
@@ -185,7 +185,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def _shown_raw(raw: RawMessage, detail: str) -> dict[str, object]:
-    """Show all that an entry came with: another worker, or a person, may still read it."""
+    """Return all fields of an unreadable entry: another worker, or a person, may still read it."""
     return {
         "reason": ParkReason.MALFORMED.value,
         "detail": detail,

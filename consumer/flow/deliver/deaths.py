@@ -1,10 +1,10 @@
-"""Read the broker's record of a message's last death, and believe no more of it than our topology can make.
+"""Read the broker's record of a message's last death, and accept only what Leveret's topology can produce.
 
-Data flow: a message of the overflow queue -> last_death -> Death, or None -> flow.overflow.
+Data flow: a message of the overflow queue -> last_death -> Death, or None -> flow.deliver.dead_letters.
 
 RabbitMQ before 4.0 takes a publisher's ``x-death`` for a record of its own and adds to it: an entry for the
-same queue and reason keeps the exchange and the keys that the publisher wrote. What carries one enters no
-queue of ours that has dead letters, so what died in a queue of events died once.
+same queue and reason keeps the exchange and the keys that the publisher wrote. A message with an ``x-death``
+enters no queue that has dead letters, so a message that died in a queue of events died once.
 
 Source: RabbitMQ "Dead Letter Exchanges", dead-lettered effects on messages.
 """
@@ -17,11 +17,11 @@ from typing import NamedTuple
 from consumer.core.model import RawMessage
 from topology.names import Names
 
-_MAX_TEXT = 255  #: of a queue, exchange or key: AMQP's short strings
+_MAX_TEXT = 255  #: characters of a queue, exchange or key: the length of AMQP's short strings
 
 
 class Death(NamedTuple):
-    """How and where a message died, and as what it had been published."""
+    """How and where a message died, and how it had been published."""
 
     reason: str  #: the broker's word, such as ``expired``
     queue: str
@@ -30,7 +30,7 @@ class Death(NamedTuple):
 
 
 def last_death(raw: RawMessage, names: Names) -> Death | None:
-    """Return the newest death in ``x-death``; None where none of our queues can have made the record."""
+    """Return the newest death in ``x-death``; None where no queue of Leveret can have made the record."""
     deaths = raw.headers.get("x-death")
     newest = deaths[0] if isinstance(deaths, list) and deaths else None
     death = _read(newest) if isinstance(newest, dict) else None
@@ -43,14 +43,14 @@ def last_death(raw: RawMessage, names: Names) -> Death | None:
 
 
 def was_moved(death: Death, names: Names) -> bool:
-    """Whether a worker put it into a spill queue; what came there by a binding is a producer's."""
+    """Return whether a worker moved the message to a spill queue; others came there by a binding."""
     return names.is_spill(death.queue) and death.exchange == names.due
 
 
 def _read(table: Mapping[str, object]) -> Death | None:
     keys = table.get("routing-keys")
     key = keys[0] if isinstance(keys, list) and keys else None
-    if isinstance(key, bytes):  # the publisher's key is no UTF-8; on a lane it is read alike
+    if isinstance(key, bytes):  # the publisher's key is not valid UTF-8; on a lane it is read alike
         key = key.decode("utf-8", "backslashreplace")
     texts = [table.get("reason"), table.get("queue"), table.get("exchange"), key]
     found = [text for text in texts if isinstance(text, str) and len(text) <= _MAX_TEXT]
@@ -58,7 +58,7 @@ def _read(table: Mapping[str, object]) -> Death | None:
 
 
 def _may_come(death: Death, names: Names) -> bool:
-    """Whether a message of that exchange can die in a queue of events."""
+    """Return whether a message of that exchange can die in a queue of events."""
     ours = {names.wait, names.dlx, names.control, names.ops, names.expired, names.stray}
     moved = death.exchange == names.due and not names.is_spill(death.queue)
     return names.holds_events(death.queue) and death.exchange not in ours and not moved

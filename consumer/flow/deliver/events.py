@@ -1,4 +1,4 @@
-"""Take an event to its fan-out: decode, address anew, match, split.
+"""Take an event to its fan-out: decode, readdress, match, split.
 
 Data flow: RawMessage -> Event -> matched subscriptions -> FanOut; or the inbox hop, or parked.
 """
@@ -21,7 +21,7 @@ from consumer.ports import Publication
 
 
 class Events:
-    """Works off what producers published."""
+    """Works off the messages of producers."""
 
     def __init__(self, context: Context, subscriptions: Subscriptions, fan_out: FanOut) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class Events:
         """Take one event to its end.
 
         Raises:
-            BadEvent: it is to be parked as it came.
+            BadEvent: the message cannot become an event; the caller parks it as it came.
         """
         context, now = self._context, self._context.clock.now()
         decoded = decode_event(raw, context.decode, now)
@@ -56,14 +56,14 @@ class Events:
         await self._fan_out.run(job, DeliveryMessage(event=event, targets=()), targets)
 
     async def _expire(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
-        """Its producer's expiration passed before it came to us: nothing is sent."""
+        """Park all deliveries of an event whose expiration passed before a worker took it."""
         single = [DeliveryMessage(event=event, targets=(s.id,)) for s in targets]
         park = self._outbox.park_delivery
         await together([park(m, ParkReason.EXPIRED, age_text(m, now), give_up=job.lost) for m in single])
         await job.incoming.ticket.ack()
 
     async def _readdress(self, job: Job, needs: NeedsInbox, now: float) -> None:
-        """The inbox hop: publish once more with an id and a tenant, confirm, then ack."""
+        """Publish the message once more with an id and a tenant (the inbox hop), confirm, then ack."""
         event_id = needs.message_id or uuid7(int(now * 1000), self._context.random_bytes(10))
         await self._outbox.confirmed(
             Publication(
@@ -98,5 +98,5 @@ class Events:
 
 
 def _short(text: str | None) -> str | None:
-    """Cut what escaping made longer than AMQP's short strings may be."""
+    """Cut a text to the length of AMQP's short strings; escaping may have made it longer."""
     return None if text is None else short_text(text)

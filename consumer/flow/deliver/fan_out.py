@@ -1,8 +1,10 @@
-"""Fan one message out to its targets, store what is owed, and ack: the settle rule.
+"""Fan one message out to its targets, store the deliveries that are still owed, and ack: the settle rule.
 
-Quick targets are sent straight from the message; every other target becomes a delivery message at once,
-beside the requests and not before them: no sibling waits for its confirm. The failures of the quick ones
-are published together after the last of them has ended, and the ack follows once all of it is confirmed.
+Data flow: DeliveryMessage, subscriptions -> admission -> requests (attempt) and delivery messages -> ack.
+
+Quick targets are sent straight from the message. Every other target becomes a delivery message at once,
+beside the requests, so that no request waits for a confirm. The failures of the quick targets are published
+together after the last request has ended, and the ack follows once all of it is confirmed.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.job import Job
 from consumer.ports import Source
 
-AT_ONCE = ("slow", "locked")  #: what is put off for these reasons takes no rung
-HELD_S = 1.0  #: a delivery message that may be sent this soon is held in the worker
+AT_ONCE = ("slow", "locked")  #: reasons of deferrals that go to a due queue at once, without a rung
+HELD_S = 1.0  #: a delivery message that may be sent within this time is held in the worker
 
 
 class FanOut:
-    """Takes a message and the subscriptions that it is for to their verdicts."""
+    """Takes a message to a verdict for each of its subscriptions."""
 
     def __init__(
         self, context: Context, subscriptions: Subscriptions, endpoints: Endpoints, slots: SlotQueue
@@ -49,7 +51,7 @@ class FanOut:
         self.attempts = Attempts(context, endpoints, slots)
 
     async def run(self, job: Job, message: DeliveryMessage, to: Sequence[Subscription]) -> None:
-        """Send the quick ones and store the others at once, then store what failed; ack last."""
+        """Send the quick targets and store the others at once, then store the failures; ack last."""
         now = self._context.clock.now()
         fresh = len(message.targets) != 1 and job.source is not Source.SUSPECT
         message = replace(message, reserved=True) if job.reserved else message
@@ -77,11 +79,11 @@ class FanOut:
         await job.incoming.ticket.ack()
 
     def is_freed(self, message: DeliveryMessage, now: float) -> bool:
-        """Say whether a delivery message that comes back early is to be admitted anew.
+        """Return whether a delivery message that comes back early is to be admitted anew.
 
-        It was held until a moment that is worth nothing any more: its endpoint recovered, was reset or
-        resumed, or got other settings. The moment was given out before its whole wait, and before what was
-        served of it: the earlier of both counts, since the clock may have been set.
+        Its reservation is void: the endpoint recovered, was reset or resumed, or has other settings now. The
+        reservation was made before the whole wait, and before the part of it that was served: the earlier of
+        both times counts, since the clock may have been set.
         """
         endpoint = self._held_by(message)
         if endpoint is None:
@@ -90,7 +92,7 @@ class FanOut:
         return endpoint.reservations.is_void(min(message.not_before - message.wait_s, now - message.served_s))
 
     def look_s(self, message: DeliveryMessage, now: float) -> float:
-        """Return after how many seconds, at most, a delivery message is to be looked at; infinity: never."""
+        """Return after how many seconds, at most, a delivery message is checked again; infinity: never."""
         endpoint = self._held_by(message)
         if endpoint is None or rest_s(message, now) <= LOOK_S:
             return inf
@@ -127,7 +129,7 @@ class FanOut:
         return sends, holds
 
     def _hold_here(self, job: Job, hold: Hold, now: float, *, fresh: bool) -> bool:
-        """A delivery message that may be sent within a second is held, not published once more."""
+        """Hold a delivery message that may be sent within a second, instead of publishing it once more."""
         rest_s = hold.defer.until - now
         if fresh or rest_s > HELD_S:
             return False
@@ -136,7 +138,7 @@ class FanOut:
     def _put_off(
         self, message: DeliveryMessage, subscription: Subscription, hold: Hold, now: float
     ) -> Addressed:
-        """Address a deferred target: no attempt is spent, and age still ends it."""
+        """Address a deferred target: it spends no attempt, and its deadline stays."""
         event = message.event
         last = deadline(subscription.retry, event.arrived_at, event.expires_at, message.late_s)
         until = min(hold.defer.until, last)
@@ -154,10 +156,10 @@ class FanOut:
         return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
 
     async def _settle(self, job: Job, message: DeliveryMessage, results: Sequence[Result]) -> None:
-        """Store everything that is still owed; returns once the broker has confirmed all of it.
+        """Store every delivery that is still owed; return once the broker has confirmed all of them.
 
         Raises:
-            BrokerUnavailable: the broker gives the message out again: whoever takes it then stores it.
+            BrokerUnavailable: the broker gives the message out again, and the next worker stores them.
         """
         if all(isinstance(r.verdict, Delivered) and not r.verdict.disables for r in results):
             return
@@ -192,7 +194,7 @@ class FanOut:
                 return None
 
     async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:
-        """Park a delivery; what an URL said that the subscription has no more sends it to the new one."""
+        """Park a delivery; a delivery that would disable a URL replaced meanwhile goes to the new URL."""
         if park.disables:
             if await self._subscriptions.has_moved(subscription):
                 now = self._context.clock.now()
@@ -204,7 +206,7 @@ class FanOut:
 
 
 async def _beside(sending: Awaitable[Sequence[Result]], storing: Awaitable[None]) -> Sequence[Result]:
-    """Return what was sent once both have ended; raise what one of them raised, not before that."""
+    """Return the results of *sending* once both have ended; then raise the error of one of them, if any."""
     sent, stored = await asyncio.gather(sending, storing, return_exceptions=True)
     if isinstance(sent, BaseException):
         raise sent

@@ -1,10 +1,10 @@
 """End, or keep, deliveries whose subscription is not in memory.
 
-    tombstone    -> archived, counted as cancelled
-    none         -> waits on, no attempt spent: the store may be the wrong one, or lack what it had
-    too old too  -> parked as unknown_subscription
+    with a tombstone             -> archived, counted as cancelled
+    without                      -> waits on, no attempt spent: the store may be wrong, or have lost changes
+    without, and past its limit  -> parked as unknown_subscription
 
-A store that is away has no tombstones: then everything waits.
+An unavailable store has no tombstones: then every delivery waits.
 
 Source: faults 31, 81.
 """
@@ -23,22 +23,22 @@ from consumer.flow.base.outbox import Outbox, age_text
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.job import Job
 
-LOOK_AGAIN_S = 30.0  #: a delivery of an unknown subscription is looked at again after this long, at least
-LOOKS_PER_S = 100.0  #: and so many at most: the more wait, the longer each one waits
-LOOKS_AHEAD_S = 3600.0  #: but not longer than this
+LOOK_AGAIN_S = 30.0  #: shortest time until a delivery of an unknown subscription is checked again
+LOOKS_PER_S = 100.0  #: such checks per second at most: the more deliveries wait, the longer each one waits
+LOOKS_AHEAD_S = 3600.0  #: longest additional wait for that reason
 
 
 class Leftovers:
-    """Takes single targets to their end."""
+    """Ends or keeps single targets."""
 
     def __init__(self, context: Context, subscriptions: Subscriptions) -> None:
         self._context = context
         self._subscriptions = subscriptions
         self._outbox = Outbox(context)
-        self._next_at = 0.0  #: monotonic seconds from which the next look may be
+        self._next_at = 0.0  #: monotonic seconds of the last planned check
 
     async def end(self, job: Job, message: DeliveryMessage, target: str, now: float) -> None:
-        """Cancel, keep or park one target; returns once that is on disk or confirmed.
+        """Cancel, keep or park one target; return once that is on disk or confirmed.
 
         Raises:
             BrokerUnavailable: the broker gives the message out again.
@@ -76,7 +76,7 @@ class Leftovers:
         self._context.observe.cancelled(single.event, tombstone.id, f"subscription deleted {by}")
 
     async def _keep(self, job: Job, single: DeliveryMessage, now: float) -> None:
-        """Store it for a later look; no attempt is spent."""
+        """Store it for a later check; no attempt is spent."""
         began = self._context.clock.monotonic()
         ahead_s = min(self._next_at - began, LOOKS_AHEAD_S)
         wait_s = max(LOOK_AGAIN_S, ahead_s + 1 / LOOKS_PER_S)

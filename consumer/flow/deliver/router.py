@@ -1,7 +1,7 @@
-"""Take one message to its end: choose its way by where it came from; every path settles exactly once.
+"""Take one message to its end, on a path chosen by its source; every path settles exactly once.
 
-Data flow: Job -> Events (a producer's words) or a delivery message of ours -> FanOut -> acked;
-what cannot be read is parked, what kills workers goes to suspect, what comes early takes a further rung.
+Data flow: Job -> Events (a producer's message) or a delivery message -> FanOut -> acked. Unreadable messages
+are parked, messages that kill workers go to suspect, and messages that come early take a further rung.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from consumer.flow.take.job import OWN_SOURCES, Job
 from consumer.ports import Publication, Source
 from topology.names import SUSPECT_KEY
 
-UNKNOWN_VERSION_WAIT_S = 30.0  #: how long a newer worker's message waits for a newer worker
+UNKNOWN_VERSION_WAIT_S = 30.0  #: longest rung on which a newer worker's message waits for such a worker
 
 
 class Router:
@@ -59,7 +59,7 @@ class Router:
         self._leftovers = Leftovers(context, subscriptions)
 
     async def handle(self, job: Job) -> None:
-        """Take *job* to its end: every path acks or gives back exactly once."""
+        """Take *job* to its end: every path acks, requeues or holds the message exactly once."""
         context, raw = self._context, job.incoming.message
         unread = raw.delivery_count >= context.bounds.suspect_after and job.source is not Source.SUSPECT
         unread = unread and raw.fault is None
@@ -67,12 +67,12 @@ class Router:
             await (self._move_to_suspect(job) if unread else self._dispatch(job, raw))
         except BrokerUnavailable:  # given up: the broker gives the message out again
             await job.incoming.ticket.requeue()
-        except Exception as error:  # a bug: the message comes again, and to suspect when it goes on so
+        except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
             context.observe.task_failed("job", error)
             await job.incoming.ticket.requeue()
 
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
-        """Take the way that its source asks for; park what cannot be read, as its producer sent it."""
+        """Take the path of the source; park an unreadable message as its producer sent it."""
         suspect = job.source is Source.SUSPECT
         wrapped = is_wrapped(raw) and (suspect or self._came_from_us(job))
         try:
@@ -87,15 +87,15 @@ class Router:
             await job.incoming.ticket.ack()
 
     def requests(self) -> int:
-        """HTTP requests in flight."""
+        """Return the number of HTTP requests in flight."""
         return self._fan_out.attempts.in_flight()
 
     def cut(self) -> int:
-        """Cut off every request in flight: they become delivery messages. Returns how many."""
+        """Cut off every request in flight; each becomes a delivery message. Return how many."""
         return self._fan_out.attempts.cut()
 
     def _came_from_us(self, job: Job) -> bool:
-        """Whether we published the message. One that missed its spill queue comes by stray or a due queue."""
+        """Return whether Leveret published the message; if its spill queue was missing, it comes by stray."""
         due = self._context.names.due
         return job.source in OWN_SOURCES or (
             job.source is Source.SPILL and is_moved(job.incoming.message, due)
@@ -151,7 +151,7 @@ class Router:
     def _ended_without_request(
         self, job: Job, message: DeliveryMessage, target: str, now: float
     ) -> Coroutine[Any, Any, None] | None:
-        """Return what ends a target that must not be sent any more, or None when it may be sent."""
+        """Return the step that ends a target which must not be sent any more; None where it may be sent."""
         event, subscription = message.event, self._subscriptions.get(target)
         if subscription is None:
             return self._leftovers.end(job, message, target, now)
@@ -170,14 +170,14 @@ class Router:
         return self._outbox.park_delivery(single, reason, detail, give_up=job.lost, failure=failure)
 
     def _grace(self, message: DeliveryMessage, now: float) -> DeliveryMessage:
-        """Let one that comes late for its deadline, as after a jump of the clock, live for one more try."""
+        """Extend the deadline for one more try where the message comes late, as after a jump of the clock."""
         event, known = message.event, (self._subscriptions.get(target) for target in message.targets)
         ends = (deadline(s.retry, event.arrived_at, None, message.late_s) for s in known if s is not None)
         late = late_s(message, ends, now)
         return message if late == message.late_s else replace(message, late_s=late)
 
     async def _wait_on(self, job: Job, message: DeliveryMessage, now: float) -> None:
-        """It came back early: take the next rung, or hold the rest of the wait here."""
+        """Send a message that came back early to its next rung, or hold it here for the rest of its wait."""
         onward = self._outbox.rewaiting(message, now, self._fan_out.look_s(message, now))
         if onward is None:
             if job.hold(rest_s(message, now)):
@@ -205,7 +205,7 @@ class Router:
 
 
 def outage_text(endpoint: Endpoint) -> str:
-    """Say what held a delivery back, to follow a reason; empty where the breaker is closed."""
+    """Describe the open breaker that held a delivery back; empty where the breaker is closed."""
     state, last = endpoint.breaker, endpoint.last_failure
     if isinstance(state, Closed):
         return ""

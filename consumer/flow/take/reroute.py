@@ -208,7 +208,7 @@ class Reroute:
         queue = self._queue_of(tenant)
         bound = tenant != self._default and await self._routes.bind(tenant, queue)
         self._rerouted[tenant] = Rerouted(queue, bound)
-        self._context.observe.fairness.spilled(tenant, queue, reason, bound=bound)
+        self._context.observe.fairness.rerouted(tenant, queue, reason, bound=bound)
 
     async def _bind_again(self, came: Came) -> None:
         """Bind a tenant anew that fills its lane again: a worker that saw it quiet removed the binding."""
