@@ -20,7 +20,7 @@ class FairnessReporter:
         self._moved = series.tally(series.moved)
         series.fairness_index.set(1)
 
-    def spilled(self, tenant: str, queue: str, reason: str, *, bound: bool) -> None:
+    def rerouted(self, tenant: str, queue: str, reason: str, *, bound: bool) -> None:
         """Report that this worker reroutes a tenant; *bound* is False where only messages in hand move."""
         self._log.warning("tenant.spilled", tenant=tenant, queue=queue, bound=bound, reason=reason)
         self._series.noisy_tenants.inc()
