@@ -20,7 +20,7 @@ from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import LOOK_S, until
 from tests.support.system.wire import behind_a_wire
 
-MANY = {**QUICK, "max_attempts": 60}
+MANY = {**QUICK, "max_attempts": 1_000}  #: more than fit into the longest wait of a test
 
 
 CONSUMER_TIMEOUT_S = 3.0  #: of the daemon in the test below; ``give_back_s`` is less than half of it

@@ -28,7 +28,7 @@ RUNG = {
     "x-dead-letter-strategy": "at-least-once",
     "x-overflow": "reject-publish",
 }
-MANY = {**QUICK, "max_attempts": 60}
+MANY = {**QUICK, "max_attempts": 1_000}  #: more than fit into the longest wait of a test
 SLACK_S = 5.0  #: what a busy machine may add to a bound
 
 
