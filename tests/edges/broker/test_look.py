@@ -143,7 +143,7 @@ async def test_a_look_that_gets_no_turn_says_so(vhost: str, monkeypatch: pytest.
         await fill(connection, 5)
         async with look_into(connection, QUEUE) as looked:
             assert len([held async for held in looked.messages()]) == 5
-            with pytest.raises(QueueInUse, match="looked-at is being read by somebody else"):
+            with pytest.raises(QueueInUse, match="looked-at is being read by another consumer"):
                 await seen(connection)
         assert len(await seen(connection)) == 5
 

@@ -283,7 +283,7 @@ async def test_a_purge_that_cannot_archive_takes_nothing(
     )
 
     assert done.returncode == 1
-    assert "stays parked" in done.stderr
+    assert "stay parked" in done.stderr
     assert len(await shared.parked(1, tenant="full")) == 1
 
 
