@@ -58,7 +58,7 @@ class Play:
 
     @property
     def text(self) -> str:
-        """What it said."""
+        """The output of the demo."""
         return self.out.read_text()
 
     def unaccounted(self) -> tuple[int, int]:
@@ -211,6 +211,6 @@ def test_a_part_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
     finally:
         runs.communicate(timeout=60)
 
-    assert told.startswith("the daemon ended with 3; it said: xx")
+    assert told.startswith("the daemon ended with 3; its log ends with: xx")
     assert told.endswith("xx" + "no room left")
     assert len(told) < WORDS_MAX + 50
