@@ -58,7 +58,7 @@ class Play:
 
     @property
     def text(self) -> str:
-        """What it said."""
+        """The output of the demo."""
         return self.out.read_text()
 
     def unaccounted(self) -> tuple[int, int]:

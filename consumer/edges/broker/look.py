@@ -312,14 +312,12 @@ async def look_into(
         connection: Connection to the broker, open until the look has ended.
         queue: Name of the queue.
         first_window: Messages that arrive at once. With :data:`WHOLE` up to so many go back in their order,
-        even
-            if some were acked or the look ended early; their bodies may all be in memory.
+            even if some were acked or the look ended early; their bodies may all be in memory.
 
     Raises:
         QueueInUse: another look holds the messages.
         BrokerUnavailable: the queue does not exist, the connection broke, or acks may not have been stored,
-        so
-            that the acked messages may come again.
+            so that the acked messages may come again.
     """
     look = Look(connection, queue, first_window)
     try:

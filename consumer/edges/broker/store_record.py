@@ -64,8 +64,7 @@ class BrokerStoreRecord:
             queues: Queues with messages of the store's subscriptions.
             publish: Returns once the broker has confirmed the publication.
             on_missing: Asks for the queue to be declared; None for a worker that declares nothing, and so
-            takes
-                no turns with others.
+                takes no turns with others.
         """
         self._current = current
         self._names = names

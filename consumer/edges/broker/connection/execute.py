@@ -55,8 +55,7 @@ async def execute_with_retry(
     Args:
         operation: The operation; cancelling it ends everything, as does cancelling this.
         policy: Number of attempts and their waits. Its ``max_age_s``, if set, bounds the time in which
-        another
-            try may begin.
+            another try may begin.
         pacing: Randomness and time.
         is_retryable: Returns whether an error is worth another try.
     """

@@ -90,7 +90,7 @@ class Lookup:
             ttl_max_s: Longest time for which an answer is kept.
             servers: Name servers as ``ADDRESS`` or ``ADDRESS:PORT``; empty: those of the system.
             absolute: False: names are also searched below the system's search domains, as ``getaddrinfo``
-            does.
+                does.
         """
         self._flags = _ABSOLUTE if absolute else None
         self._timeout_s = timeout_s

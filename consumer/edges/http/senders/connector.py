@@ -137,7 +137,7 @@ class Handler(ResponseHandler):
 
         Raises:
             AttemptFailed, OSError: it is not valid HTTP, or the connection broke; it may have a status
-            already.
+                already.
         """
         answer = self._answer
         if self._failure is None and answer is not None and not answer.over:
