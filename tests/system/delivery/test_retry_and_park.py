@@ -234,7 +234,8 @@ async def test_a_changed_url_is_used_by_the_next_attempt(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 32: a retry that waits goes to the URL that stands then."""
-    entry = to(receiver, "/status/503/before", "moving", retry={**QUICK, "base_s": 0.8})
+    policy = {**QUICK, "base_s": 10.0, "max_s": 10.0}  # far longer than the change takes on a busy machine
+    entry = to(receiver, "/status/503/before", "moving", retry=policy)
     await shared.apply(entry)
     event_id = await publisher.publish("moving")
     await until(lambda: requests_of(receiver, "/status/503/before"), "first attempt")
