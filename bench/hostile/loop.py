@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from urllib.error import HTTPError
 
 from bench.broker import Broker
 from bench.fairness.field import quantile
@@ -106,7 +107,7 @@ async def attack_once(stage: Stage, attack: Attack, run: Run) -> None:
     await attack.strike(stage)
     felt = await leg
     if not await asyncio.to_thread(_is_ready_again, stage.daemon):
-        run.unready.append(attack.name)
+        run.unready.append(f"{attack.name}: {await asyncio.to_thread(_readiness, stage.daemon)}")
     watching.cancel()
     await watch.look()
     if attack.item == 1:
@@ -129,6 +130,16 @@ def prefer(daemon: Daemon) -> None:
 
 def _is_ready_again(daemon: Daemon) -> bool:
     return asyncio.run(wait_until(daemon.ready, READY_S))
+
+
+def _readiness(daemon: Daemon) -> str:
+    """Return the body of ``/readyz``, which gives the reason."""
+    try:
+        return fetch(f"http://{daemon.listen}/readyz", timeout_s=5).decode()
+    except HTTPError as error:
+        return error.read().decode()
+    except OSError as error:
+        return str(error)
 
 
 async def on_one_daemon(
