@@ -74,6 +74,17 @@ def control_of(values: HeaderValues) -> Control | None:
     return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
 
 
+def with_headers(outcome: Outcome, values: HeaderValues, *, control: bool, content_type: bool) -> Outcome:
+    """Return *outcome* with the headers of the response that the settings ask for."""
+    if not control and not content_type:
+        return outcome
+    named = values("content-type") if content_type and outcome.body else ()
+    return outcome._replace(
+        control=control_of(values) if control else None,
+        content_type=shown(named[0]) if named else "",
+    )
+
+
 def late_in(cut: BaseException | None, *, connected: bool) -> tuple[OutcomeKind, str]:
     """Return kind and text of an attempt that met its deadline, by the stage that it had reached.
 

@@ -33,7 +33,7 @@ from aiohttp.connector import Connection
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Outcome, OutcomeKind, SignedRequest
-from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
+from consumer.edges.http.outcomes import AttemptFailed, answered, classify, late_in, with_headers
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
@@ -157,7 +157,10 @@ class AiohttpSender:
         outcome = answered(
             answer.status, answer.values, bytes(answer.body), duration_s, detail or answer.fault
         )
-        return outcome._replace(control=control_of(answer.values)) if self._options.obey_control else outcome
+        options = self._options
+        return with_headers(
+            outcome, answer.values, control=options.obey_control, content_type=options.keep_type
+        )
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""
