@@ -29,10 +29,12 @@ from consumer.edges.store.postgres import PostgresDatabase
 
 WRITERS: Final = "leveret_history_writers"
 STATEMENT_S: Final = 10.0  #: longest time for one statement
+COPY_ROWS: Final = 200  #: rows that are encoded before the event loop runs again: about 2 ms
 TRIM_ROWS: Final = 2_000  #: rows that one transaction deletes, at most
 WRITER_KEPT_S: Final = 86_400.0  #: a writer's row is deleted so long after its last batch
 _TRIM_LOCK: Final = 0x6C65766572657402  #: advisory lock of the one worker that deletes: ``leveret`` and 2
 
+_COLUMNS: Final = HistoryRow._fields
 _NOTE: Final = (
     f"INSERT INTO {WRITERS} (writer, batch, at) VALUES ($1, $2, extract(epoch FROM now())) "  # noqa: S608
     f"ON CONFLICT (writer) DO UPDATE SET batch = excluded.batch, at = excluded.at "
@@ -56,8 +58,8 @@ class PostgresHistory:
         self._url = url
         self._busy_timeout_s = busy_timeout_s
         self._writer = secrets.token_hex(8)
-        self._schema = PostgresDatabase(url, busy_timeout_s)
-        self._is_prepared = False
+        self._database = PostgresDatabase(url, busy_timeout_s)  #: explains errors
+        self._is_prepared = False  #: whether the tables were there at the last batch
         self._connection: asyncpg.Connection | None = None
         self._turn = asyncio.Lock()  #: one statement at a time on the connection
         self._oldest = 0  #: no row has a smaller *seq*
@@ -66,12 +68,12 @@ class PostgresHistory:
         """Write a batch in one transaction, unless this writer's batch *number* is there."""
         async with self._connected() as connection:
             if not self._is_prepared:
-                await self._schema.prepare()
-                await self._schema.close()
-                self._is_prepared = True
+                await self._prepare()
             async with connection.transaction():
                 if await connection.fetchval(_NOTE, self._writer, number) is not None:
-                    await connection.copy_records_to_table(TABLE, records=rows, columns=HistoryRow._fields)
+                    for start in range(0, len(rows), COPY_ROWS):
+                        some = rows[start : start + COPY_ROWS]
+                        await connection.copy_records_to_table(TABLE, records=some, columns=_COLUMNS)
 
     async def trim(self, limits: Limits, now: float) -> bool:
         """Delete the oldest rows beyond *limits*, at most :data:`TRIM_ROWS`, unless another worker does."""
@@ -82,6 +84,14 @@ class PostgresHistory:
                 if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _TRIM_LOCK):
                     return False
                 return await self._trim(connection, limits, now)
+
+    async def _prepare(self) -> None:
+        database = PostgresDatabase(self._url, self._busy_timeout_s)
+        try:
+            await database.prepare()
+        finally:
+            await database.close()
+        self._is_prepared = True
 
     async def _trim(self, connection: asyncpg.Connection, limits: Limits, now: float) -> bool:
         oldest, newest = await connection.fetchrow(_ENDS, self._oldest)
@@ -126,13 +136,13 @@ class PostgresHistory:
             ValueError: it refuses the values.
         """
         async with self._turn:
-            with self._schema.explained():
+            with self._database.explained():
                 try:
                     if self._connection is None or self._connection.is_closed():
                         self._connection = await self._connect()
                     yield self._connection
                 except _REFUSED as error:
-                    raise ValueError(f"{self._schema.where}: {type(error).__name__}") from error
+                    raise ValueError(f"{self._database.where}: {type(error).__name__}") from error
                 except BaseException:
                     self._is_prepared = False
                     self._leave()
