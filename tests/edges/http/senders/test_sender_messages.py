@@ -308,7 +308,7 @@ async def test_the_content_type_of_an_answer_is_kept_where_the_history_asks_for_
     build: BuildSender, value: bytes, shown: str, status: bytes
 ) -> None:
     """It is escaped; without the setting it is not looked at."""
-    answer = ok(status=status, headers=b"Content-Type: " + value + b"\r\n")
+    answer = ok(body=b"thanks", status=status, headers=b"Content-Type: " + value + b"\r\n")
     async with RawServer(says(answer)) as server:
         for keep in (True, False):
             sender = build(replace(OPTIONS, keep_type=keep))
