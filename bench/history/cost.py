@@ -30,6 +30,11 @@ def subscriptions(shape: Shape, nginx: Nginx) -> list[dict[str, object]]:
     ]
 
 
+def settings_of(database: SqliteFile | PostgresNode) -> dict[str, str]:
+    """Return the settings of the daemons on *database*: each store needs a topology of its own."""
+    return SETTINGS | dict(database.settings) | {"LEVERET_TOPOLOGY__PREFIX": database.name}
+
+
 async def compare(track: Track, database: SqliteFile | PostgresNode, shape: Shape) -> tuple[float, int]:
     """Race ``all`` and ``off``; return the median of the pair ratios, and the deliveries of a leg.
 
@@ -40,11 +45,11 @@ async def compare(track: Track, database: SqliteFile | PostgresNode, shape: Shap
     deliveries = bench.count(DELIVERIES, 40 * shape.fanout)
     events = shape.events(deliveries)
     requests, blocks = len(events) * shape.fanout, bench.count(BLOCKS)
-    base = SETTINGS | dict(database.settings)
+    base = settings_of(database)
     name = f"{database.name}_{shape.label}"
     before = await database.rows()
     async with Daemon(bench.folder, url, base | {"LEVERET_HISTORY__KEEP": "off"}, f"{name}-off") as off:
-        legs = Track(bench, track.broker, track.nginx, off)
+        legs = Track(bench, track.broker, track.nginx, off, database.name)
         ratio = await race(
             bench,
             f"history_{name}",
@@ -65,9 +70,9 @@ async def worst(
     """Race with fan-out 1 and 20; return the worse ratio and the deliveries of a leg."""
     found = []
     for shape in (Shape("f1"), Shape("f20", fanout=FANOUT)):
-        settings = SETTINGS | dict(database.settings)
+        settings = settings_of(database)
         async with Daemon(bench.folder, broker.url, settings, f"{database.name}_{shape.label}") as daemon:
-            track = Track(bench, broker, nginx, daemon)
+            track = Track(bench, broker, nginx, daemon, database.name)
             await daemon.subscribe(subscriptions(shape, nginx))
             await track.lay_out()
             await track.run_daemon(shape.events(100 * shape.fanout), 100 * shape.fanout)  # makes the history

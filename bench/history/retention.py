@@ -127,7 +127,9 @@ async def run_leg(bench: Bench, database: SqliteFile | PostgresNode) -> Stops:
     """Fill the history, delete all of it, and return the longest stops."""
     count, stops = bench.count(ROWS, 5_000), Stops()
     if isinstance(database, PostgresNode):
-        await history_of(database).write(1, old_rows(1))  # makes the tables
+        first = history_of(database)
+        await first.write(1, old_rows(1))  # makes the tables
+        await first.close()
     store = Watched(history_of(database))
     rows = old_rows(count)
     for number, start in enumerate(range(0, count, BATCH), start=1):

@@ -30,18 +30,18 @@ from consumer.edges.store.postgres import PostgresDatabase
 WRITERS: Final = "leveret_history_writers"
 STATEMENT_S: Final = 10.0  #: longest time for one statement
 COPY_ROWS: Final = 200  #: rows that are encoded before the event loop runs again: about 2 ms
-TRIM_ROWS: Final = 2_000  #: rows that one transaction deletes, at most
+TRIM_ROWS: Final = 1_000  #: rows that one transaction deletes, at most
 WRITER_KEPT_S: Final = 86_400.0  #: a writer's row is deleted so long after its last batch
 _TRIM_LOCK: Final = 0x6C65766572657402  #: advisory lock of the one worker that deletes: ``leveret`` and 2
 
 _COLUMNS: Final = HistoryRow._fields
 _NOTE: Final = (
-    f"INSERT INTO {WRITERS} (writer, batch, at) VALUES ($1, $2, extract(epoch FROM now())) "  # noqa: S608
+    f"INSERT INTO {WRITERS} (writer, batch, at) VALUES ($1, $2, extract(epoch FROM now())) "  # noqa: S608 (constants of ours)
     f"ON CONFLICT (writer) DO UPDATE SET batch = excluded.batch, at = excluded.at "
     f"WHERE {WRITERS}.batch < excluded.batch RETURNING batch"
 )
-_ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= $1), (SELECT max(seq) FROM {TABLE})"  # noqa: S608
-_BY_ROWS: Final = f"DELETE FROM {TABLE} WHERE seq < $1"  # noqa: S608
+_ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= $1), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
+_BY_ROWS: Final = f"DELETE FROM {TABLE} WHERE seq < $1"  # noqa: S608 (constants of ours)
 _REFUSED: Final = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, UnicodeError, TypeError)
 
 
@@ -106,7 +106,7 @@ class PostgresHistory:
             ages = (now - limits.max_age_s, now + FUTURE_S)
             done = await connection.execute(f"{_BY_ROWS} AND (at < $2 OR at > $3)", end, *ages)
         if done == "DELETE 0":
-            forgotten = f"DELETE FROM {WRITERS} WHERE at < extract(epoch FROM now()) - $1"  # noqa: S608
+            forgotten = f"DELETE FROM {WRITERS} WHERE at < extract(epoch FROM now()) - $1"  # noqa: S608 (constants of ours)
             await connection.execute(forgotten, WRITER_KEPT_S)
         return bool(done != "DELETE 0")
 

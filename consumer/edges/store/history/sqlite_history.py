@@ -48,7 +48,7 @@ _REFUSED: Final = (
 )
 
 #: Two queries in one: SQLite reads the whole table for a minimum and a maximum of one query.
-_ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= ?), (SELECT max(seq) FROM {TABLE})"  # noqa: S608
+_ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= ?), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
 _TABLE: Final = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -175,7 +175,7 @@ class SqliteHistory:
             return False
         self._oldest = oldest
         end, first_kept = oldest + TRIM_ROWS, newest - limits.max_rows + 1
-        by_rows = f"DELETE FROM {TABLE} WHERE seq < ?"  # noqa: S608
+        by_rows = f"DELETE FROM {TABLE} WHERE seq < ?"  # noqa: S608 (constants of ours)
         if oldest < first_kept:
             return connection.execute(by_rows, (min(end, first_kept),)).rowcount > 0
         by_age = f"{by_rows} AND (at < ? OR at > ?)"
