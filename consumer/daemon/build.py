@@ -213,7 +213,8 @@ def _history_of(settings: Settings, observe: Observer, clock: Clock) -> HistoryW
     """Return the writer of the history; None if the settings keep none."""
     if settings.history.keep == "off":
         return None
-    return HistoryWriter(open_history(settings), limits_of(settings), observe, clock.now)
+    store, limits = open_history(settings), limits_of(settings)
+    return HistoryWriter(store, limits, observe, clock.now, settings.history.answer_bytes)
 
 
 def _notes_of(settings: Settings, outside: Outside) -> HistoryNotes:

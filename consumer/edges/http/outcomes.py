@@ -44,18 +44,23 @@ class AttemptFailed(Exception):
         self.kind = kind
 
 
-def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, detail: str) -> Outcome:
+def answered(
+    status: int, values: HeaderValues, content: tuple[bytes, str], duration_s: float, detail: str
+) -> Outcome:
     """Return the outcome that follows from the status.
 
     Args:
         status: HTTP status of the response.
         values: Headers of the response.
-        body: Kept part of the body.
+        content: Kept part of the body, and its content type if that is kept.
         duration_s: Seconds from connecting to the last body byte that was read.
         detail: Fault of the body, or an empty text.
     """
+    body, content_type = content
     if 200 <= status < 300:
-        return Outcome(kind=OutcomeKind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
+        return Outcome(
+            OutcomeKind.OK, duration_s, status, detail=detail, body=body, content_type=content_type
+        )
     location = values("location") if status < 400 else ()
     return Outcome(
         kind=_BY_CLASS.get(status // 100, OutcomeKind.PROTOCOL),
@@ -65,6 +70,7 @@ def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, 
         location=shown(show_url(location[0])) if location else None,
         detail=detail,
         body=body,
+        content_type=content_type,
     )
 
 
@@ -72,17 +78,6 @@ def control_of(values: HeaderValues) -> Control | None:
     """Return the request in the header ``webhook-delivery``; None unless it is one of its two words."""
     asked = values("webhook-delivery")
     return _CONTROLS.get(asked[0].strip().lower()) if len(asked) == 1 else None
-
-
-def with_headers(outcome: Outcome, values: HeaderValues, *, control: bool, content_type: bool) -> Outcome:
-    """Return *outcome* with the headers of the response that the settings ask for."""
-    if not control and not content_type:
-        return outcome
-    named = values("content-type") if content_type and outcome.body else ()
-    return outcome._replace(
-        control=control_of(values) if control else None,
-        content_type=shown(named[0]) if named else "",
-    )
 
 
 def late_in(cut: BaseException | None, *, connected: bool) -> tuple[OutcomeKind, str]:

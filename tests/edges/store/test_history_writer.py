@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import StoreUnavailable
-from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Query, StoredStep
 from consumer.edges.store.history import history_writer
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, ROWS_MAX, HistoryWriter
@@ -67,12 +67,12 @@ class MemoryHistoryStore:
 class Desk:
     """A writer with its store, metrics and log."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_bytes: int = ANSWER_BYTES) -> None:
         self.store = MemoryHistoryStore()
         self.series = Series(CollectorRegistry())
         self.log = RecordingLog()
         self.observe = Observer(self.series, self.log)
-        self.writer = HistoryWriter(self.store, LIMITS, self.observe, lambda: 7.0)
+        self.writer = HistoryWriter(self.store, LIMITS, self.observe, lambda: 7.0, answer_bytes)
 
     def note(self, count: int, start: int = 0) -> None:
         """Note so many rows."""
@@ -135,16 +135,15 @@ async def test_a_row_without_room_is_dropped_and_counted() -> None:
     assert desk.store.rows == [row(n) for n in range(ROWS_MAX + BATCH_ROWS)]
 
 
-async def test_answers_in_memory_are_bounded_by_their_bytes() -> None:
-    """Large answers may not take the memory of the worker; written rows make room again."""
-    desk = Desk()
-    size = 16_384
-    for _ in range(BYTES_MAX // size + 3):
-        desk.writer.note(row(1, b"x" * size))
+async def test_long_answers_leave_room_for_fewer_rows() -> None:
+    """Answers may not take the memory of the worker, however long the settings allow them to be."""
+    desk = Desk(answer_bytes=16_384)
+    room = BYTES_MAX // (16_384 + DETAIL_MAX)
+    desk.note(room + 3)
     assert desk.dropped("full") == 3
 
     assert await desk.writer.flush()
-    desk.writer.note(row(1, b"x" * size))
+    desk.note(1)
 
     assert desk.dropped("full") == 3
 

@@ -33,7 +33,7 @@ from aiohttp.connector import Connection
 
 from consumer.core.access import TlsPolicy
 from consumer.core.model import Outcome, OutcomeKind, SignedRequest
-from consumer.edges.http.outcomes import AttemptFailed, answered, classify, late_in, with_headers
+from consumer.edges.http.outcomes import AttemptFailed, answered, classify, control_of, late_in
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
@@ -154,13 +154,10 @@ class AiohttpSender:
         duration_s = time.monotonic() - began
         if not answer.status:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
-        outcome = answered(
-            answer.status, answer.values, bytes(answer.body), duration_s, detail or answer.fault
-        )
         options = self._options
-        return with_headers(
-            outcome, answer.values, control=options.obey_control, content_type=options.keep_type
-        )
+        content = bytes(answer.body), answer.content_type() if options.keep_type else ""
+        outcome = answered(answer.status, answer.values, content, duration_s, detail or answer.fault)
+        return outcome._replace(control=control_of(answer.values)) if options.obey_control else outcome
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""

@@ -25,8 +25,8 @@ from consumer.edges.http.outcomes import (
     AttemptFailed,
     answered,
     classify,
+    control_of,
     late_in,
-    with_headers,
 )
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
@@ -102,11 +102,10 @@ class HttpxSender:
         answer = attempt.answer
         if answer is None:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
-        outcome = answered(answer.status, answer.values, attempt.body, duration_s, detail)
         options = self._options
-        return with_headers(
-            outcome, answer.values, control=options.obey_control, content_type=options.keep_type
-        )
+        content = attempt.body, answer.content_type() if options.keep_type else ""
+        outcome = answered(answer.status, answer.values, content, duration_s, detail)
+        return outcome._replace(control=control_of(answer.values)) if options.obey_control else outcome
 
     def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[OutcomeKind, str]:
         if cut is not None and not attempt.had_turn and self._options.connections_per_host:

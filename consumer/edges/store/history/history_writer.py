@@ -15,14 +15,14 @@ from itertools import islice
 from typing import Final
 
 from consumer.core.errors import LeveretError
-from consumer.core.history.records import HistoryRow
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
 
 GATHER_S: Final = 0.25  #: time for which rows are gathered into one batch
 BATCH_ROWS: Final = 1_000  #: rows of one transaction
 ROWS_MAX: Final = 20_000  #: rows in memory
-BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory
+BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory, at most
 TRIM_EVERY_S: Final = 30.0  #: time between two searches for old rows
 TRIM_PAUSE_S: Final = 0.05  #: time between two transactions that delete
 FIRST_PAUSE_S: Final = 0.5
@@ -34,7 +34,12 @@ class HistoryWriter:
     """Implements :class:`consumer.ports.History`."""
 
     def __init__(
-        self, store: HistoryStore, limits: Limits, observe: HistoryReports, now: Callable[[], float]
+        self,
+        store: HistoryStore,
+        limits: Limits,
+        observe: HistoryReports,
+        now: Callable[[], float],
+        answer_bytes: int = ANSWER_BYTES,
     ) -> None:
         """Bind to a store; nothing is opened yet.
 
@@ -43,13 +48,14 @@ class HistoryWriter:
             limits: What the store may keep.
             observe: Reports faults and dropped rows.
             now: Returns Unix seconds.
+            answer_bytes: Longest answer of a row; the longer it may be, the fewer rows are kept in memory.
         """
         self._store = store
         self._limits = limits
         self._observe = observe
         self._now = now
         self._rows: deque[HistoryRow] = deque()
-        self._bytes = 0  #: of the answers and details in *_rows*
+        self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
         self._batch: Sequence[HistoryRow] = ()  #: the batch that is being written
         self._number = 0  #: of that batch
         self._work = asyncio.Event()
@@ -58,14 +64,12 @@ class HistoryWriter:
     def note(self, row: HistoryRow) -> None:
         """Take *row*; drop and count it if there is no room."""
         rows = self._rows
-        size = len(row.detail) if row.answer is None else len(row.detail) + len(row.answer)
-        if len(rows) >= ROWS_MAX or self._bytes + size > BYTES_MAX:
+        if len(rows) >= self._rows_max:
             self._observe.history_dropped("full", 1)
             return
-        self._bytes += size
-        rows.append(row)
-        if len(rows) == 1:
+        if not rows:
             self._work.set()
+        rows.append(row)
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
@@ -130,12 +134,10 @@ class HistoryWriter:
         batch = list(islice(rows, BATCH_ROWS))
         if len(batch) == len(rows):
             rows.clear()
-            self._bytes = 0
             self._work.clear()
-            return batch
-        for row in batch:
-            rows.popleft()
-            self._bytes -= len(row.detail) + len(row.answer or b"")
+        else:
+            for _ in batch:
+                rows.popleft()
         return batch
 
     async def _wait(self, trim_s: float) -> None:
