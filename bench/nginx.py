@@ -32,6 +32,7 @@ http {{
     listen 127.0.0.1:{port} backlog=4096;
     access_log {folder}/nginx.log proof buffer=256k flush=1s;
     location / {{ return 204; }}
+    location /answer/ {{ default_type application/json; return 200 '{answer}'; }}
     location /ill/ {{
       if (-f {folder}/ill) {{ return 503; }}
       return 204;
@@ -45,6 +46,8 @@ http {{
   }}
 }}
 """
+
+ANSWER = '["' + "x" * 596 + '"]'  #: body below ``answer/``, longer than the history keeps
 
 TLS = """server {{
     listen 127.0.0.1:{port} ssl backlog=4096;
@@ -89,7 +92,9 @@ class Nginx:
         if self._certificate is not None:
             self.tls_port = free_port()
             tls = TLS.format(port=self.tls_port, file=self._certificate)
-        text = CONFIG.format(folder=self.folder, port=self.port, status_port=self._status_port, tls=tls)
+        text = CONFIG.format(
+            folder=self.folder, port=self.port, status_port=self._status_port, tls=tls, answer=ANSWER
+        )
         config.write_text(text, encoding="utf-8")
         argv = ["/usr/sbin/nginx", "-e", str(self.folder / "nginx-error.log"), "-c", str(config)]
         self._process = spawn(argv, log=self.folder / "nginx.out")

@@ -311,6 +311,22 @@ class StoreReports(Protocol):
         """A bug: a task ended with an error that nobody expected."""
 
 
+class HistoryReports(Protocol):
+    """Takes what happens to the history."""
+
+    def history_dropped(self, reason: str, count: int) -> None:
+        """So many rows are not recorded: full | refused | stopped."""
+
+    def history_failed(self, error: Exception) -> None:
+        """The history cannot be written; its rows wait."""
+
+    def history_worked(self) -> None:
+        """The history was written, perhaps again."""
+
+    def task_failed(self, task: str, error: BaseException) -> None:
+        """A bug: a task ended with an error that nobody expected."""
+
+
 class Clock(Protocol):
     """Time, injected so that tests own it."""
 

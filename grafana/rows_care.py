@@ -191,6 +191,13 @@ WORKERS = RowSpec(
             runbook="the-store-is-away-or-damaged",
         ),
         PanelSpec(
+            title="History",
+            text="Rows of the history that were not recorded, per minute, by reason.",
+            queries=(Query(f"60 * {rate('leveret_history_dropped_total', by='reason')}", "{{reason}}/min"),),
+            bad=1,
+            runbook="the-history-has-gaps",
+        ),
+        PanelSpec(
             title="Reloads and tenants",
             text="Reloads of the subscriptions per minute, and tenants without a series of their own.",
             queries=(

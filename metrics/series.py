@@ -232,6 +232,9 @@ class Series:
         self.store_trusted = self._gauge("store_trusted", text)
         text = "Changes to the index of parked entries that were dropped while the store was unavailable."
         self.records_dropped = self._counter("records_dropped", text)
+        # reason: full | refused | stopped
+        text = "Rows of the history that were not recorded: no room in memory, refused, or left at the end."
+        self.history_dropped = self._counter("history_dropped", text, "reason")
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         text = "Log lines that were dropped because nobody read the log or the disk was full."

@@ -55,7 +55,8 @@ class Track:
 
     async def load(self, events: Sequence[EventSpec]) -> list[str]:
         """Empty every queue, put *events* into the lanes, and return the lanes that hold any."""
-        await purge(self.broker.url, await self.queues())
+        control = f"{self.prefix}.control."  # such a queue goes with its worker
+        await purge(self.broker.url, [n for n in await self.queues() if not n.startswith(control)])
         await publish(self.broker.url, events, f"{self.prefix}.events")
         counts = await ready_counts(self.broker.url, await self.queues("lane"))
         if sum(counts.values()) != len(events):

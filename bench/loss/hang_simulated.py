@@ -25,6 +25,7 @@ from consumer.core.event.decode import DecodeRules
 from consumer.core.model import Outcome, OutcomeKind, RawMessage, SignedRequest
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.observe.observer import Observer
@@ -188,6 +189,7 @@ def _context(broker: _Broker, endpoint: _Endpoint, dice: random.Random) -> Conte
         decode=DecodeRules(),
         bounds=Bounds(),
         record=MemoryRecorder(),
+        notes=HistoryNotes(None, float),
     )
 
 

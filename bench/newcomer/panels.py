@@ -55,6 +55,7 @@ QUIET = frozenset(
         "leveret_subscriptions_locked",
         "leveret_records_dropped_total",
         "leveret_log_lines_dropped_total",
+        "leveret_history_dropped_total",
         "leveret_dedicated_tenants",
         "leveret_fairness_tenants",
     )

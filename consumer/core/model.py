@@ -125,6 +125,7 @@ class Outcome(NamedTuple):
     detail: str = ""  #: error text for the operator, shortened; never a secret
     body: bytes = b""  #: start of the response body, at most ``max_response_bytes``
     control: Control | None = None  #: the endpoint's request, if the settings allow Leveret to obey it
+    content_type: str = ""  #: header of the response, shortened and escaped; empty unless it is kept
 
 
 class Attempt(NamedTuple):

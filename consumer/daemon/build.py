@@ -15,6 +15,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
+from consumer.core.history.records import Keep
 from consumer.core.retry.policy import max_age_s
 from consumer.core.retry.policy_text import sender_stats
 from consumer.daemon.gauges import Gauges
@@ -34,7 +35,10 @@ from consumer.edges.process.failpoints import FailingListener, FailingPublisher,
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.edges.serve.health_server import HealthServer
 from consumer.edges.store import StoreRecorder, open_store
+from consumer.edges.store.history.build import limits_of, open_history
+from consumer.edges.store.history.history_writer import HistoryWriter
 from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.rate import limited
 from consumer.flow.broker_events import BrokerEvents
 from consumer.flow.control import Control
@@ -77,6 +81,7 @@ class Outside:
         self.observe = Observer(Series(self.registry, settings.metrics.tenants))
         self.store = open_store(settings)
         self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)
+        self.history = _history_of(settings, self.observe, self.clock)
         self.sender = make_sender(settings)
         for url in reach.places():
             self.sender.guard.protect_url(url)
@@ -199,8 +204,23 @@ def context_of(settings: Settings, outside: Outside) -> Context:
         archive=FileArchive(settings.home / "archive", outside.clock, "cancelled"),
         bounds=bounds_of(settings),
         record=outside.record,
+        notes=_notes_of(settings, outside),
         rate=limited(sending.rate_per_s, sending.burst),
     )
+
+
+def _history_of(settings: Settings, observe: Observer, clock: Clock) -> HistoryWriter | None:
+    """Return the writer of the history; None if the settings keep none."""
+    if settings.history.keep == "off":
+        return None
+    store, limits = open_history(settings), limits_of(settings)
+    return HistoryWriter(store, limits, observe, clock.now, settings.history.answer_bytes)
+
+
+def _notes_of(settings: Settings, outside: Outside) -> HistoryNotes:
+    history = settings.history
+    kept = min(history.answer_bytes, settings.sending.max_response_bytes) if history.keeps_answers() else 0
+    return HistoryNotes(outside.history, outside.clock.now, keep=Keep(history.keep), answer_bytes=kept)
 
 
 def bounds_of(settings: Settings) -> Bounds:

@@ -73,6 +73,8 @@ class Life:
             await worker.drain().run()
         await end([*serving, stopping])
         await worker.flow.store_sync.finish()
+        if outside.history is not None:
+            await outside.history.finish()
         await outside.sender.close()
         await worker.health.stop()
         self._observe.said("daemon.stopped", code=code)
@@ -95,8 +97,10 @@ class Life:
 
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
-        worker, flow = self._worker, self._worker.flow
+        worker, flow, history = self._worker, self._worker.flow, self._worker.outside.history
+        kept = () if history is None else (("history", history.run()),)
         return (
+            *kept,
             ("broker", worker.edge.run()),
             ("gate", self._open()),
             ("overflow", flow.dead_letters.run()),

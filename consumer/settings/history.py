@@ -26,3 +26,7 @@ class HistorySettings(Section):
     """Keep the start of each answer and its content type; answers may contain personal data."""
     answer_bytes: Annotated[int, Field(ge=1, le=16_384)] = ANSWER_BYTES
     """Bytes that are kept of an answer, within [sending] max_response_bytes."""
+
+    def keeps_answers(self) -> bool:
+        """Return whether rows contain answers."""
+        return self.answers and self.keep != "off"

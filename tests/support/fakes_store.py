@@ -9,6 +9,7 @@ from itertools import count
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
+from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.records import ParkedRow, parked_row
 from consumer.core.store.lineage import Decide, Generation, Lineage
@@ -201,3 +202,14 @@ class MemoryRecorder:
 
     async def finish(self) -> None:
         """Do nothing: each record was kept at once."""
+
+
+class MemoryHistory:
+    """Keeps all rows. Implements ``ports.History``."""
+
+    def __init__(self) -> None:
+        self.rows: list[HistoryRow] = []
+
+    def note(self, row: HistoryRow) -> None:
+        """Keep a row."""
+        self.rows.append(row)

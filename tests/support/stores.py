@@ -24,9 +24,11 @@ from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRule
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.store import SqlStore, open_store
+from consumer.edges.store.history.build import open_history
+from consumer.edges.store.history.history_store import HistoryStore
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.ports import Store
-from consumer.settings import load_settings
+from consumer.settings import Settings, load_settings
 from tests.support.fakes_store import Step
 
 REMEDY = "; "  #: separates a fault from its remedy
@@ -53,6 +55,7 @@ class Place:
     url: str = ""  #: of PostgreSQL; empty: SQLite in the home
     environ: dict[str, str] = field(default_factory=dict)
     opened: list[SqlStore] = field(default_factory=list)
+    histories: list[HistoryStore] = field(default_factory=list)
 
     def open(self, **environ: str) -> SqlStore:
         """Return another store on the same database, as another process would have it.
@@ -61,11 +64,19 @@ class Place:
             environ: Settings, such as ``STORE__KEY``; they stay for those that are opened later.
         """
         self.environ |= {f"LEVERET_{name}": value for name, value in environ.items()}
+        self.opened.append(open_store(self._settings()))
+        return self.opened[-1]
+
+    def open_history(self) -> HistoryStore:
+        """Return another history on the same database, as another process would have it."""
+        self.histories.append(open_history(self._settings()))
+        return self.histories[-1]
+
+    def _settings(self) -> Settings:
         base = {"LEVERET_HOME": str(self.home), "LEVERET_STORE__BUSY_TIMEOUT_S": "30"}
         if self.url:
             base["LEVERET_DATABASE_URL"] = self.url
-        self.opened.append(open_store(load_settings(base | self.environ)))
-        return self.opened[-1]
+        return load_settings(base | self.environ)
 
     @property
     def file(self) -> Path:
@@ -76,6 +87,8 @@ class Place:
         """Close every store."""
         for store in self.opened:
             await store.close()
+        for history in self.histories:
+            await history.close()
 
 
 def shop(**fields: object) -> dict[str, object]:

@@ -10,12 +10,14 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from consumer.core.event.decode import DecodeRules
+from consumer.core.history.records import Keep
 from consumer.core.message.delivery import DeliveryMessage, headers_of, read_delivery
 from consumer.core.message.parked import ParkedEntry, read_entry
 from consumer.core.model import Event, RawMessage
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.flow.base.context import Bounds, Context
+from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.outbox import Outbox
 from consumer.flow.deliver.router import Router
 from consumer.flow.endpoints.endpoint import Endpoint
@@ -37,7 +39,7 @@ from tests.support.fakes import (
     RecordingLog,
     settled,
 )
-from tests.support.fakes_store import MemoryRecord, MemoryRecorder, MemoryStore
+from tests.support.fakes_store import MemoryHistory, MemoryRecord, MemoryRecorder, MemoryStore
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -104,6 +106,7 @@ class Worker:
         self.sender = PacedSender(self.journal)
         self.store = MemoryStore()
         self.record = MemoryRecorder()
+        self.history = MemoryHistory()
         self.archive = MemoryArchive()
         self.samples = 0.5  #: the result of each random draw
         decode = bounds.pop("decode", DecodeRules())
@@ -120,9 +123,10 @@ class Worker:
             due_queues=1,
             decode=decode,
             archive=self.archive,
-            bounds=Bounds(**bounds),
             record=self.record,
+            notes=HistoryNotes(self.history, self.clock.now, keep=bounds.pop("keep", Keep.ALL)),
             rate=rate,
+            bounds=Bounds(**bounds),
         )
         self.endpoints = Endpoints(self.context)
         self.known = MemoryRecord()  #: the record of the store that the broker keeps

@@ -74,6 +74,7 @@ def open_sender(settings: Settings) -> WebhookSender:
         egress=settings.egress_rule(),
         proxy=_proxy(egress.proxy, names=egress.proxy_names == "proxy"),
         obey_control=sending.obey_webhook_delivery,
+        keep_type=settings.history.keeps_answers(),
     )
     sender = WebhookSender(sending.client, options)
     guard = sender.guard

@@ -40,3 +40,4 @@ class SenderOptions:
     proxy: Proxy | None = None
     handles: int | None = None  #: files that the process may have open; None: the limit of the system
     obey_control: bool = False  #: read the response header ``webhook-delivery``
+    keep_type: bool = False  #: read the response header ``content-type``

@@ -44,18 +44,23 @@ class AttemptFailed(Exception):
         self.kind = kind
 
 
-def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, detail: str) -> Outcome:
+def answered(
+    status: int, values: HeaderValues, content: tuple[bytes, str], duration_s: float, detail: str
+) -> Outcome:
     """Return the outcome that follows from the status.
 
     Args:
         status: HTTP status of the response.
         values: Headers of the response.
-        body: Kept part of the body.
+        content: Kept part of the body, and its content type if that is kept.
         duration_s: Seconds from connecting to the last body byte that was read.
         detail: Fault of the body, or an empty text.
     """
+    body, content_type = content
     if 200 <= status < 300:
-        return Outcome(kind=OutcomeKind.OK, duration_s=duration_s, status=status, body=body, detail=detail)
+        return Outcome(
+            OutcomeKind.OK, duration_s, status, detail=detail, body=body, content_type=content_type
+        )
     location = values("location") if status < 400 else ()
     return Outcome(
         kind=_BY_CLASS.get(status // 100, OutcomeKind.PROTOCOL),
@@ -65,6 +70,7 @@ def answered(status: int, values: HeaderValues, body: bytes, duration_s: float, 
         location=shown(show_url(location[0])) if location else None,
         detail=detail,
         body=body,
+        content_type=content_type,
     )
 
 

@@ -52,7 +52,7 @@ class Database(ABC):
         Raises:
             StoreUnavailable: the database cannot be read.
         """
-        with self._explained():
+        with self.explained():
             if self._is_new():
                 yield None
                 return
@@ -68,7 +68,7 @@ class Database(ABC):
             StoreUnavailable: the database cannot be written, or has a newer schema; nothing was written.
         """
         await self.prepare()
-        with self._explained():
+        with self.explained():
             async with self._writing() as connection:
                 self._refuse_newer(str(await connection.scalar(_VERSION)))
                 yield connection
@@ -82,7 +82,7 @@ class Database(ABC):
         """
         async with self._preparing:
             if not self._is_current:
-                with self._explained():
+                with self.explained():
                     await self._prepare()
                 self._is_current = True
 
@@ -113,7 +113,7 @@ class Database(ABC):
             )
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Turn errors of the driver into StoreUnavailable."""
         try:
             yield

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -19,13 +20,16 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
-SCHEMA: Final = "0005"
+SCHEMA: Final = "0006"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
 METADATA: Final = MetaData()
+POSTGRES_ONLY: Final = {"dialect": "postgresql"}
+"""Mark of tables that only PostgreSQL has: with SQLite the history is a file of its own."""
 
 REVISION: Final = Table(
     "leveret_revision",
@@ -126,4 +130,50 @@ PARKED_INDEX: Final = Table(
     Column("expires_at", Float, nullable=False),
     Index("leveret_parked_index_time", "parked_at"),
     Index("leveret_parked_index_tenant", "tenant", "parked_at"),
+)
+
+HISTORY: Final = Table(
+    "leveret_history",
+    METADATA,
+    Column("seq", BigInteger, Identity(), primary_key=True),
+    Column("at", Float, nullable=False),  # the columns from here on are the fields of HistoryRow
+    Column("step", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("subscription_id", Text, nullable=False),
+    Column("delivery_id", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("status", Integer),
+    Column("latency_ms", Float),
+    Column("wait_ms", Float),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("answer", LargeBinary),
+    Column("answer_type", Text, nullable=False),
+    Index("leveret_history_event", "event_id", "seq"),
+    Index(
+        "leveret_history_subscription",
+        "subscription_id",
+        "seq",
+        postgresql_where=text("subscription_id <> ''"),
+    ),
+    Index("leveret_history_delivery", "delivery_id", "seq", postgresql_where=text("delivery_id <> ''")),
+    Index(
+        "leveret_history_failed",
+        "tenant",
+        "seq",
+        postgresql_where=text("(step = 'parked' OR (step = 'attempt' AND reason <> 'delivered'))"),
+    ),
+    info=POSTGRES_ONLY,
+)
+
+HISTORY_WRITERS: Final = Table(
+    "leveret_history_writers",
+    METADATA,
+    Column("writer", Text, primary_key=True),  # random, one for each run of a worker
+    Column("batch", BigInteger, nullable=False),  # number of its last batch
+    Column("at", Float, nullable=False),
+    info=POSTGRES_ONLY,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from consumer.core.event.decode import DecodeRules
 from consumer.core.fairness.accounts import equal
 from consumer.core.fairness.noisy_tenants import TenantLimit
+from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.local_faults import LocalFaults
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
@@ -83,6 +84,7 @@ class Context:
     decode: DecodeRules
     archive: Archive  #: of cancelled deliveries
     record: Recorder
+    notes: HistoryNotes
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end

@@ -168,6 +168,7 @@ class Outbox:
         await self._to_parked(self._entry(event, headers, note), note, give_up)
         entry = _recorded(headers, note, message)
         self._context.record.parked(entry)
+        self._context.notes.parked(entry)
         self._context.observe.parked(
             reason,
             note.detail,
@@ -189,7 +190,9 @@ class Outbox:
         note = self._note(reason, detail)
         headers = raw_entry_headers(raw, note)
         await self._to_parked(self._entry(raw, headers, note), note, give_up)
-        self._context.record.parked(_recorded(headers, note, raw))
+        entry = _recorded(headers, note, raw)
+        self._context.record.parked(entry)
+        self._context.notes.parked(entry)
         self._context.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
 
     def _entry(self, of: Event | RawMessage, headers: dict[str, object], note: ParkNote) -> Publication:

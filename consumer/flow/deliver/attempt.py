@@ -141,7 +141,9 @@ class Attempts:
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
         verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
         previous = message.attempts[-1] if message.attempts else None
-        context.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
+        done = Attempted(event, subscription, attempt, outcome, verdict, previous)
+        context.observe.attempted(done)
+        context.notes.attempted(done)
         spent = None if isinstance(verdict, Defer) else attempt
         return Result(subscription, spent, verdict, now, stepped_s)
 

@@ -42,6 +42,7 @@ class Events:
             return
         event = decoded
         targets = self._subscriptions.match(event.tenant, event.type)
+        context.notes.received(event, len(targets))
         if not targets:
             context.observe.event_unrouted(event)
             await job.incoming.ticket.ack()

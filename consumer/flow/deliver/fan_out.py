@@ -152,6 +152,7 @@ class FanOut:
             reserved=hold.reserved,
             held=True,
         )
+        self._context.notes.deferred(message, subscription, hold.reason, deferred.wait_s)
         look_s = self.look_s(deferred, now)
         return self._outbox.stored(deferred, direct=hold.reason in AT_ONCE, look_s=look_s)
 
@@ -191,6 +192,7 @@ class FanOut:
                 return self._park(job, after, result.subscription, park)
             case Drop(reason=reason):
                 self._context.observe.cancelled(message.event, result.subscription.id, reason)
+                self._context.notes.cancelled(message.event, result.subscription.id, reason)
                 return None
 
     async def _park(self, job: Job, message: DeliveryMessage, subscription: Subscription, park: Park) -> None:

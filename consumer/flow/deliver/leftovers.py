@@ -73,7 +73,9 @@ class Leftovers:
             self._context.observe.strangers.unarchived(single.event, tombstone.id, error)
             await self._keep(job, single, now)
             return
-        self._context.observe.cancelled(single.event, tombstone.id, f"subscription deleted {by}")
+        reason = f"subscription deleted {by}"
+        self._context.observe.cancelled(single.event, tombstone.id, reason)
+        self._context.notes.cancelled(single.event, tombstone.id, reason)
 
     async def _keep(self, job: Job, single: DeliveryMessage, now: float) -> None:
         """Store it for a later check; no attempt is spent."""

@@ -141,7 +141,9 @@ class Router:
             job.started(takes_slot=False)
         await together(ends)
         if job.source is Source.REPLAY:
-            self._context.observe.replayed(message.event.tenant, parked_for_s(raw, now))
+            age_s = parked_for_s(raw, now)
+            self._context.observe.replayed(message.event.tenant, age_s)
+            self._context.notes.replayed(message, age_s)
         if subscriptions:
             self._context.observe.tenant_job(message.event.tenant)
             await self._fan_out.run(job, message, subscriptions)

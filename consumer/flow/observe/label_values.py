@@ -29,6 +29,7 @@ def begin_at_zero(series: Series) -> None:
         (series.reconnects, "consume publish"),
         (series.connect_failures, "consume publish"),
         (series.reloads, "ok failed"),
+        (series.history_dropped, "full refused stopped"),
     ):
         for value in values.split():
             counter.labels(value)

@@ -1,6 +1,6 @@
 """Report on the store and its subscriptions. Part of the Observer.
 
-Implements :class:`consumer.ports.StoreReports`.
+Implements :class:`consumer.ports.StoreReports` and :class:`consumer.ports.HistoryReports`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class StoreReporter(Reporter):
         series.store_up.set(1)
         series.store_trusted.set(1)
         self.store_faults: dict[str, str] = {}
+        self._history_fault = ""
 
     def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """Report that the subscriptions were loaded."""
@@ -80,3 +81,19 @@ class StoreReporter(Reporter):
     def records_dropped(self, count: int) -> None:
         """Count lines of the index of parked entries that were given up: the store was away for long."""
         self._series.records_dropped.inc(count)
+
+    def history_dropped(self, reason: str, count: int) -> None:
+        """So many rows of the history are not recorded."""
+        self._series.history_dropped.labels(reason).inc(count)
+
+    def history_failed(self, error: Exception) -> None:
+        """The history cannot be written; deliveries go on, and its rows wait. A fault is logged once."""
+        if self._history_fault != str(error):
+            self._history_fault = str(error)
+            self._log.warning("history.failed", detail=str(error))
+
+    def history_worked(self) -> None:
+        """The history was written, perhaps again."""
+        if self._history_fault:
+            self._history_fault = ""
+            self._log.info("history.recovered")

@@ -26,7 +26,8 @@ PASSWORD = "only-on-loopback"
 START_S = 60.0
 STOP_S = 20.0
 
-_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=60", "shared_buffers=16MB")
+_SETTINGS = ("max_connections=60", "shared_buffers=16MB")
+_CARELESS = ("fsync=off", "full_page_writes=off")
 _TREES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
 
 
@@ -61,7 +62,9 @@ def _version(folder: Path) -> tuple[int, ...]:
 class Postgres:
     """One node with a user and a password; databases are made on demand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        """Prepare a node; *durable*: it writes through to the disk, as in production."""
+        self._settings = _SETTINGS if durable else (*_SETTINGS, *_CARELESS)
         self._bin = find_server()
         self._account = _account()
         self.port = free_port()
@@ -96,7 +99,7 @@ class Postgres:
         """Start the server and return once it answers."""
         assert self.folder is not None
         argv = ["postgres", "-D", str(self.folder / "data"), "-k", str(self.folder), "-p", str(self.port)]
-        argv += ["-h", "127.0.0.1", *(f"--{setting}" for setting in _SETTINGS)]
+        argv += ["-h", "127.0.0.1", *(f"--{setting}" for setting in self._settings)]
         self.process = spawn(self._as_user(argv, "--pdeathsig=QUIT"), log=self.log)
         deadline = time.monotonic() + START_S
         while True:

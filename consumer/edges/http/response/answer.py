@@ -31,6 +31,8 @@ _FOLD = re.compile(rb"\r?\n[ \t]+")  #: a line that continues in the next one. S
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding|connection)[ \t]*:([^\n]*)")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _SPACE = b" \t\r"
+_TYPE = b"\ncontent-type:"
+_TYPE_BYTES = 256
 
 
 class Answer:
@@ -85,6 +87,16 @@ class Answer:
         spans = (match.span(1) for match in _header(name).finditer(self._lower))
         found = (self._fields[start:end] for start, end in spans)
         return [value.strip(_SPACE).decode("utf-8", "surrogateescape") for value in found]
+
+    def content_type(self) -> str:
+        """Return the header ``content-type``, shortened and escaped; an empty text without one."""
+        start = self._lower.find(_TYPE)
+        if start < 0:
+            found = self.values("content-type")
+            return shown(found[0]) if found else ""
+        start += len(_TYPE)
+        end = self._lower.find(b"\n", start)
+        return _shown_type(self._fields[start : min(end if end >= 0 else HEAD_BYTES, start + _TYPE_BYTES)])
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the connection.
@@ -234,6 +246,11 @@ def _persistent(options: Sequence[bytes], minor: int) -> bool:
 @lru_cache(maxsize=64)
 def _header(name: str) -> re.Pattern[bytes]:
     return re.compile(rb"\n" + re.escape(name.encode()) + rb"[ \t]*:([^\n]*)")
+
+
+@lru_cache(maxsize=256)
+def _shown_type(value: bytes) -> str:
+    return shown(value.strip(_SPACE).decode("utf-8", "surrogateescape"))
 
 
 def _length(text: bytes) -> int:

@@ -154,10 +154,10 @@ class AiohttpSender:
         duration_s = time.monotonic() - began
         if not answer.status:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
-        outcome = answered(
-            answer.status, answer.values, bytes(answer.body), duration_s, detail or answer.fault
-        )
-        return outcome._replace(control=control_of(answer.values)) if self._options.obey_control else outcome
+        options = self._options
+        content = bytes(answer.body), answer.content_type() if options.keep_type else ""
+        outcome = answered(answer.status, answer.values, content, duration_s, detail or answer.fault)
+        return outcome._replace(control=control_of(answer.values)) if options.obey_control else outcome
 
     async def close(self) -> None:
         """Close every connection; requests in flight end as ``RESET``, later ones are refused."""

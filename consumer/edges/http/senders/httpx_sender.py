@@ -102,8 +102,10 @@ class HttpxSender:
         answer = attempt.answer
         if answer is None:
             return Outcome(kind=kind, duration_s=duration_s, detail=detail)
-        outcome = answered(answer.status, answer.values, attempt.body, duration_s, detail)
-        return outcome._replace(control=control_of(answer.values)) if self._options.obey_control else outcome
+        options = self._options
+        content = attempt.body, answer.content_type() if options.keep_type else ""
+        outcome = answered(answer.status, answer.values, content, duration_s, detail)
+        return outcome._replace(control=control_of(answer.values)) if options.obey_control else outcome
 
     def _late(self, attempt: _Attempt, cut: BaseException | None) -> tuple[OutcomeKind, str]:
         if cut is not None and not attempt.had_turn and self._options.connections_per_host:

@@ -295,6 +295,30 @@ async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
             assert (outcome.status, outcome.control) == (int(status[:3]), control if obey else None)
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"text/html; charset=utf-8", "text/html; charset=utf-8"),
+        (b"text/\x1b[31m", "text/\\x1b[31m"),
+        (b"", ""),
+    ],
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
+async def test_the_content_type_of_an_answer_is_kept_where_the_history_asks_for_it(
+    build: BuildSender, value: bytes, shown: str, status: bytes
+) -> None:
+    """It is escaped; without the setting it is not looked at."""
+    answer = ok(body=b"thanks", status=status, headers=b"Content-Type: " + value + b"\r\n")
+    async with RawServer(says(answer)) as server:
+        for keep in (True, False):
+            sender = build(replace(OPTIONS, keep_type=keep))
+            outcome = await sender.send(to(server.url()))
+            await sender.close()
+
+            assert outcome.body
+            assert (outcome.status, outcome.content_type) == (int(status[:3]), shown if keep else "")
+
+
 async def test_two_retry_after_headers_are_both_handed_on(sender: WebhookSender) -> None:
     """Fault 39: joined by a comma, so that the longest counts."""
     answer = ok(status=b"503 Busy", headers=b"Retry-After: 5\r\nX: y\r\nretry-after: 120\r\n")

@@ -1,0 +1,33 @@
+"""The proofs of the history: its cost, its truth, its retention, and a store that is away.
+
+Run ``python -m bench.prove_history [--only NAME,...] [--scale 0.05]``.
+It writes ``build/prove-history.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1
+the name gets ``-part``. NAME is a proof or one of its figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.history import cost, faithful, retention, store_gone
+from bench.prove import Proof, command
+
+PROOFS: Sequence[Proof] = (
+    faithful.PROOF,
+    store_gone.PROOF,
+    retention.PROOF,
+    cost.PROOF,
+)
+
+OUTPUT = Path("build/prove-history.json")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the proofs; 0 only when every figure is ok."""
+    return command(PROOFS, OUTPUT, __doc__, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""Open the history that the settings name."""
+
+from __future__ import annotations
+
+from consumer.edges.store.history.history_store import HistoryStore, Limits
+from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.settings import Settings
+
+
+def open_history(settings: Settings) -> HistoryStore:
+    """Return the history of *settings*; nothing is read or created before its first use.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    url = settings.postgres_url()
+    if url is None:
+        return SqliteHistory(settings.home, settings.store.busy_timeout_s)
+    from consumer.edges.store.history.postgres_history import PostgresHistory  # noqa: PLC0415 (costs 5 MB)
+
+    return PostgresHistory(url, settings.store.busy_timeout_s)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return what the history of *settings* may keep."""
+    return Limits(settings.history.max_age_s, settings.history.max_rows)

@@ -1,0 +1,171 @@
+"""Write rows of the history beside the deliveries, and delete old ones.
+
+Data flow: flow -> :meth:`HistoryWriter.note` (in memory, bounded) -> a batch each quarter second -> store.
+While the store is away, a batch is tried until it is written, and rows gather up to the bounds. A row that
+finds no room is dropped and counted, and so is each row that is left at the end: each row is either written
+or counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from consumer.core.errors import LeveretError
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
+from consumer.edges.store.history.history_store import HistoryStore, Limits
+from consumer.ports import HistoryReports
+
+GATHER_S: Final = 0.25  #: time for which rows are gathered into one batch
+BATCH_ROWS: Final = 1_000  #: rows of one transaction
+ROWS_MAX: Final = 20_000  #: rows in memory
+BYTES_MAX: Final = 16 * 1024 * 1024  #: bytes of the answers and details in memory, at most
+TRIM_EVERY_S: Final = 30.0  #: time between two searches for old rows
+TRIM_PAUSE_S: Final = 0.05  #: time between two transactions that delete
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 5.0
+FINISH_S: Final = 3.0  #: longest time at the end of the worker in which rows are still written
+
+
+class HistoryWriter:
+    """Implements :class:`consumer.ports.History`."""
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        limits: Limits,
+        observe: HistoryReports,
+        now: Callable[[], float],
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
+        """Bind to a store; nothing is opened yet.
+
+        Args:
+            store: Target of the batches.
+            limits: What the store may keep.
+            observe: Reports faults and dropped rows.
+            now: Returns Unix seconds.
+            answer_bytes: Longest answer of a row; the longer it may be, the fewer rows are kept in memory.
+        """
+        self._store = store
+        self._limits = limits
+        self._observe = observe
+        self._now = now
+        self._rows: deque[HistoryRow] = deque()
+        self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
+        self._batch: Sequence[HistoryRow] = ()  #: the batch that is being written
+        self._number = 0  #: of that batch
+        self._work = asyncio.Event()
+        self._trim_at = 0.0  #: monotonic seconds
+
+    def note(self, row: HistoryRow) -> None:
+        """Take *row*; drop and count it if there is no room."""
+        rows = self._rows
+        if len(rows) >= self._rows_max:
+            self._observe.history_dropped("full", 1)
+            return
+        if not rows:
+            self._work.set()
+        rows.append(row)
+
+    async def run(self) -> None:
+        """Write batches and delete old rows until cancelled."""
+        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        self._trim_at = loop.time()
+        while True:
+            await self._wait(self._trim_at - loop.time())
+            try:
+                worked = await self._write_all() and await self._trim(loop)
+            except Exception as error:  # a bug must not stop deliveries
+                self._observe.task_failed("history", error)
+                worked = False
+            if worked:
+                pause_s = FIRST_PAUSE_S
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def finish(self) -> None:
+        """Write the remaining rows for a bounded time, count the others, and close the store."""
+        try:
+            async with asyncio.timeout(FINISH_S):
+                while self._batch or self._rows:
+                    if not await self.flush():
+                        break
+        except TimeoutError:
+            pass
+        left = len(self._batch) + len(self._rows)
+        if left:
+            self._observe.history_dropped("stopped", left)
+        self._batch = ()
+        self._rows.clear()
+        try:
+            async with asyncio.timeout(FINISH_S):
+                await self._store.close()
+        except (LeveretError, OSError) as error:
+            self._observe.history_failed(error)
+
+    async def flush(self) -> bool:
+        """Write one batch; return False if the store could not take it, and keep the batch."""
+        if not self._batch:
+            if not self._rows:
+                return True
+            self._batch = self._take()
+            self._number += 1
+        try:
+            await self._store.write(self._number, self._batch)
+        except ValueError as error:  # these rows would be refused for ever
+            self._observe.history_failed(error)
+            self._observe.history_dropped("refused", len(self._batch))
+            self._batch = ()
+            return True
+        except (LeveretError, OSError) as error:
+            self._observe.history_failed(error)
+            return False
+        self._batch = ()
+        self._observe.history_worked()
+        return True
+
+    def _take(self) -> Sequence[HistoryRow]:
+        rows = self._rows
+        batch = list(islice(rows, BATCH_ROWS))
+        if len(batch) == len(rows):
+            rows.clear()
+            self._work.clear()
+        else:
+            for _ in batch:
+                rows.popleft()
+        return batch
+
+    async def _wait(self, trim_s: float) -> None:
+        """Return when there are rows to write, or after *trim_s*; rows are gathered first."""
+        if trim_s <= TRIM_PAUSE_S:
+            await asyncio.sleep(TRIM_PAUSE_S)
+            return
+        try:
+            async with asyncio.timeout(trim_s):
+                await self._work.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(GATHER_S)
+
+    async def _write_all(self) -> bool:
+        while await self.flush():
+            if len(self._rows) < BATCH_ROWS:
+                return True
+        return False
+
+    async def _trim(self, loop: asyncio.AbstractEventLoop) -> bool:
+        if loop.time() < self._trim_at:
+            return True
+        try:
+            more = await self._store.trim(self._limits, self._now())
+        except (LeveretError, OSError) as error:
+            self._observe.history_failed(error)
+            return False
+        if not more:
+            self._trim_at = loop.time() + TRIM_EVERY_S
+        return True

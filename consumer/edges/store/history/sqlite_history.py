@@ -1,0 +1,237 @@
+"""Keep the history in a SQLite file of its own, ``history.db`` in the state folder.
+
+It is not in the store's file: each write there would make every process read the subscriptions again.
+One thread writes. A batch is written by one statement, because sqlite3 takes the interpreter's lock anew
+after each step, and a busy loop gives it up only every 5 ms. Decision 34.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from consumer.core.errors import StoreUnavailable
+from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.edges.store.history.history_store import Limits
+from consumer.edges.store.history.statements import (
+    COLUMNS,
+    FUTURE_S,
+    INDEXES,
+    LATE_S,
+    SEARCH,
+    TABLE,
+    needs_first,
+    select_steps,
+)
+
+FILE_NAME: Final = "history.db"
+ROWS_AT_ONCE: Final = 2_000  #: rows of one statement; SQLite takes 32,766 values in one
+TRIM_ROWS: Final = 500  #: rows that one transaction deletes, at most
+CHECKPOINT_PAGES: Final = 4_000  #: 16 MB of log before it moves into the file
+CACHE_KIB: Final = 16_384
+READ_S: Final = 5.0  #: how long a reader waits for a lock
+
+_T = TypeVar("_T")
+_REFUSED: Final = (
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+)
+
+#: Two queries in one: SQLite reads the whole table for a minimum and a maximum of one query.
+_ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= ?), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
+_TABLE: Final = f"""
+CREATE TABLE IF NOT EXISTS {TABLE} (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    step TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    type TEXT NOT NULL,
+    subscription_id TEXT NOT NULL,
+    delivery_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    status INTEGER,
+    latency_ms REAL,
+    wait_ms REAL,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    answer BLOB,
+    answer_type TEXT NOT NULL
+)"""
+
+
+class SqliteHistory:
+    """Implements :class:`.history_store.HistoryStore`. Several processes may share the file."""
+
+    def __init__(self, home: Path, busy_timeout_s: float) -> None:
+        """Bind to a folder; nothing is opened or created before the first use.
+
+        Args:
+            home: The state folder.
+            busy_timeout_s: Longest wait for another writer.
+        """
+        self._path = home / FILE_NAME
+        self._busy_timeout_s = busy_timeout_s
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        self._connection: sqlite3.Connection | None = None  #: of the writing thread
+        self._inode = 0
+        self._oldest = 0  #: no row has a smaller *seq*
+        self._written = 0  #: number of the last batch: a cancelled write ends in the thread all the same
+
+    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+        """Write a batch in one transaction, unless batch *number* is there."""
+        await self._in_thread(lambda: self._write(number, rows))
+
+    async def trim(self, limits: Limits, now: float) -> bool:
+        """Delete the oldest rows beyond *limits*, at most :data:`TRIM_ROWS`; no file has none."""
+        return await self._in_thread(lambda: self._path.exists() and self._trim(limits, now))
+
+    async def steps(self, query: Query) -> Sequence[StoredStep]:
+        """Return the rows of *query*; a missing file has none."""
+        return await asyncio.to_thread(self._explained, lambda: self._steps(query))
+
+    async def close(self) -> None:
+        """Close the file."""
+        await self._in_thread(self._close)
+        self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, step: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._reopening, step)
+
+    def _reopening(self, step: Callable[[], _T]) -> _T:
+        """Run *step*; after an error the file is opened anew."""
+        try:
+            return self._explained(step)
+        except StoreUnavailable:
+            self._close()
+            raise
+
+    def _explained(self, step: Callable[[], _T]) -> _T:
+        """Run *step*; an error of SQLite or of the disk becomes StoreUnavailable or ValueError."""
+        try:
+            return step()
+        except (*_REFUSED, UnicodeError, OverflowError) as error:
+            raise ValueError(f"{self._path}: {error}") from error
+        except (sqlite3.Error, OSError) as error:
+            raise StoreUnavailable(
+                f"{self._path}: {error}; free some space, or move the file away"
+            ) from error
+
+    def _open(self) -> sqlite3.Connection:
+        """Return the connection for writing; a file that was replaced or deleted is opened anew."""
+        if self._connection is not None:
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_ino == self._inode:
+                    return self._connection
+            self._close()
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(
+            self._path, self._busy_timeout_s, isolation_level=None, cached_statements=16
+        )
+        try:
+            _set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._inode, self._oldest = connection, self._path.stat().st_ino, 0
+        return connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+        if number <= self._written:
+            return
+        connection = self._open()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for start in range(0, len(rows), ROWS_AT_ONCE):
+                some = rows[start : start + ROWS_AT_ONCE]
+                connection.execute(_insert(len(some)), tuple(chain.from_iterable(some)))
+            connection.execute("COMMIT")
+            self._written = number
+        except BaseException:
+            _roll_back(connection)
+            raise
+
+    def _trim(self, limits: Limits, now: float) -> bool:
+        connection = self._open()
+        oldest, newest = connection.execute(_ENDS, (self._oldest,)).fetchone()
+        if oldest is None:
+            return False
+        self._oldest = oldest
+        end, first_kept = oldest + TRIM_ROWS, newest - limits.max_rows + 1
+        by_rows = f"DELETE FROM {TABLE} WHERE seq < ?"  # noqa: S608 (constants of ours)
+        if oldest < first_kept:
+            return connection.execute(by_rows, (min(end, first_kept),)).rowcount > 0
+        by_age = f"{by_rows} AND (at < ? OR at > ?)"
+        times = (now - limits.max_age_s, now + FUTURE_S)
+        return connection.execute(by_age, (end, *times)).rowcount > 0
+
+    def _steps(self, query: Query) -> Sequence[StoredStep]:
+        if not self._path.exists():
+            return ()
+        name = f"file:{quote(os.fsencode(self._path.absolute()))}?mode=ro"
+        with closing(sqlite3.connect(name, READ_S, uri=True, isolation_level=None)) as connection:
+            connection.execute("BEGIN")  # the search and the query see one state
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone() is None:
+                return ()
+            first = _first_since(connection, query.since - LATE_S) if needs_first(query) else 0
+            text, values = select_steps(query, first, lambda _: "?")
+            found = [StoredStep(row[0], HistoryRow(*row[1:])) for row in connection.execute(text, values)]
+        return found if query.after is not None else found[::-1]
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = NORMAL",  # a crash of the machine may lose the last rows, a crash of ours does not
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        f"cache_size = -{CACHE_KIB}",
+        "journal_size_limit = 67108864",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(_TABLE)
+    for name, column, covers in INDEXES:
+        where = f"WHERE {covers}" if covers else ""
+        connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {TABLE} ({column}) {where}")
+
+
+def _insert(rows: int) -> str:
+    row = f"({', '.join('?' * len(HistoryRow._fields))})"
+    return f"INSERT INTO {TABLE} ({COLUMNS}) VALUES {', '.join([row] * rows)}"  # noqa: S608 (constants of ours)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _first_since(connection: sqlite3.Connection, at: float) -> int:
+    """Return a *seq* before which each row is older than *at*, by bisection: rows are nearly in order."""
+    low, high = connection.execute(_ENDS, (0,)).fetchone()
+    if low is None:
+        return 0
+    statement = SEARCH.format("?")
+    while low < high:
+        middle = (low + high) // 2
+        if connection.execute(statement, (middle,)).fetchone()[0] < at:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)

@@ -1,0 +1,240 @@
+"""The writer of the history: beside the deliveries, bounded, and each row is written or counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from consumer.core.errors import StoreUnavailable
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Query, StoredStep
+from consumer.edges.store.history import history_writer
+from consumer.edges.store.history.history_store import Limits
+from consumer.edges.store.history.history_writer import BATCH_ROWS, BYTES_MAX, ROWS_MAX, HistoryWriter
+from consumer.flow.observe.observer import Observer
+from metrics.series import Series
+from tests.support.fakes import RecordingLog
+
+LIMITS = Limits(86_400, 1_000)
+
+
+class MemoryHistoryStore:
+    """Rows in memory, of a store that can be away, refuse rows, or lose the answer to a commit."""
+
+    def __init__(self) -> None:
+        self.rows: list[HistoryRow] = []
+        self.numbers: set[int] = set()
+        self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
+        self.trims = 0
+        self.closed = False
+        self.trimmed = asyncio.Event()  #: nothing is left to delete
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def write(self, number: int, rows: Sequence[HistoryRow]) -> None:
+        """Write a batch, or fail as asked."""
+        await self.gate.wait()
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "refuses" and number not in self.numbers:
+            raise ValueError("history.db: a NUL")
+        if fault != "away" and number not in self.numbers:
+            self.numbers.add(number)
+            self.rows += rows
+        if fault in ("away", "unheard"):
+            raise StoreUnavailable("history.db: the disk is full")
+
+    async def trim(self, limits: Limits, now: float) -> bool:
+        """Count the calls; the third one finds nothing left."""
+        assert (limits, now) == (LIMITS, 7.0)
+        self.trims += 1
+        if self.trims == 3:
+            self.trimmed.set()
+        return self.trims < 3
+
+    async def steps(self, query: Query) -> Sequence[StoredStep]:
+        """Return nothing: the writer reads no rows."""
+        raise NotImplementedError(query)
+
+    async def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+class Desk:
+    """A writer with its store, metrics and log."""
+
+    def __init__(self, answer_bytes: int = ANSWER_BYTES) -> None:
+        self.store = MemoryHistoryStore()
+        self.series = Series(CollectorRegistry())
+        self.log = RecordingLog()
+        self.observe = Observer(self.series, self.log)
+        self.writer = HistoryWriter(self.store, LIMITS, self.observe, lambda: 7.0, answer_bytes)
+
+    def note(self, count: int, start: int = 0) -> None:
+        """Note so many rows."""
+        for number in range(start, start + count):
+            self.writer.note(row(number))
+
+    def dropped(self, reason: str) -> int:
+        """Return how many rows were counted."""
+        found = self.series.registry.get_sample_value("leveret_history_dropped_total", {"reason": reason})
+        return int(found or 0)
+
+    def all_dropped(self) -> int:
+        """Return how many rows were counted for any reason."""
+        return sum(self.dropped(reason) for reason in ("full", "refused", "stopped"))
+
+
+def row(number: int, answer: bytes | None = None) -> HistoryRow:
+    """A row."""
+    return HistoryRow(float(number), "attempt", f"ord-{number}", answer=answer)
+
+
+async def test_rows_are_written_in_batches_in_their_order() -> None:
+    """A batch has a bounded number of rows."""
+    desk = Desk()
+    desk.note(BATCH_ROWS + 5)
+
+    assert await desk.writer.flush()
+    assert len(desk.store.rows) == BATCH_ROWS
+    assert await desk.writer.flush()
+
+    assert desk.store.rows == [row(n) for n in range(BATCH_ROWS + 5)]
+    assert desk.all_dropped() == 0
+
+
+async def test_a_batch_is_kept_until_the_store_takes_it() -> None:
+    """It is neither lost nor written twice, even where the store does not hear that it has it."""
+    desk = Desk()
+    desk.store.faults = ["away", "unheard"]
+    desk.note(10)
+
+    assert [await desk.writer.flush() for _ in range(3)] == [False, False, True]
+
+    assert desk.store.rows == [row(n) for n in range(10)]
+    assert desk.all_dropped() == 0
+    assert len(desk.log.events("history.failed")) == 1
+    assert len(desk.log.events("history.recovered")) == 1
+
+
+async def test_a_row_without_room_is_dropped_and_counted() -> None:
+    """The deliveries go on while the store is away; the counter states how many rows are missing."""
+    desk = Desk()
+    desk.store.faults = ["away"]
+    desk.note(ROWS_MAX)
+    assert not await desk.writer.flush()
+    desk.note(BATCH_ROWS + 50, ROWS_MAX)
+
+    await desk.writer.finish()
+
+    assert desk.dropped("full") == 50
+    assert desk.store.rows == [row(n) for n in range(ROWS_MAX + BATCH_ROWS)]
+
+
+async def test_long_answers_leave_room_for_fewer_rows() -> None:
+    """Answers may not take the memory of the worker, however long the settings allow them to be."""
+    desk = Desk(answer_bytes=16_384)
+    room = BYTES_MAX // (16_384 + DETAIL_MAX)
+    desk.note(room + 3)
+    assert desk.dropped("full") == 3
+
+    assert await desk.writer.flush()
+    desk.note(1)
+
+    assert desk.dropped("full") == 3
+
+
+async def test_rows_that_are_refused_are_counted_and_the_next_ones_are_written() -> None:
+    """A batch that the store can never take does not stop the history."""
+    desk = Desk()
+    desk.store.faults = ["refuses"]
+    desk.note(3)
+    assert await desk.writer.flush()
+    desk.note(2, 3)
+    assert await desk.writer.flush()
+
+    assert desk.dropped("refused") == 3
+    assert desk.store.rows == [row(3), row(4)]
+
+
+async def test_the_end_writes_the_rest() -> None:
+    """Nothing is left, and the store is closed."""
+    desk = Desk()
+    desk.note(2 * BATCH_ROWS + 1)
+
+    await desk.writer.finish()
+
+    assert len(desk.store.rows) == 2 * BATCH_ROWS + 1
+    assert desk.store.closed
+    assert desk.all_dropped() == 0
+
+
+async def test_the_end_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that does not answer holds nobody up: the rows that are left are counted."""
+    monkeypatch.setattr(history_writer, "FINISH_S", 0.05)
+    desk = Desk()
+    desk.store.gate.clear()
+    desk.note(7)
+
+    await desk.writer.finish()
+
+    assert desk.dropped("stopped") == 7
+    assert desk.store.closed
+
+
+async def test_a_write_that_is_cancelled_at_the_end_is_not_lost() -> None:
+    """The routine is cancelled before the rest is written."""
+    desk = Desk()
+    desk.store.gate.clear()
+    desk.note(4)
+    running = asyncio.create_task(desk.writer.run())
+    await asyncio.sleep(history_writer.GATHER_S * 1.5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    desk.store.gate.set()
+
+    await desk.writer.finish()
+
+    assert desk.store.rows == [row(n) for n in range(4)]
+    assert desk.all_dropped() == 0
+
+
+async def test_the_routine_writes_and_deletes_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are written between two deletions, and it looks until nothing is left to delete."""
+    monkeypatch.setattr(history_writer, "TRIM_PAUSE_S", 0.001)
+    desk = Desk()
+    desk.note(4)
+    running = asyncio.create_task(desk.writer.run())
+    async with asyncio.timeout(10):
+        await desk.store.trimmed.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert desk.store.rows == [row(n) for n in range(4)]
+    assert desk.store.trims == 3
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3_000), st.sampled_from(["", "away", "refuses", "unheard"])), max_size=15
+    )
+)
+async def test_each_row_is_written_or_counted(steps: list[tuple[int, str]]) -> None:
+    """Whatever the store does: no row is missing without a count, and none is there twice."""
+    desk = Desk()
+    noted = 0
+    for count, fault in steps:
+        desk.note(count, noted)
+        noted += count
+        desk.store.faults = [fault]
+        await desk.writer.flush()
+    desk.store.faults = []
+    await desk.writer.finish()
+
+    assert len(desk.store.rows) + desk.all_dropped() == noted
+    assert len(set(desk.store.rows)) == len(desk.store.rows)
