@@ -35,11 +35,16 @@ class Follower:
         """Return the steps that were not seen before."""
         new = [step for step in steps if step.seq not in self._seen]
         self._seen.update(step.seq for step in new)
-        self._highest = max([self._highest, *(step.seq for step in new)])
         return new
 
-    def looked(self, now: float) -> None:
-        """End a look at *now*, in monotonic seconds: rows that are old enough are not read again."""
+    def looked(self, now: float, newest: int) -> None:
+        """End a look: rows that are old enough are not read again.
+
+        Args:
+            now: Monotonic seconds.
+            newest: Highest number of any row before the look, whether it was wanted or not.
+        """
+        self._highest = max(self._highest, newest)
         if not self._looks or self._looks[-1][1] != self._highest:
             self._looks.append((now, self._highest))
         while self._looks and now - self._looks[0][0] >= OVERLAP_S:

@@ -72,8 +72,8 @@ def _place(row: HistoryRow) -> tuple[float, int, int, str, float]:
 def state_of(rows: Sequence[HistoryRow], now: float) -> DeliveryState | None:
     """Return the state of a delivery; None if *rows* contain no step of it.
 
-    A success counts even if a doubled delivery message failed afterwards; only a replay begins anew. Otherwise
-    the last step decides.
+    A success counts even if a doubled delivery message failed afterwards; only a replay begins anew.
+    Otherwise the last step decides.
 
     Args:
         rows: Rows of one delivery, in any order; rows of the whole event are ignored.

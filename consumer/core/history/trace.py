@@ -129,7 +129,9 @@ def trace(key: EventKey, found: Evidence, now: float) -> EventTrace:
         key=key,
         rows=in_order(whole),
         deliveries=sorted(deliveries, key=lambda each: (each.name or "~", each.subscription_id)),
-        misses=[Miss(brief, match_now(brief, key.type)) for brief in found.subscriptions if brief.id not in known],
+        misses=[
+            Miss(brief, match_now(brief, key.type)) for brief in found.subscriptions if brief.id not in known
+        ],
         missing=max(matched - len(known), 0),
     )
 

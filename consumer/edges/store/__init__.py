@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.lookup import StoreLookup
 from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.rows.records import Records
@@ -19,9 +20,11 @@ __all__ = [
     "Rekeyed",
     "SqlStore",
     "Step",
+    "StoreLookup",
     "StoreOptions",
     "StoreRecorder",
     "open_store",
+    "opened_lookup",
     "opened_store",
 ]
 
@@ -52,6 +55,20 @@ async def opened_store(settings: Settings) -> AsyncIterator[SqlStore]:
         yield store
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def opened_lookup(settings: Settings) -> AsyncIterator[StoreLookup]:
+    """Give a reader of the store of *settings*, and close it afterwards.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    lookup = StoreLookup(_database(settings))
+    try:
+        yield lookup
+    finally:
+        await lookup.close()
 
 
 def _database(settings: Settings) -> Database:
