@@ -23,6 +23,7 @@ __all__ = [
     "StoreLookup",
     "StoreOptions",
     "StoreRecorder",
+    "open_lookup",
     "open_store",
     "opened_lookup",
     "opened_store",
@@ -57,14 +58,23 @@ async def opened_store(settings: Settings) -> AsyncIterator[SqlStore]:
         await store.close()
 
 
-@asynccontextmanager
-async def opened_lookup(settings: Settings) -> AsyncIterator[StoreLookup]:
-    """Give a reader of the store of *settings*, and close it afterwards.
+def open_lookup(settings: Settings) -> StoreLookup:
+    """Return a reader of the store of *settings*; nothing is opened before its first use.
 
     Raises:
         ConfigError: a file in the settings cannot be read.
     """
-    lookup = StoreLookup(_database(settings))
+    return StoreLookup(_database(settings))
+
+
+@asynccontextmanager
+async def opened_lookup(settings: Settings) -> AsyncIterator[StoreLookup]:
+    """Give a reader of the store of *settings*, and close it afterwards: for commands.
+
+    Raises:
+        ConfigError: as :func:`open_lookup`.
+    """
+    lookup = open_lookup(settings)
     try:
         yield lookup
     finally:

@@ -14,7 +14,6 @@ from consumer.core.subscription.brief import MatchNow
 from consumer.core.subscription.pauses import Pause, Scope
 from consumer.core.subscription.subscription import subscription_id
 from consumer.edges.operate.inquiry import Ask, Inquiry, SeenWaiting
-from consumer.edges.store import StoreLookup
 from consumer.edges.store.rows.records import Batch
 from tests.support.stores import Place, apply, shop
 
@@ -61,7 +60,7 @@ async def inquire(place: Place, *rows: HistoryRow) -> Inquiry:
     history = place.open_history()
     if rows:
         await history.write(1, rows)
-    return Inquiry(history, StoreLookup(store._database))
+    return Inquiry(history, place.open_lookup())
 
 
 def states(found: EventTrace) -> dict[str, DeliveryStatus]:
@@ -156,8 +155,7 @@ async def test_the_newest_deliveries(place: Place) -> None:
 
 async def test_nothing_is_created(place: Place) -> None:
     """Before there is a store or a history, nothing is known, and no file appears."""
-    store = place.open()
-    inquiry = Inquiry(place.open_history(), StoreLookup(store._database))
+    inquiry = Inquiry(place.open_history(), place.open_lookup())
     assert await inquiry.event("ord-1", NOW) == []
     assert await inquiry.deliveries(Ask(failed=True), NOW) == []
     assert await inquiry.lookup.subscriptions("acme") is None
