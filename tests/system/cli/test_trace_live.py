@@ -14,7 +14,7 @@ from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.endpoints import to
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import until
+from tests.support.system.waiting import PATIENCE_S, until
 
 LONG = {"max_attempts": 5, "base_s": 600, "multiplier": 1, "max_s": 600, "jitter": 0}
 ONCE = {"max_attempts": 1}
@@ -30,8 +30,9 @@ async def trace(daemon: Daemon, *words: str) -> list[dict[str, Any]]:
 async def traced(daemon: Daemon, event_id: str, *statuses: str) -> dict[str, Any]:
     """Wait until the deliveries of an event have these statuses, and return its trace."""
     found: list[dict[str, Any]] = []
-    while not found or sorted(each["status"] for each in found[0]["deliveries"]) != sorted(statuses):
-        found = await trace(daemon, event_id)
+    async with asyncio.timeout(PATIENCE_S):
+        while not found or sorted(each["status"] for each in found[0]["deliveries"]) != sorted(statuses):
+            found = await trace(daemon, event_id)
     return found[0]
 
 
@@ -39,7 +40,7 @@ async def test_the_story_of_an_event(tmp_path: Path, vhost: str, receiver: Recei
     """S2-7: delivered, waiting and parked deliveries of one event, an unmatched event, and a replay."""
     async with running(tmp_path, vhost, RUNGS) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(
-            to(receiver, "/a", "acme", name="good"),
+            to(receiver, "/status/200/a", "acme", name="good"),
             to(receiver, "/status/503/b", "acme", name="slow", retry=dict(LONG), breaker={"failures": 0}),
             to(receiver, "/status/500/c", "acme", name="dead", retry=dict(ONCE), breaker={"failures": 0}),
             to(receiver, "/d", "acme", name="other", events=["never.*"]),
@@ -58,20 +59,24 @@ async def test_the_story_of_an_event(tmp_path: Path, vhost: str, receiver: Recei
 
         stranger = await publisher.publish("nobody")
         await until(lambda: daemon.metric("leveret_events_total", outcome="unmatched") == 1, "unmatched")
-        while not (unmatched := await trace(daemon, stranger)):
-            pass
+        async with asyncio.timeout(PATIENCE_S):
+            while not (unmatched := await trace(daemon, stranger)):
+                pass
         assert [each["step"] for each in unmatched[0]["steps"]] == ["unmatched"]
 
         assert (await command(daemon, "parked", "replay", "--all")).returncode == 0
-        again = await traced(daemon, event, "delivered", "waiting", "parked")
-        while "replayed" not in [step["step"] for each in again["deliveries"] for step in each["steps"]]:
-            again = await traced(daemon, event, "delivered", "waiting", "parked")
+        async with asyncio.timeout(PATIENCE_S):
+            steps: list[str] = []
+            while steps.count("parked") < 2:
+                again = await traced(daemon, event, "delivered", "waiting", "parked")
+                steps = [step["step"] for each in again["deliveries"] for step in each["steps"]]
+        assert steps.count("replayed") == 1
 
 
 async def test_tail_follows_attempts(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
     """Each attempt appears while the daemon runs; Ctrl-C ends it with exit code 0."""
     async with running(tmp_path, vhost, RUNGS) as daemon, EventPublisher(vhost) as publisher:
-        await daemon.apply(to(receiver, "/a", "acme", name="good"))
+        await daemon.apply(to(receiver, "/status/200/a", "acme", name="good"))
         first = await publisher.publish("acme")
         await traced(daemon, first, "delivered")
         tail = await asyncio.create_subprocess_exec(
