@@ -1,4 +1,4 @@
-"""The proofs of the history: its cost, its truth, its retention, and a store that is away.
+"""The proofs of the history: cost, truth, retention, a store that is away, and the time of a trace.
 
 Run ``python -m bench.prove_history [--only NAME,...] [--scale 0.05]``.
 It writes ``build/prove-history.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1
@@ -11,13 +11,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.history import cost, faithful, retention, store_gone
+from bench.history import cost, faithful, retention, store_gone, trace
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
     faithful.PROOF,
     store_gone.PROOF,
     retention.PROOF,
+    trace.PROOF,
     cost.PROOF,
 )
 

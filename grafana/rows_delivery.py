@@ -100,7 +100,7 @@ THROUGHPUT = RowSpec(
     (
         PanelSpec(
             title="Events",
-            text="Events taken from the lanes, by outcome. unrouted: no subscription wants the event.",
+            text="Events taken from the lanes, by outcome. unmatched: no subscription wants the event.",
             queries=(Query(rate("leveret_events_total", by="outcome"), "{{outcome}}"),),
             unit="eps",
         ),

@@ -92,7 +92,7 @@ class Series:
         self._add_daemon()
 
     def _add_deliveries(self) -> None:
-        # outcome: matched | unrouted | bad | inbox | suspect
+        # outcome: matched | unmatched | bad | inbox | suspect
         self.events = self._counter("events", "Events taken from a lane, by their result.", "outcome")
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")

@@ -189,6 +189,8 @@ def _rows(one: Status) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and style of each line."""
     ratio = one.success_ratio
     yield "events", f"{show(one.events_per_s)}/s", ""
+    unmatched = f"{show(one.unmatched_per_s)}/s, {one.unmatched} since the start"
+    yield "unmatched", unmatched, "yellow" if one.unmatched_per_s else ""
     yield "deliveries", f"{show(one.deliveries_per_s)}/s", ""
     yield "attempts", f"{show(one.attempts_per_s)}/s", ""
     style = "red" if ratio is not None and ratio < 0.9 else ""

@@ -117,7 +117,7 @@ class Life:
         )
 
     async def _open(self) -> None:
-        """Take nothing before the subscriptions are known: every event would count as unrouted."""
+        """Take nothing before the subscriptions are known: every event would count as unmatched."""
         worker, flow = self._worker, self._worker.flow
         await flow.store_sync.loaded.wait()
         records = worker.outside.store.records

@@ -23,7 +23,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
-from consumer.edges.store import SqlStore, open_store
+from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
 from consumer.edges.store.history.build import open_history
 from consumer.edges.store.history.history_store import HistoryStore
 from consumer.edges.store.sqlite import FILE_NAME
@@ -56,6 +56,7 @@ class Place:
     environ: dict[str, str] = field(default_factory=dict)
     opened: list[SqlStore] = field(default_factory=list)
     histories: list[HistoryStore] = field(default_factory=list)
+    lookups: list[StoreLookup] = field(default_factory=list)
 
     def open(self, **environ: str) -> SqlStore:
         """Return another store on the same database, as another process would have it.
@@ -71,6 +72,11 @@ class Place:
         """Return another history on the same database, as another process would have it."""
         self.histories.append(open_history(self._settings()))
         return self.histories[-1]
+
+    def open_lookup(self) -> StoreLookup:
+        """Return a reader of the same database, as a command would have it."""
+        self.lookups.append(open_lookup(self._settings()))
+        return self.lookups[-1]
 
     def _settings(self) -> Settings:
         base = {"LEVERET_HOME": str(self.home), "LEVERET_STORE__BUSY_TIMEOUT_S": "30"}
@@ -89,6 +95,8 @@ class Place:
             await store.close()
         for history in self.histories:
             await history.close()
+        for lookup in self.lookups:
+            await lookup.close()
 
 
 def shop(**fields: object) -> dict[str, object]:

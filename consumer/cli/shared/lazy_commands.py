@@ -38,6 +38,13 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "status",
         "Show what the daemon does now: rates, waiting, breakers, parked. Exit 1 unless it is ready.",
     ),
+    "trace": LazyCommand(
+        "history.trace",
+        "Show what happened to an event: each attempt, its answer, and why a subscription did not get it.",
+    ),
+    "tail": LazyCommand(
+        "history.tail", "Follow attempts and ends of deliveries live; Ctrl-C ends it with exit code 0."
+    ),
     "pause": LazyCommand(
         "pause",
         "Send nothing until resume; new deliveries wait on the ladder. Without a scope: list the pauses.",

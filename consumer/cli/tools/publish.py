@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,10 @@ from consumer.cli.shared.complete import tenant_names
 from consumer.cli.shared.link import Link, find_broker
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, warn
-from consumer.core.errors import BrokerUnavailable
+from consumer.core.errors import BrokerUnavailable, LeveretError
 from consumer.core.event.amqp_values import normalise_type
 from consumer.core.event.compose import Composed, Draft, Form, check_id
+from consumer.core.subscription.brief import SubscriptionBrief, any_matches
 from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.core.text.rfc3339 import from_ms
@@ -35,6 +36,7 @@ from consumer.ports import Publication
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
+HINT_S = 2.0  #: longest wait for the store after the events are confirmed
 FEW = 20  #: on a terminal, more ids than this are not printed
 
 _DATA = "The event's data; - is stdin; absent: --file, or stdin when something is piped in."
@@ -113,6 +115,7 @@ def publish(options: PublishOptions) -> None:
             raise
     if options.count is not None and not options.as_json:
         _sum_up(done)
+    _hint_if_unmatched(settings, draft)
 
 
 def _check_usage(options: PublishOptions) -> None:
@@ -233,6 +236,27 @@ def _show(event: Composed, draft: Draft, *, as_json: bool) -> None:
             "size_bytes": len(event.body),
         }
     )
+
+
+def _hint_if_unmatched(settings: Settings, draft: Draft) -> None:
+    """Note on stderr that no subscription wants the events; without a store at hand nothing is noted."""
+    from consumer.edges.store import opened_lookup  # noqa: PLC0415 (its libraries load after the confirms)
+
+    kind = normalise_type(draft.type)
+
+    async def read() -> tuple[str, Sequence[SubscriptionBrief] | None]:
+        async with asyncio.timeout(HINT_S), opened_lookup(settings) as lookup:
+            return lookup.where, await lookup.subscriptions(draft.tenant)
+
+    try:
+        where, known = asyncio.run(read())
+    except (LeveretError, OSError):  # a time-out too
+        return  # the events are confirmed; a store that is away does not matter for them
+    if known is not None and not any_matches(known, kind):
+        warn(
+            f"unmatched: no enabled subscription of {draft.tenant} in {where} wants {kind}; "
+            f"see `leveret subscriptions list --tenant {draft.tenant}`"
+        )
 
 
 def _sum_up(done: _Confirmed) -> None:

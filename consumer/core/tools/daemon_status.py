@@ -48,6 +48,8 @@ class Status:
 
     interval_s: float
     events_per_s: float
+    unmatched_per_s: float  #: events that no enabled subscription wanted
+    unmatched: int  #: such events since the daemon started
     deliveries_per_s: float  #: deliveries that ended in any way
     attempts_per_s: float
     success_ratio: float | None  #: of the attempts that ended; None if there were none
@@ -81,6 +83,8 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
     return Status(
         interval_s=round(seconds, 3),
         events_per_s=round(growth("leveret_events_total") / seconds, 1),
+        unmatched_per_s=round(growth("leveret_events_total", outcome="unmatched") / seconds, 1),
+        unmatched=int(second.total("leveret_events_total", outcome="unmatched")),
         deliveries_per_s=round(growth("leveret_deliveries_total") / seconds, 1),
         attempts_per_s=round(attempts / seconds, 1),
         success_ratio=round(growth("leveret_attempts_total", kind="ok") / attempts, 4) if attempts else None,

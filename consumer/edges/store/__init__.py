@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
+from consumer.edges.store.lookup import StoreLookup
 from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.rows.records import Records
@@ -19,9 +20,12 @@ __all__ = [
     "Rekeyed",
     "SqlStore",
     "Step",
+    "StoreLookup",
     "StoreOptions",
     "StoreRecorder",
+    "open_lookup",
     "open_store",
+    "opened_lookup",
     "opened_store",
 ]
 
@@ -52,6 +56,29 @@ async def opened_store(settings: Settings) -> AsyncIterator[SqlStore]:
         yield store
     finally:
         await store.close()
+
+
+def open_lookup(settings: Settings) -> StoreLookup:
+    """Return a reader of the store of *settings*; nothing is opened before its first use.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    return StoreLookup(_database(settings))
+
+
+@asynccontextmanager
+async def opened_lookup(settings: Settings) -> AsyncIterator[StoreLookup]:
+    """Give a reader of the store of *settings*, and close it afterwards: for commands.
+
+    Raises:
+        ConfigError: as :func:`open_lookup`.
+    """
+    lookup = open_lookup(settings)
+    try:
+        yield lookup
+    finally:
+        await lookup.close()
 
 
 def _database(settings: Settings) -> Database:

@@ -44,7 +44,7 @@ class Events:
         targets = self._subscriptions.match(event.tenant, event.type)
         context.notes.received(event, len(targets))
         if not targets:
-            context.observe.event_unrouted(event)
+            context.observe.unmatched.event(event, context.clock.monotonic())
             await job.incoming.ticket.ack()
             return
         context.observe.event_matched(event)

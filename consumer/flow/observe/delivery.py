@@ -28,6 +28,7 @@ from consumer.core.subscription.subscription import Subscription
 from consumer.flow.observe.reporter import Reporter
 from consumer.flow.observe.strangers import UnknownReporter
 from consumer.flow.observe.tenants import Tenants
+from consumer.flow.observe.unmatched import UnmatchedReporter
 from metrics.series import Series, Tally, attempt_label, code_label
 
 
@@ -48,6 +49,7 @@ class DeliveryReporter(Reporter):
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
         self.strangers = UnknownReporter(series, log)
+        self.unmatched = UnmatchedReporter(series, log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))
         self._duration = {
@@ -94,11 +96,6 @@ class DeliveryReporter(Reporter):
             self._tenants.job(tenant)
         else:
             tally.inc()
-
-    def event_unrouted(self, event: Event) -> None:
-        """Count an event that no enabled subscription wants; it is not parked."""
-        self._series.events.labels("unrouted").inc()
-        self._log.debug("event.unrouted", event_id=event.id, tenant=event.tenant, type=event.type)
 
     def event_readdressed(self, event_id: str, queue: str) -> None:
         """Count an event that went through the inbox hop and has an id now."""

@@ -22,7 +22,7 @@ def begin_at_zero(series: Series) -> None:
     for way in ("replayed", "archived"):
         series.parked_age.labels(way)
     for counter, values in (
-        (series.events, "matched unrouted bad inbox suspect"),
+        (series.events, "matched unmatched bad inbox suspect"),
         (series.deliveries, "delivered parked cancelled archived"),
         (series.deferrals, "breaker local locked paced paused proxy saturated slow unknown"),
         (series.publish_failures, "unroutable refused unavailable"),

@@ -5,7 +5,7 @@
 
 The memory was admitted once. So delivery goes on from it while the store is doubted, gone or away. Nothing is
 consumed before the first admission, and nothing once the record names a generation that the memory does not
-contain: where subscriptions are missing, an event would count as unrouted.
+contain: where subscriptions are missing, an event would count as unmatched.
 """
 
 from __future__ import annotations

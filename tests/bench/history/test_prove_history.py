@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.history import retention
+from bench.history import retention, trace
 from bench.history.faithful import LOST_S, compare
 from bench.prove import Bench, run_proof
 from bench.prove_history import PROOFS
@@ -15,6 +15,7 @@ ISSUE_TABLE = {
     "history_cost_sqlite": "≥ 0.90",
     "history_cost_postgres": "≥ 0.90",
     "history_wrong": "0",
+    "trace_ms": "≤ 200",
     "retention_loop_ms": "≤ 50",
     "retention_write_ms": "≤ 500",
     "store_gone_undelivered": "0",
@@ -76,3 +77,15 @@ async def test_the_retention_proof_in_small(tmp_path: Path) -> None:
 
     assert {figure.n for figure in figures.values()} == {2}
     assert all(figure.value is not None and figure.value > 0 for figure in figures.values())
+
+
+async def test_the_trace_proof_in_small(tmp_path: Path) -> None:
+    """Each of the events is found whole in both databases, among some thousand rows."""
+    bench = Bench(folder=tmp_path / "run", scale=0.001)
+
+    [figure] = await run_proof(trace.PROOF, bench)
+
+    assert figure.n == 2 * trace.RUNS
+    assert figure.value is not None
+    assert figure.value > 0
+    assert bench.notes["trace_sqlite_rows"] == 95 * trace.EVENT_ROWS

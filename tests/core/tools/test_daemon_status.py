@@ -30,11 +30,19 @@ def look(at_s: float, **values: float) -> MetricsPage:
 
 def test_rates_are_over_the_time_between() -> None:
     """Rates cover the time between the two pages; counts come from the second."""
-    before = look(10.0, events__matched=5, deliveries__delivered=10, attempts__ok=10, attempts__reset=0)
+    before = look(
+        10.0,
+        events__matched=5,
+        events__unmatched=1,
+        deliveries__delivered=10,
+        attempts__ok=10,
+        attempts__reset=0,
+    )
     after = look(
         12.0,
         events__matched=15,
-        events__bad=2,
+        events__bad=1,
+        events__unmatched=2,
         deliveries__delivered=28,
         deliveries__parked=2,
         attempts__ok=28,
@@ -52,6 +60,7 @@ def test_rates_are_over_the_time_between() -> None:
 
     now = status(before, after)
 
+    assert (now.unmatched_per_s, now.unmatched) == (0.5, 2)
     assert (now.interval_s, now.events_per_s, now.deliveries_per_s, now.attempts_per_s) == (
         2.0,
         6.0,

@@ -42,7 +42,7 @@ async def test_an_exhausted_delivery_is_parked_with_every_attempt(worker: Worker
 
 
 async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
-    """410: disabled in memory and store; what waits is parked on arrival, new events unrouted (fault 38)."""
+    """410: disabled in memory and store; what waits is parked on arrival, new events unmatched (fault 38)."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -54,7 +54,7 @@ async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
     assert [entry.reason for entry in worker.parked()] == [ParkReason.DISABLED] * 2
     await worker.subscriptions.settle()
     assert not (await worker.store.entries())[0].enabled
-    assert worker.count("events_total", outcome="unrouted") == 1
+    assert worker.count("events_total", outcome="unmatched") == 1
 
 
 async def test_what_is_too_old_is_parked_as_expired(worker: Worker) -> None:

@@ -58,10 +58,10 @@ async def test_five_days_of_failures_disable(worker: Worker) -> None:
     known = worker.subscriptions.get(shop.id)
     assert known is not None
     assert not known.enabled
-    sent, unrouted = worker.sent("shop"), worker.count("events_total", outcome="unrouted")
+    sent, unmatched = worker.sent("shop"), worker.count("events_total", outcome="unmatched")
     await worker.handle(event_message(message_id="later"))
     assert worker.sent("shop") == sent
-    assert worker.count("events_total", outcome="unrouted") == unrouted + 1
+    assert worker.count("events_total", outcome="unmatched") == unmatched + 1
 
 
 async def test_one_success_in_five_days_keeps_it(worker: Worker) -> None:

@@ -94,12 +94,12 @@ async def test_nothing_of_the_producer_leaves_with_a_delivery_message(worker: Wo
 
 
 async def test_an_event_that_nobody_wants_is_acked_and_counted(worker: Worker) -> None:
-    """No subscription: acked, counted as unrouted, not parked (fault 7)."""
+    """No subscription: acked, counted as unmatched, not parked (fault 7)."""
     ticket = await worker.handle(event_message())
 
     assert worker.journal.words() == ["ack"]
     assert ticket.settles == ["ack"]
-    assert worker.count("events_total", outcome="unrouted") == 1
+    assert worker.count("events_total", outcome="unmatched") == 1
 
 
 async def test_no_event_reaches_another_tenant(worker: Worker) -> None:

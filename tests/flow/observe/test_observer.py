@@ -272,7 +272,7 @@ def test_event_names_are_static_and_no_line_holds_a_body() -> None:
     shop, order = subscription(), event(body=SECRET_BODY)
     for verdict in VERDICTS.values():
         desk.attempted(verdict)
-    desk.observe.event_unrouted(order)
+    desk.observe.unmatched.event(order, 0.0)
     desk.observe.event_readdressed("ord-1", "leveret.inbox.erp")
     desk.observe.message_suspected("leveret.lane.00", 5)
     desk.observe.cancelled(order, "sub_1", "subscription deleted")

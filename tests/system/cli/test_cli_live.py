@@ -315,8 +315,8 @@ async def test_changes_by_the_command_line_reach_the_daemon(
 
     async def is_passed_by() -> None:
         """Publish until an event is wanted by nobody."""
-        before = shared.metric("leveret_events_total", outcome="unrouted")
-        while shared.metric("leveret_events_total", outcome="unrouted") == before:
+        before = shared.metric("leveret_events_total", outcome="unmatched")
+        while shared.metric("leveret_events_total", outcome="unmatched") == before:
             await publisher.publish("steer")
             await asyncio.sleep(0.05)
 

@@ -18,7 +18,10 @@ from pamqp.common import FieldTable
 from typer.testing import CliRunner, Result
 
 from consumer.cli import app
+from consumer.edges.store import open_store
+from consumer.settings import load_settings
 from tests.support.broker.topology import Live, connected
+from tests.support.stores import apply, shop
 from tests.support.terminal import CTRL_C, Terminal
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
@@ -98,6 +101,31 @@ def test_an_event_is_what_the_contract_says(publish: Publish, lane: str) -> None
     assert message.delivery_mode == 2
     assert message.timestamp is not None
     assert before <= message.timestamp.timestamp() <= time.time()
+
+
+def test_events_that_nobody_wants_are_named(publish: Publish, lane: str, tmp_path: Path) -> None:
+    """After the confirm: a note on stderr if the store has no enabled subscription for the type."""
+    assert publish("order.created", "1", "--tenant", "acme").stderr == "", "without a store nothing is known"
+    home = load_settings({"LEVERET_HOME": str(tmp_path / ".leveret")})
+    asyncio.run(
+        apply(
+            open_store(home),
+            shop(events=["order.*"]),
+            shop(name="off", url="https://o.example/", enabled=False),
+        )
+    )
+
+    wanted = publish("order.created", "1", "--tenant", "acme")
+    unwanted = publish("invoice.paid", "1", "--tenant", "acme")
+    stranger = publish("order.created", "1", "--tenant", "beta", "--count", "2")
+
+    assert wanted.stderr == ""
+    [line] = unwanted.stderr.splitlines()
+    assert line.startswith("leveret: warning: unmatched: no enabled subscription of acme in ")
+    assert "wants invoice.paid" in line
+    assert "no enabled subscription of beta" in stranger.stderr
+    assert {each.exit_code for each in (wanted, unwanted, stranger)} == {0}
+    assert len(taken(lane, 5)) == 5
 
 
 def test_data_comes_from_argument_file_or_stdin(publish: Publish, lane: str, tmp_path: Path) -> None:

@@ -61,16 +61,16 @@ async def test_an_event_without_tenant(shared: Daemon, publisher: EventPublisher
 
 
 async def test_nobody_wants_it(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """Fault 7: an event without subscription is acked and counted ``unrouted``, not parked."""
+    """Fault 7: an event without subscription is acked and counted ``unmatched``, not parked."""
     await shared.apply(to(receiver, "/ok/seven", "seven", events=["order.*"]))
-    before = shared.metric("leveret_events_total", outcome="unrouted")
+    before = shared.metric("leveret_events_total", outcome="unmatched")
 
     await publisher.publish("seven", "invoice.paid")
     await publisher.publish("nobody-at-all", "order.created")
     last = await publisher.publish("seven", "order.created")
 
     await all_delivered(receiver, "/ok/seven", [last])
-    await until(lambda: shared.metric("leveret_events_total", outcome="unrouted") == before + 2, "unrouted")
+    await until(lambda: shared.metric("leveret_events_total", outcome="unmatched") == before + 2, "unmatched")
     assert shared.count("delivery.parked", tenant="seven") == 0
 
 

@@ -130,7 +130,7 @@ class Records:
             query = query.where(columns.tenant == tenant)
         async with self._database.reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
-        return tuple(map(_parked_row, rows))
+        return tuple(map(to_parked_row, rows))
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
         """Delete entries that have left the parked queue from the index, if there is one.
@@ -197,7 +197,8 @@ def _values(row: ParkedRow) -> dict[str, object]:
     return {**asdict(row), "subscription_ids": " ".join(row.subscription_ids)}
 
 
-def _parked_row(row: Row[Any]) -> ParkedRow:
+def to_parked_row(row: Row[Any]) -> ParkedRow:
+    """Return one line of the index of parked entries."""
     values = dict(row._mapping)
     values["subscription_ids"] = tuple(values["subscription_ids"].split())
     return ParkedRow(**values)

@@ -1,0 +1,116 @@
+"""The filters that ``leveret trace`` and ``leveret tail`` share."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from consumer.cli.shared.complete import subscription_names, tenant_names
+from consumer.cli.shared.output import warn
+from consumer.core.errors import ConfigError
+from consumer.core.subscription.subscription import subscription_id
+from consumer.core.text.durations import parse_moment
+from consumer.edges.store import StoreLookup
+from consumer.settings import Settings
+
+_SUBSCRIPTION_ID = re.compile(r"sub_[0-9a-f]{16}")
+_DELIVERY_ID = re.compile(r"dlv_[0-9a-f]{16}")
+
+Delivery = Annotated[str | None, typer.Option(metavar="ID", help="Only the delivery with this id, dlv_...")]
+Which = Annotated[
+    str | None,
+    typer.Option(
+        "--subscription",
+        help="Only of this subscription: tenant/name or id.",
+        autocompletion=subscription_names,
+    ),
+]
+Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", autocompletion=tenant_names)]
+Failed = Annotated[bool, typer.Option("--failed", help="Only failed attempts and parked deliveries.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="Only since then: 1h, 7d or an RFC 3339 time.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The checked filters; an empty text sets no condition."""
+
+    delivery_id: str = ""
+    subscription_id: str = ""
+    tenant: str = ""
+    failed: bool = False
+    since: float = 0.0  #: Unix seconds
+
+    def __bool__(self) -> bool:
+        """Return whether there is any condition."""
+        return bool(self.delivery_id or self.subscription_id or self.tenant or self.failed or self.since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filtering:
+    """The options of the filters."""
+
+    delivery: Delivery = None
+    subscription: Which = None
+    tenant: Tenant = None
+    failed: Failed = False
+    since: Since = None
+
+    def filters(self) -> Filters:
+        """Check the options.
+
+        Raises:
+            ConfigError: a time or an id is not valid.
+        """
+        if self.delivery is not None and not _DELIVERY_ID.fullmatch(self.delivery):
+            raise ConfigError(f"{self.delivery!r} is not the id of a delivery; it is dlv_ and 16 hex digits")
+        return Filters(
+            self.delivery or "",
+            "" if self.subscription is None else _id_of(self.subscription),
+            self.tenant or "",
+            self.failed,
+            0.0 if self.since is None else parse_moment(self.since, time.time()),
+        )
+
+    async def check_subscription(self, lookup: StoreLookup, *, has_rows: bool) -> None:
+        """Refuse the name of a subscription that neither the store nor the history knows.
+
+        Raises:
+            ConfigError: there is no such subscription.
+            StoreUnavailable: the store cannot be read.
+        """
+        if self.subscription is None or has_rows:
+            return
+        if await lookup.subscription(_id_of(self.subscription)) is None:
+            raise ConfigError(
+                f"no subscription {self.subscription!r}, and no history of one; "
+                "see `leveret subscriptions list`"
+            )
+
+
+def _id_of(text: str) -> str:
+    """Return the id of a subscription that is named by its id or as ``tenant/name``.
+
+    Raises:
+        ConfigError: *text* is neither.
+    """
+    if _SUBSCRIPTION_ID.fullmatch(text):
+        return text
+    tenant, slash, name = text.partition("/")
+    if not (tenant and slash and name):
+        raise ConfigError(f"{text!r} is not a subscription; write tenant/name, or its id sub_...")
+    return subscription_id(tenant, name)
+
+
+def warn_if_off(settings: Settings) -> None:
+    """Warn that these settings keep no history, or only a part of it."""
+    keep = settings.history.keep
+    if keep == "off":
+        warn("[history] keep is off: no steps are recorded")
+    elif keep == "failures":
+        warn("[history] keep is failures: deliveries that succeeded at once are not recorded")

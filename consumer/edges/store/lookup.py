@@ -1,0 +1,123 @@
+"""Read what a person asks about an event: subscriptions without their secrets, and parked entries.
+
+It needs no key and changes nothing, not even the schema.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from sqlalchemy import Row, Select, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.message.records import ParkedRow
+from consumer.core.subscription.brief import SubscriptionBrief
+from consumer.core.subscription.pauses import paused
+from consumer.edges.store.database import Database
+from consumer.edges.store.rows.pauses import read_pauses
+from consumer.edges.store.rows.records import to_parked_row
+from consumer.edges.store.tables import PARKED_INDEX, SUBSCRIPTIONS
+
+_COLUMNS = SUBSCRIPTIONS.c
+_BRIEF = select(
+    _COLUMNS.id, _COLUMNS.tenant, _COLUMNS.name, _COLUMNS.enabled, _COLUMNS.disabled_reason, _COLUMNS.entry
+)
+
+
+class StoreLookup:
+    """Answers questions about single tenants and events."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        """Bind to a database; nothing is opened yet.
+
+        Args:
+            database: Where the rows are.
+            now: Returns Unix seconds.
+        """
+        self._database = database
+        self._now = now
+
+    @property
+    def where(self) -> str:
+        """Place of the store, without a password."""
+        return self._database.where
+
+    async def subscriptions(self, tenant: str) -> Sequence[SubscriptionBrief] | None:
+        """Return the subscriptions of a tenant by name; None before a store exists.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            if connection is None:
+                return None
+            return await _briefs(connection, _BRIEF.where(_COLUMNS.tenant == tenant).order_by(_COLUMNS.name))
+
+    async def subscription(self, subscription_id: str) -> SubscriptionBrief | None:
+        """Return the subscription with this id; None if there is none.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            if connection is None:
+                return None
+            found = await _briefs(connection, _BRIEF.where(_COLUMNS.id == subscription_id))
+        return found[0] if found else None
+
+    async def parked(self, event_id: str) -> Sequence[ParkedRow]:
+        """Return the index of the parked entries of an event, the oldest first; the queue is not touched.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        columns = PARKED_INDEX.c
+        query = select(PARKED_INDEX).where(columns.event_id == event_id, columns.expires_at > self._now())
+        async with self._database.reading() as connection:
+            if connection is None:
+                return ()
+            rows = (await connection.execute(query.order_by(columns.parked_at, columns.id))).all()
+        return [to_parked_row(row) for row in rows]
+
+    async def parked_entry(self, entry_id: str) -> ParkedRow | None:
+        """Return the line of one parked entry; None if the index has none.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        query = select(PARKED_INDEX).where(PARKED_INDEX.c.id == entry_id)
+        async with self._database.reading() as connection:
+            row = None if connection is None else (await connection.execute(query)).first()
+        return None if row is None else to_parked_row(row)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._database.close()
+
+
+async def _briefs(connection: AsyncConnection, query: Select[Any]) -> Sequence[SubscriptionBrief]:
+    pauses = {pause.key for pause in await read_pauses(connection)}
+    return [_brief(row, pauses) for row in (await connection.execute(query)).all()]
+
+
+def _brief(row: Row[Any], pauses: set[tuple[str, str]]) -> SubscriptionBrief:
+    return SubscriptionBrief(
+        id=row.id,
+        tenant=row.tenant,
+        name=row.name,
+        events=_events(row.entry),
+        enabled=row.enabled,
+        disabled_reason=row.disabled_reason or "",
+        paused=paused(pauses, row.tenant, row.id),
+    )
+
+
+def _events(entry: str) -> Sequence[str]:
+    """Return the patterns of a stored entry; a damaged one has none."""
+    try:
+        return tuple(map(str, orjson.loads(entry)["events"]))
+    except (ValueError, KeyError, TypeError):
+        return ()

@@ -1,0 +1,48 @@
+"""Unmatched events are visible, and a flood of them fills neither the log nor the memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.flow.observe.unmatched import PAIRS_MAX, WARN_EVERY_S
+from tests.support.flow.desk import ObserverDesk
+from tests.support.worker import event
+
+MOMENTS = st.lists(st.tuples(st.floats(0, 200), st.sampled_from("ab"), st.sampled_from("xy")), max_size=40)
+
+
+def see(desk: ObserverDesk, tenant: str, kind: str, now: float) -> None:
+    """Let an unmatched event pass at *now*."""
+    desk.observe.unmatched.event(event(tenant=tenant, type=kind), now)
+
+
+def warnings(desk: ObserverDesk) -> list[dict[str, Any]]:
+    """Return the fields of each warning."""
+    return desk.log.events("event.unmatched")
+
+
+@given(MOMENTS)
+def test_a_warning_per_tenant_and_type_each_minute(moments: list[tuple[float, str, str]]) -> None:
+    """The first event of a tenant and type warns, the others within its minute do not; each is counted."""
+    desk, due, last = ObserverDesk(), dict[tuple[str, str], float](), 0
+    for number, (now, tenant, kind) in enumerate(sorted(moments), start=1):
+        see(desk, tenant, kind, now)
+        if now - due.get((tenant, kind), -WARN_EVERY_S) >= WARN_EVERY_S:
+            due[tenant, kind] = now
+            assert warnings(desk)[-1]["suppressed"] == number - last - 1
+            last = number
+        assert desk.count("events_total", outcome="unmatched") == number
+
+
+def test_a_flood_of_types_is_bounded() -> None:
+    """A producer with a new type in each event causes a thousand warnings a minute at most."""
+    desk = ObserverDesk()
+    for number in range(3 * PAIRS_MAX):
+        see(desk, "acme", f"t{number}", number * 0.001)
+    assert len(warnings(desk)) == PAIRS_MAX
+    assert desk.count("events_total", outcome="unmatched") == 3 * PAIRS_MAX
+    see(desk, "acme", "late", WARN_EVERY_S + 3)
+    assert warnings(desk)[-1]["suppressed"] == 2 * PAIRS_MAX
