@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
@@ -19,8 +20,10 @@ from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
 from consumer.core.text.durations import parse_moment
+from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.parked import Unreadable, browse
+from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names
@@ -39,6 +42,7 @@ Since = Annotated[
     str | None, typer.Option(metavar="WHEN", help="Only entries parked since: 2h, 7d or an RFC 3339 time.")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many, the oldest first.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for a command that has the entries in hand.")]
 Everything = Annotated[bool, typer.Option("--all", help="All entries that pass the filters.")]
 
 
@@ -77,12 +81,24 @@ class Chosen:
         )
 
 
-def for_each_entry(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
+def turn_of(command: str, *, wait: bool) -> Turn:
+    """Return how ``leveret parked`` *command* asks for the entries."""
+
+    def told(line: str) -> None:
+        typer.echo(f"leveret: {printable(line)}", err=True)
+
+    return Turn(command=f"leveret parked {command}", wait_s=inf if wait else 0.0, on_wait=told)
+
+
+def for_each_entry(
+    settings: Settings, turn: Turn, chosen: Filter, take: Callable[[ParkedEntry], bool]
+) -> None:
     """Pass every chosen entry to *take*, oldest first, until it returns false.
 
     One warning on stderr counts the unreadable messages.
 
     Raises:
+        QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away or the queue does not exist.
     """
     unreadable: list[Unreadable] = []
@@ -90,7 +106,8 @@ def for_each_entry(settings: Settings, chosen: Filter, take: Callable[[ParkedEnt
     async def run() -> None:
         connection = await connect(find_broker(settings).options, "parked")
         try:
-            async with aclosing(browse(connection, Names(settings.topology.prefix), unreadable)) as entries:
+            names = Names(settings.topology.prefix)
+            async with aclosing(browse(connection, names, turn, unreadable)) as entries:
                 async for entry in entries:
                     if chosen(entry) and not take(entry):
                         return

@@ -12,7 +12,18 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, for_each_entry, moment
+from consumer.cli.parked.shared import (
+    Chosen,
+    Limit,
+    Reason,
+    Since,
+    Tenant,
+    Type,
+    Wait,
+    for_each_entry,
+    moment,
+    turn_of,
+)
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import (
     AsJson,
@@ -76,7 +87,7 @@ def list_(options: List) -> None:
         return True
 
     with errors_in_one_line():
-        for_each_entry(load_settings(), options.filter(), take)
+        for_each_entry(load_settings(), turn_of("list", wait=True), options.filter(), take)
     rows = sorted(rows, key=lambda row: str(row["parked_at"]))  # an earlier look may have changed their order
     rows = rows[: options.limit]
     if options.group_by:
@@ -87,7 +98,7 @@ def list_(options: List) -> None:
     print_rows(COLUMNS, rows, as_json=options.as_json, empty="nothing is parked")
 
 
-def show(entry_id: Id, as_json: ShownJson = False) -> None:
+def show(entry_id: Id, wait: Wait = False, as_json: ShownJson = False) -> None:
     """Print one entry with its payload and every attempt."""
     found: list[ParkedEntry] = []
 
@@ -96,7 +107,8 @@ def show(entry_id: Id, as_json: ShownJson = False) -> None:
         return False
 
     with errors_in_one_line():
-        for_each_entry(load_settings(), Filter(ids=frozenset({entry_id})), take)
+        turn = turn_of("show", wait=wait)
+        for_each_entry(load_settings(), turn, Filter(ids=frozenset({entry_id})), take)
     if not found:
         fail(f"{entry_id} is not parked; see leveret parked list")
     if as_json or not sys.stdout.isatty():
@@ -105,7 +117,9 @@ def show(entry_id: Id, as_json: ShownJson = False) -> None:
         _print_entry(found[0])
 
 
-def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None) -> None:
+def export(
+    tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None, wait: Wait = False
+) -> None:
     """Print entries as JSON lines, bodies included (base64), and leave them where they are."""
     with errors_in_one_line(), TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as kept:
 
@@ -114,9 +128,8 @@ def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, sinc
             return True
 
         chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
-        for_each_entry(
-            load_settings(), chosen, take
-        )  # first into a file: a slow reader would hold the queue up
+        # first into a file: a slow reader would hold the queue up
+        for_each_entry(load_settings(), turn_of("export", wait=wait), chosen, take)
         kept.seek(0)
         for line in kept:
             typer.echo(line, nl=False)

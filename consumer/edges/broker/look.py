@@ -135,6 +135,7 @@ class Look:
         At most the bodies of one window are on their way to us, as a full window receives no more.
 
         Raises:
+            QueueInUse: another consumer took some of the messages meanwhile.
             BrokerUnavailable: the connection broke.
         """
         try:
@@ -148,7 +149,7 @@ class Look:
                     self.left -= 1
                     yield held
                 elif await self._is_dry():
-                    self.left = 0
+                    self.left = 0  # the rest expired
         except CONNECTION_ERRORS as error:
             raise _unavailable(self.queue, error) from None
 
@@ -293,13 +294,24 @@ class Look:
         """Return whether no message is ready or on its way to us.
 
         A channel answers after the messages that the queue had given it before.
+
+        Raises:
+            QueueInUse: another consumer may hold the messages that we miss.
         """
-        ready = 0
+        ready = readers = 0
         for window in self._windows:
             asked = window.channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
-            ready = (await _whole(asked)).message_count or 0
+            counts = await _whole(asked)
+            ready, readers = counts.message_count or 0, counts.consumer_count or 0
         await asyncio.sleep(0)  # tasks put arrived messages into the inbox
-        return not ready and self._inbox.empty()
+        if ready or not self._inbox.empty():
+            return False
+        if readers > len(self._windows):
+            raise QueueInUse(
+                f"queue {self.queue}: another consumer holds up to {self.left} of its messages; end it and "
+                "try again"
+            )
+        return True
 
 
 @asynccontextmanager
