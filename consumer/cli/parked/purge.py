@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from consumer.cli.parked.index import resolved
 from consumer.cli.parked.shared import (
     Reason,
     Tenant,
@@ -72,7 +73,8 @@ def purge_(options: Purge) -> None:
     Asks before it begins; without a terminal it needs --yes.
     """
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter()
+        settings = load_settings()
+        chosen = resolved(settings, options.filter())
         turn = turn_of("purge", wait=options.wait)
         if not options.yes and not _agreed(settings, turn, chosen):
             typer.echo("nothing was purged", err=True)

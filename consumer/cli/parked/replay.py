@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import typer
 
+from consumer.cli.parked.index import resolved
 from consumer.cli.parked.shared import Chosen, Everything, Ids, Wait, drain, interrupted, turn_of
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
@@ -58,7 +59,8 @@ def replay_(options: Replay) -> None:
             rows.append(entry_as_dict(one))
 
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter(options.ids or ())
+        settings = load_settings()
+        chosen = resolved(settings, options.filter(options.ids or ()))
         known = _subscriptions(settings)
         try:
             turn = turn_of("replay", wait=options.wait)

@@ -11,10 +11,11 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
-from consumer.cli.shared.complete import subscription_ids, tenant_names
+from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
+from consumer.cli.shared.progress import Progress
 from consumer.core.errors import LeveretError
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
@@ -28,6 +29,8 @@ from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names
 
+FORGET_AT_ONCE = 500  #: entries after which the index is brought up to date, in case of a kill -9
+
 _T = TypeVar("_T")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of entries, prk_...")]
@@ -36,7 +39,11 @@ Type = Annotated[str | None, typer.Option("--type", help="Only of matching event
 Reason = Annotated[ParkReason | None, typer.Option(help="Only with this reason.")]
 SubscriptionId = Annotated[
     str | None,
-    typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
+    typer.Option(
+        "--subscription",
+        help="Only of this subscription: tenant/name or its id.",
+        autocompletion=subscription_names,
+    ),
 ]
 Since = Annotated[
     str | None, typer.Option(metavar="WHEN", help="Only entries parked since: 2h, 7d or an RFC 3339 time.")
@@ -87,7 +94,12 @@ def turn_of(command: str, *, wait: bool) -> Turn:
     def told(line: str) -> None:
         typer.echo(f"leveret: {printable(line)}", err=True)
 
-    return Turn(command=f"leveret parked {command}", wait_s=inf if wait else 0.0, on_wait=told)
+    return Turn(
+        command=f"leveret parked {command}",
+        wait_s=inf if wait else 0.0,
+        on_wait=told,
+        on_read=Progress().read,
+    )
 
 
 def for_each_entry(
@@ -141,6 +153,9 @@ def drain(
                     take(one)
                     if isinstance(one, ParkedEntry):
                         gone[one.id] = one.parked_at
+                    if len(gone) >= FORGET_AT_ONCE:
+                        await _forget(settings, gone)
+                        gone.clear()
         finally:
             await close_quietly(connection)
             await _forget(settings, gone)

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
@@ -34,6 +34,9 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
 
 _T = TypeVar("_T")
+
+OnRead: TypeAlias = Callable[[int, int], None]
+"""Receives the number of messages that were read, and the number at the start."""
 
 FIRST_WINDOW = 64  #: messages in the first window, before their size is known
 WHOLE = 65_535  #: messages; AMQP's largest prefetch
@@ -120,9 +123,12 @@ class Held:
 class Look:
     """One look into a queue. Made by :func:`look_into`."""
 
-    def __init__(self, connection: AbstractConnection, queue: str, first_window: int) -> None:
+    def __init__(
+        self, connection: AbstractConnection, queue: str, first_window: int, on_read: OnRead | None
+    ) -> None:
         self.queue = queue
         self._first_window = first_window
+        self._on_read = on_read
         self.left = 0  #: messages that were there at the start and have not arrived yet
         self._connection = connection
         self._windows: list[_Window] = []
@@ -138,6 +144,7 @@ class Look:
             QueueInUse: another consumer took some of the messages meanwhile.
             BrokerUnavailable: the connection broke.
         """
+        total = self.left
         try:
             while self.left > 0:
                 if self._inbox.empty() and all(one.in_hand >= one.prefetch for one in self._windows):
@@ -147,6 +154,8 @@ class Look:
                 held = await self._next()
                 if held is not None:
                     self.left -= 1
+                    if self._on_read is not None:
+                        self._on_read(total - self.left, total)
                     yield held
                 elif await self._is_dry():
                     self.left = 0  # the rest expired
@@ -316,7 +325,10 @@ class Look:
 
 @asynccontextmanager
 async def look_into(
-    connection: AbstractConnection, queue: str, first_window: int = FIRST_WINDOW
+    connection: AbstractConnection,
+    queue: str,
+    first_window: int = FIRST_WINDOW,
+    on_read: OnRead | None = None,
 ) -> AsyncIterator[Look]:
     """Open a look into *queue*; at its end, or when it is cancelled, unacked messages go back.
 
@@ -326,6 +338,7 @@ async def look_into(
         first_window: Messages that arrive at once. With :data:`WHOLE` up to so many go back in their order,
         even
             if some were acked or the look ended early; their bodies may all be in memory.
+        on_read: Is called for each message.
 
     Raises:
         QueueInUse: another look holds the messages.
@@ -333,7 +346,7 @@ async def look_into(
         so
             that the acked messages may come again.
     """
-    look = Look(connection, queue, first_window)
+    look = Look(connection, queue, first_window, on_read)
     try:
         await look.begin()
         yield look

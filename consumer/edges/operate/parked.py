@@ -11,7 +11,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from aio_pika.abc import AbstractConnection
@@ -20,6 +20,7 @@ from aiormq.channel import Channel
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.message.delivery import UnknownVersion, headers_of
 from consumer.core.message.parked import ParkedEntry, entry_as_record, parked_mark, read_entry
+from consumer.core.message.records import ParkedRow, parked_row
 from consumer.core.message.replay import replayed_delivery, replayed_headers
 from consumer.core.model import RawMessage
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
@@ -83,6 +84,32 @@ async def browse(
                 yield found.entry
             elif unreadable is not None:
                 unreadable.append(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All that was in the parked queue."""
+
+    entries: list[ParkedRow]
+    unreadable: list[Unreadable]
+
+
+@asynccontextmanager
+async def survey(connection: AbstractConnection, names: Names, turn: Turn) -> AsyncIterator[Survey]:
+    """Give the index's rows of the whole queue; until the block ends, the entries stay in hand.
+
+    Raises:
+        QueueInUse: another command has the entries in hand.
+        BrokerUnavailable: the broker is away, or the queue does not exist.
+    """
+    found = Survey([], [])
+    async with parked_look(connection, names, turn) as look:
+        async for each in _entries(look):
+            if isinstance(each, Found):
+                found.entries.append(parked_row(each.entry))
+            else:
+                found.unreadable.append(each)
+        yield found
 
 
 async def purge(

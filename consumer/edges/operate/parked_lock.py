@@ -32,7 +32,7 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.parked import rfc3339
 from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.look import Look, QueueInUse, look_into
+from consumer.edges.broker.look import Look, OnRead, QueueInUse, completed, look_into
 from topology.names import Names
 
 ANSWER_S = 2.0  #: longest wait for the holder's answer
@@ -61,6 +61,7 @@ class Turn:
     command: str  #: shown to commands that ask for the holder
     wait_s: float = 0.0  #: longest wait for another holder
     on_wait: Callable[[str], None] | None = None  #: receives a line that names the holder, when a wait begins
+    on_read: OnRead | None = None  #: is called for each message of the pass
 
 
 @asynccontextmanager
@@ -71,7 +72,10 @@ async def parked_look(connection: AbstractConnection, names: Names, turn: Turn) 
         QueueInUse: another command has the entries in hand; the error names it.
         BrokerUnavailable: the queue does not exist, or the connection broke.
     """
-    async with holding(connection, names, turn), look_into(connection, names.parked) as look:
+    async with (
+        holding(connection, names, turn),
+        look_into(connection, names.parked, on_read=turn.on_read) as look,
+    ):
         yield look
 
 
@@ -90,18 +94,18 @@ async def holding(connection: AbstractConnection, names: Names, turn: Turn) -> A
         QueueInUse: another command holds the lock, and *turn* does not wait longer.
         BrokerUnavailable: the connection broke.
     """
+    held: tuple[Channel, str] | None = None
     try:
-        await _acquire(connection, names, turn)
-        channel, tag = await _answering(connection, names, Holder(command=turn.command))
-    except ChannelAccessRefused:
-        yield
-        return
+        with suppress(ChannelAccessRefused):
+            await _acquire(connection, names, turn)
+            held = await _answering(connection, names, Holder(command=turn.command))
     except CONNECTION_ERRORS as error:
         raise _unavailable(names, error) from None
     try:
         yield
     finally:
-        await _release(names, channel, tag)
+        if held is not None and await completed(_release(names, *held)):
+            raise asyncio.CancelledError
 
 
 async def _acquire(connection: AbstractConnection, names: Names, turn: Turn) -> None:
