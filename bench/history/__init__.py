@@ -1,0 +1,1 @@
+"""Proofs of the history: its cost, its truth, its retention, and a store that is away."""
