@@ -13,7 +13,7 @@ PARKED = RowSpec(
     (
         PanelSpec(
             title="Parked entries",
-            text="Entries that wait for an operator, by queue and by index, and those refused by a full queue.",
+            text="Entries that wait for an operator, by queue and index; and those refused by a full queue.",
             queries=(
                 Query('max by (queue) (leveret_queue_messages{@,queue=~"parked|overflow"})', "{{queue}}"),
                 Query("max(leveret_parked_indexed_messages{@})", "in the index"),

@@ -36,7 +36,7 @@ async def readers(bench: Bench, here: Ground) -> int:
     await asyncio.gather(
         ask(whole, "list", "--json"),
         ask(here.of(owner), "list", "--tenant", owner, "--json"),
-        ask(here.of(owner), "list", "--subscription", f"{owner}/target", "--json"),
+        ask(here.of(owner), "list", "--subscription", f"{owner}/to-{owner}", "--json"),
         ask(whole[-1:], "show", whole[-1], "--wait", "--json"),
         ask(whole, "export"),
         ask(here.of(owner), "export", "--tenant", owner, "--wait"),

@@ -94,7 +94,7 @@ async def ground(bench: Bench, entries: int) -> AsyncIterator[Ground]:
     async with Broker(bench) as broker, Daemon(bench.folder, broker.url, SETTINGS) as daemon:
         owners = [f"tenant-{number:02}" for number in range(TENANTS)]
         await daemon.subscribe(
-            [subscription("target", "http://127.0.0.1:9/hook", tenant=owner) for owner in owners]
+            [subscription(f"to-{owner}", f"http://127.0.0.1:9/{owner}", tenant=owner) for owner in owners]
         )
         targets = {
             str(row["tenant"]): str(row["id"]) for row in await daemon.listing("subscriptions", "list")
