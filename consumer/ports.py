@@ -205,6 +205,17 @@ class Recorder(Protocol):
         """Write what is left, if the store takes it."""
 
 
+class ParkedMessages(Protocol):
+    """The index of parked entries in the store, as a number."""
+
+    async def count_parked(self) -> int:
+        """Return how many messages of the parked queue the index knows.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+
+
 class History(Protocol):
     """Keeps the steps of deliveries for operators; beside the deliveries, and never in their way."""
 

@@ -13,9 +13,10 @@ PARKED = RowSpec(
     (
         PanelSpec(
             title="Parked entries",
-            text="Entries that wait for an operator, and entries that a full parked queue refused.",
+            text="Entries that wait for an operator, by queue and index; and those refused by a full queue.",
             queries=(
                 Query('max by (queue) (leveret_queue_messages{@,queue=~"parked|overflow"})', "{{queue}}"),
+                Query("max(leveret_parked_indexed_messages{@})", "in the index"),
             ),
             warn=50,
             bad=100,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from http import HTTPStatus
+from math import nan
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.metrics_core import Metric
@@ -127,6 +128,9 @@ class Series:
         # way: replayed | archived
         text = "How long a delivery was in the parked queue, when it left."
         self.parked_age = self._histogram("parked_age_seconds", text, PARKED_S, "way")
+        text = "Messages in the parked queue by the store's index. NaN: unknown, or the index is off."
+        self.parked_indexed = self._gauge("parked_indexed_messages", text)
+        self.parked_indexed.set(nan)
         text = "When parked was last seen empty (Unix time): no entry is older. 0: not since the start."
         self.parked_empty = self._gauge("parked_empty_timestamp_seconds", text)
 
@@ -184,7 +188,7 @@ class Series:
     def _add_broker(self) -> None:
         # queue: lane | due | spill | wait | replay | suspect | overflow | parked | expired | stray
         self.queue_messages = self._gauge(
-            "queue_messages", "Messages ready in a queue, by its kind.", "queue"
+            "queue_messages", "Messages in a queue, by its kind; of parked also those in hand.", "queue"
         )
         text = "Bytes of delivery messages that wait, estimated from their number and their mean size."
         self.waiting_bytes = self._gauge("waiting_bytes", text)

@@ -137,6 +137,15 @@ class Names:
         return f"{self.prefix}.parked"
 
     @property
+    def parked_lock(self) -> str:
+        """Exclusive queue that serves as a lock: the command that owns it has the parked entries in hand."""
+        return f"{self.parked}.lock"
+
+    def lock_key(self, queue: str) -> str:
+        """Key on ``dlx`` that leads to *queue*: a lock, or a command that asks for its holder."""
+        return f"lock.{queue}"
+
+    @property
     def expired(self) -> str:
         """Exchange and queue of parked entries whose TTL ran out."""
         return f"{self.prefix}.expired"

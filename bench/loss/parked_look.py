@@ -38,7 +38,7 @@ from topology.plan import Plan, TopologySpec, build_plan
 
 ENTRIES = 400
 CHOSEN = 40  #: entries that a partial replay or purge is to take
-COMMANDS = ("list", "show", "export", "replay", "purge")
+COMMANDS = ("reindex", "show", "export", "replay", "purge")
 CUTS = ("", "SIGINT", "SIGKILL")
 ENDS = ("stop", "kill")
 MOVED = 8  #: a replay or purge is cut after so many entries

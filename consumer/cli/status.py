@@ -199,9 +199,16 @@ def _rows(one: Status) -> Iterator[tuple[str, str, str]]:
     yield "waiting", _counts(one.waiting), ""
     yield "in hand", _counts(one.windows), ""
     yield "breakers", _counts(one.breakers), "red" if one.breakers.get("open") else ""
-    yield "parked", show(one.parked), "yellow" if one.parked else ""
+    yield "parked", show(one.parked) + _gap(one), "yellow" if one.parked else ""
     off = f", {one.subscriptions_disabled} disabled" if one.subscriptions_disabled else ""
     yield "subscriptions", f"{one.subscriptions}{off}", ""
+
+
+def _gap(one: Status) -> str:
+    """Return how the index of parked entries differs from the queue, with the remedy."""
+    if one.parked_indexed is None or one.parked_indexed == one.parked:
+        return ""
+    return f" (the index has {one.parked_indexed}; if that stays, run `leveret parked reindex`)"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated
 
 import typer
 from aio_pika.abc import AbstractConnection
 
-from consumer.cli.shared.complete import subscription_ids, tenant_names
+from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
-from consumer.core.errors import BrokerUnavailable
+from consumer.cli.shared.resolve import is_id, subscription_id
+from consumer.cli.shared.resolve import tenant as demand_tenant
+from consumer.cli.subscriptions.shared import read_entries
+from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import send_to_workers
@@ -38,7 +41,11 @@ BRIEF = ("event_id", "tenant", "type", "subscription_id")
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", autocompletion=tenant_names)]
 SubscriptionId = Annotated[
     str | None,
-    typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
+    typer.Option(
+        "--subscription",
+        help="Only of this subscription: tenant/name or its id.",
+        autocompletion=subscription_names,
+    ),
 ]
 EventId = Annotated[str | None, typer.Option("--event", help="Only of the event with this id.")]
 Everything = Annotated[bool, typer.Option("--all", help="All waiting deliveries.")]
@@ -59,7 +66,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Print the deliveries on the ladder, the longest waits first, without those in a worker's hands."""
-    wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
+    wanted = _named(tenant, subscription, event)
     rows, broken = _run(browse, wanted, sys.maxsize if limit is None else limit)
     if broken is None or rows:
         print_rows(COLUMNS, rows, as_json=as_json, empty="nothing waits")
@@ -117,10 +124,28 @@ def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, 
     Raises:
         BadParameter: there is neither a filter nor --all.
     """
-    wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
+    wanted = _named(tenant, subscription, event)
     if wanted == Wanted() and not everything:
         raise typer.BadParameter("choose deliveries: --tenant, --subscription or --event")
     return wanted
+
+
+def _named(tenant: str | None, subscription: str | None, event: str | None) -> Wanted:
+    """Return the filter with the subscription's id. An unknown id passes: its deliveries may wait."""
+    if subscription is not None and not is_id(subscription):
+        with errors_in_one_line():
+            subscription = subscription_id(read_entries(load_settings()), subscription)
+    return Wanted(tenant=tenant, subscription=subscription, event=event)
+
+
+def _demand_known(wanted: Wanted) -> None:
+    """End with an error if nothing was found because a name is unknown."""
+    with errors_in_one_line(), suppress(StoreUnavailable):
+        stored = read_entries(load_settings()) if wanted.tenant or wanted.subscription else ()
+        if wanted.tenant is not None:
+            demand_tenant(stored, wanted.tenant)
+        if wanted.subscription is not None:
+            subscription_id(stored, wanted.subscription)
 
 
 def _cancel_reservations(wanted: Wanted) -> None:
@@ -194,4 +219,6 @@ def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, obj
         except OSError as error:
             where = settings.home / "archive"
             return list(rows.values()), f"{where}: {error.strerror or error}; unarchived deliveries wait on"
+    if not rows:
+        _demand_known(wanted)
     return list(rows.values())[:limit], None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -51,13 +51,14 @@ from consumer.flow.endpoints.slow_probe import SlowProbe
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.store.consume_gate import ConsumeGate
+from consumer.flow.store.index_count import IndexCount
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.store.trust import ALL, Trust
 from consumer.flow.store_sync import StoreSync
 from consumer.flow.take.backlog import Backlog
 from consumer.flow.take.reroute import Reroute
 from consumer.flow.take.sharing import Sharing
-from consumer.ports import BrokerListener, Clock, Publisher, QueueDepths, Sender
+from consumer.ports import BrokerListener, Clock, Publisher, Sender
 from consumer.settings import Settings
 from metrics.series import Series
 from topology.plan import build_plan, sized_queues
@@ -101,6 +102,7 @@ class Flow:
         self.endpoints = Endpoints(context)
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
+        self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
@@ -127,7 +129,7 @@ class Worker:
         broker, observe, intake = outside.broker, outside.observe, flow.router.intake
         self.stopping = asyncio.Event()
         self.edge = edge = BrokerEdge(
-            _edge_options(settings, reach, broker.options, depths=(observe, flow.backlog)),
+            _edge_options(settings, reach, broker.options, flow),
             broker,
             _listener_of(flow, outside.failpoint),
             observe,
@@ -275,15 +277,14 @@ def _broker_options(settings: Settings, how: Run, amqp: AmqpOptions, instance: s
     )
 
 
-def _edge_options(
-    settings: Settings, reach: Reach, broker: BrokerOptions, depths: Sequence[QueueDepths]
-) -> EdgeOptions:
+def _edge_options(settings: Settings, reach: Reach, broker: BrokerOptions, flow: Flow) -> EdgeOptions:
     declare = broker.declare
     return EdgeOptions(
         windows=windows(settings),
         budget=budget(settings),
         control=settings.topology_spec().names.control if declare else None,
-        depths=depths,
+        depths=(flow.context.observe, flow.backlog),
+        count_indexed=flow.index_count.count,
         inspection=Inspection(plan=broker.plan, management=reach.management, over_amqp=not declare),
         left=ALL,
     )

@@ -35,7 +35,12 @@ def test_the_proofs_have_the_promised_names_goals_and_counts() -> None:
 async def test_looks_replays_and_purges_lose_nothing_to_a_kill_of_the_broker(tmp_path: Path) -> None:
     """Fault 80: the proof in small: whole, and cut by a signal in the middle."""
     bench = Bench(folder=tmp_path, scale=0.2)
-    runs = [Run(0, "list", ""), Run(1, "purge", "SIGKILL"), Run(2, "replay", "SIGINT"), Run(3, "replay", "")]
+    runs = [
+        Run(0, "reindex", ""),
+        Run(1, "purge", "SIGKILL"),
+        Run(2, "replay", "SIGINT"),
+        Run(3, "replay", ""),
+    ]
 
     async with Broker(bench) as broker, Daemon(tmp_path, broker.url) as daemon:
         await daemon.subscribe([subscription("target", "http://127.0.0.1:9/hook")])

@@ -77,7 +77,8 @@ def test_the_json_of_an_event(run: Run, record: Record) -> None:
     """S2-7: programs get the status of each delivery, its steps, and the answers."""
     record(*STORY)
     [shown] = rows(run("trace", "ord-1", "--json"))
-    [delivery] = shown["deliveries"]  # type: ignore[misc]
+    deliveries: Any = shown["deliveries"]
+    [delivery] = deliveries
     assert (delivery["delivery_id"], delivery["status"], delivery["attempts"]) == (DELIVERY, "waiting", 1)
     assert delivery["until"] > delivery["since"]
     assert delivery["steps"][0]["answer_base64"]

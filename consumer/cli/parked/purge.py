@@ -9,7 +9,17 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.parked.shared import Reason, Tenant, Type, drain, for_each_entry, interrupted
+from consumer.cli.parked.index import resolved
+from consumer.cli.parked.shared import (
+    Reason,
+    Tenant,
+    Type,
+    Wait,
+    drain,
+    for_each_entry,
+    interrupted,
+    turn_of,
+)
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.core.errors import BrokerUnavailable
@@ -17,6 +27,7 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter
 from consumer.core.text.durations import parse_duration
 from consumer.edges.operate.parked import purge
+from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 
@@ -33,6 +44,7 @@ class Purge:
     kind: Type = None
     reason: Reason = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    wait: Wait = False
     as_json: AsJson = False
 
     def filter(self) -> Filter:
@@ -61,14 +73,16 @@ def purge_(options: Purge) -> None:
     Asks before it begins; without a terminal it needs --yes.
     """
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter()
-        if not options.yes and not _agreed(settings, chosen):
+        settings = load_settings()
+        chosen = resolved(settings, options.filter())
+        turn = turn_of("purge", wait=options.wait)
+        if not options.yes and not _agreed(settings, turn, chosen):
             typer.echo("nothing was purged", err=True)
             raise typer.Exit(1)
         rows: list[Mapping[str, object]] = []
         broken, was_interrupted = None, False
         try:
-            broken = _purge(settings, chosen, rows)
+            broken = _purge(settings, turn, chosen, rows)
         except KeyboardInterrupt:
             was_interrupted = True
     print_rows(
@@ -85,7 +99,7 @@ def purge_(options: Purge) -> None:
         fail(broken)
 
 
-def _agreed(settings: Settings, chosen: Filter) -> bool:
+def _agreed(settings: Settings, turn: Turn, chosen: Filter) -> bool:
     """Count the chosen entries and ask.
 
     Raises:
@@ -99,17 +113,17 @@ def _agreed(settings: Settings, chosen: Filter) -> bool:
         count += 1
         return True
 
-    for_each_entry(settings, chosen, take)
+    for_each_entry(settings, turn, chosen, take)
     return count > 0 and typer.confirm(f"Purge {count} parked entries?", err=True)
 
 
-def _purge(settings: Settings, chosen: Filter, rows: list[Mapping[str, object]]) -> str | None:
+def _purge(settings: Settings, turn: Turn, chosen: Filter, rows: list[Mapping[str, object]]) -> str | None:
     """Purge, and add each purged entry to *rows*; return the error text when the broker or the disk fails."""
     archive = FileArchive(settings.home / "archive", SystemClock(), "purged")
     try:
         drain(
             settings,
-            lambda connection, names: purge(connection, names, chosen, archive),
+            lambda connection, names: purge(connection, names, turn, chosen, archive),
             lambda entry: rows.append(entry_as_dict(entry)),
         )
     except BrokerUnavailable as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import typer
 
-from consumer.cli.parked.shared import Chosen, Everything, Ids, drain, interrupted
+from consumer.cli.parked.index import resolved
+from consumer.cli.parked.shared import Chosen, Everything, Ids, Wait, drain, interrupted, turn_of
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
@@ -24,6 +25,7 @@ class Replay(Chosen):
 
     ids: Ids = None
     everything: Everything = False
+    wait: Wait = False
     as_json: AsJson = False
 
 
@@ -57,10 +59,12 @@ def replay_(options: Replay) -> None:
             rows.append(entry_as_dict(one))
 
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter(options.ids or ())
+        settings = load_settings()
+        chosen = resolved(settings, options.filter(options.ids or ()))
         known = _subscriptions(settings)
         try:
-            drain(settings, lambda connection, names: replay(connection, names, chosen, known), take)
+            turn = turn_of("replay", wait=options.wait)
+            drain(settings, lambda connection, names: replay(connection, names, turn, chosen, known), take)
         except BrokerUnavailable as error:
             broken = str(error)
         except KeyboardInterrupt:

@@ -6,24 +6,30 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
-from consumer.cli.shared.complete import subscription_ids, tenant_names
+from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
+from consumer.cli.shared.progress import Progress
 from consumer.core.errors import LeveretError
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
 from consumer.core.text.durations import parse_moment
+from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.parked import Unreadable, browse
+from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names
+
+FORGET_AT_ONCE = 500  #: entries after which the index is brought up to date, in case of a kill -9
 
 _T = TypeVar("_T")
 
@@ -33,12 +39,17 @@ Type = Annotated[str | None, typer.Option("--type", help="Only of matching event
 Reason = Annotated[ParkReason | None, typer.Option(help="Only with this reason.")]
 SubscriptionId = Annotated[
     str | None,
-    typer.Option("--subscription", help="Only of this subscription id.", autocompletion=subscription_ids),
+    typer.Option(
+        "--subscription",
+        help="Only of this subscription: tenant/name or its id.",
+        autocompletion=subscription_names,
+    ),
 ]
 Since = Annotated[
     str | None, typer.Option(metavar="WHEN", help="Only entries parked since: 2h, 7d or an RFC 3339 time.")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many, the oldest first.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for a command that has the entries in hand.")]
 Everything = Annotated[bool, typer.Option("--all", help="All entries that pass the filters.")]
 
 
@@ -77,12 +88,29 @@ class Chosen:
         )
 
 
-def for_each_entry(settings: Settings, chosen: Filter, take: Callable[[ParkedEntry], bool]) -> None:
+def turn_of(command: str, *, wait: bool) -> Turn:
+    """Return how ``leveret parked`` *command* asks for the entries."""
+
+    def told(line: str) -> None:
+        typer.echo(f"leveret: {printable(line)}", err=True)
+
+    return Turn(
+        command=f"leveret parked {command}",
+        wait_s=inf if wait else 0.0,
+        on_wait=told,
+        on_read=Progress().read,
+    )
+
+
+def for_each_entry(
+    settings: Settings, turn: Turn, chosen: Filter, take: Callable[[ParkedEntry], bool]
+) -> None:
     """Pass every chosen entry to *take*, oldest first, until it returns false.
 
     One warning on stderr counts the unreadable messages.
 
     Raises:
+        QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away or the queue does not exist.
     """
     unreadable: list[Unreadable] = []
@@ -90,7 +118,8 @@ def for_each_entry(settings: Settings, chosen: Filter, take: Callable[[ParkedEnt
     async def run() -> None:
         connection = await connect(find_broker(settings).options, "parked")
         try:
-            async with aclosing(browse(connection, Names(settings.topology.prefix), unreadable)) as entries:
+            names = Names(settings.topology.prefix)
+            async with aclosing(browse(connection, names, turn, unreadable)) as entries:
                 async for entry in entries:
                     if chosen(entry) and not take(entry):
                         return
@@ -124,6 +153,9 @@ def drain(
                     take(one)
                     if isinstance(one, ParkedEntry):
                         gone[one.id] = one.parked_at
+                    if len(gone) >= FORGET_AT_ONCE:
+                        await _forget(settings, gone)
+                        gone.clear()
         finally:
             await close_quietly(connection)
             await _forget(settings, gone)

@@ -1,9 +1,13 @@
-"""``leveret parked list | show | export``: read entries; all of them stay parked."""
+"""``leveret parked list | stats | show | export | reindex``: read entries; all of them stay parked.
+
+``list`` and ``stats`` read the index in the store. The others take the queue's messages and give them back.
+"""
 
 from __future__ import annotations
 
 import base64
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -12,7 +16,20 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from consumer.cli.parked.shared import Chosen, Limit, Reason, Since, Tenant, Type, for_each_entry, moment
+from consumer.cli.parked.index import near_ids, read_index, resolved
+from consumer.cli.parked.rebuild import rebuild_index
+from consumer.cli.parked.shared import (
+    Chosen,
+    Limit,
+    Reason,
+    Since,
+    Tenant,
+    Type,
+    Wait,
+    for_each_entry,
+    moment,
+    turn_of,
+)
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import (
     AsJson,
@@ -24,8 +41,9 @@ from consumer.cli.shared.output import (
     print_rows,
     print_text,
 )
-from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record
+from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record, rfc3339
 from consumer.core.message.parked_filter import Filter, GroupBy, grouped
+from consumer.core.message.records import row_as_cells, row_as_dict
 from consumer.core.text.durations import format_duration
 from consumer.settings import load_settings
 
@@ -58,6 +76,8 @@ def register(app: typer.Typer) -> None:
             "leveret parked list --reason exhausted --type 'order.*' --json",
         ),
     )(takes(List)(list_))
+    app.command("stats", epilog=examples("leveret parked stats", "leveret parked stats --json"))(stats)
+    app.command("reindex", epilog=examples("leveret parked reindex"))(reindex)
     app.command("show", epilog=examples("leveret parked show prk_0123456789abcdef"))(show)
     app.command(
         "export",
@@ -68,26 +88,55 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(options: List) -> None:
-    """Print the parked entries, oldest first, or count them. All of them stay parked."""
-    rows: list[Mapping[str, object]] = []
-
-    def take(entry: ParkedEntry) -> bool:
-        rows.append(entry_as_dict(entry))
-        return True
-
+    """Print the parked entries, oldest first, or count them, from the store's index: no entry is touched."""
     with errors_in_one_line():
-        for_each_entry(load_settings(), options.filter(), take)
-    rows = sorted(rows, key=lambda row: str(row["parked_at"]))  # an earlier look may have changed their order
-    rows = rows[: options.limit]
+        index = read_index(load_settings())
+        chosen = index.resolved(options.filter())
+        index.demand_whole()
+    rows = [row for row in index.rows if chosen.takes_row(row)][: options.limit]
+    empty = "nothing is parked" if chosen == Filter() else "nothing is parked that passes the filters"
     if options.group_by:
         columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
-        groups = grouped(rows, options.group_by)
-        print_rows(columns, groups, as_json=options.as_json, empty="nothing is parked")
+        groups = grouped(map(row_as_cells, rows), options.group_by)
+        print_rows(columns, groups, as_json=options.as_json, empty=empty)
         return
-    print_rows(COLUMNS, rows, as_json=options.as_json, empty="nothing is parked")
+    shown = [row_as_dict(row) if options.as_json else row_as_cells(row) for row in rows]
+    print_rows(COLUMNS, shown, as_json=options.as_json, empty=empty)
 
 
-def show(entry_id: Id, as_json: ShownJson = False) -> None:
+def stats(as_json: AsJson = False) -> None:
+    """Print how many entries are parked, since when, and for whom, from the store's index."""
+    with errors_in_one_line():
+        index = read_index(load_settings())
+        index.demand_whole()
+    rows = index.rows
+    fields: dict[str, object] = {
+        "entries": len(rows),
+        "oldest": rfc3339(rows[0].parked_at) if rows else None,
+        "newest": rfc3339(rows[-1].parked_at) if rows else None,
+        "tenants": len({row.tenant for row in rows if row.tenant}),
+        "subscriptions": len({each for row in rows for each in row.subscription_ids}),
+        "by_reason": dict(Counter(row.reason for row in rows).most_common()),
+        "by_status": dict(Counter(row.code or "none" for row in rows).most_common()),
+        "in_queue": None if index.size is None or index.size.consumers else index.size.ready,
+    }
+    if as_json:
+        print_json(fields)
+    else:
+        print_fields(fields)
+
+
+def reindex(wait: Wait = False, as_json: AsJson = False) -> None:
+    """Make the index of parked entries anew, in one pass over the queue; all entries stay parked."""
+    with errors_in_one_line():
+        found = rebuild_index(load_settings(), turn_of("reindex", wait=wait))
+    if as_json:
+        print_json(found)
+    else:
+        print_fields(found)
+
+
+def show(entry_id: Id, wait: Wait = False, as_json: ShownJson = False) -> None:
     """Print one entry with its payload and every attempt."""
     found: list[ParkedEntry] = []
 
@@ -96,16 +145,19 @@ def show(entry_id: Id, as_json: ShownJson = False) -> None:
         return False
 
     with errors_in_one_line():
-        for_each_entry(load_settings(), Filter(ids=frozenset({entry_id})), take)
+        turn = turn_of("show", wait=wait)
+        for_each_entry(load_settings(), turn, Filter(ids=frozenset({entry_id})), take)
     if not found:
-        fail(f"{entry_id} is not parked; see leveret parked list")
+        fail(f"{entry_id} is not parked; see leveret parked list{near_ids(load_settings(), entry_id)}")
     if as_json or not sys.stdout.isatty():
         print_json(entry_as_dict(found[0]) | _data(found[0].body))
     else:
         _print_entry(found[0])
 
 
-def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None) -> None:
+def export(
+    tenant: Tenant = None, kind: Type = None, reason: Reason = None, since: Since = None, wait: Wait = False
+) -> None:
     """Print entries as JSON lines, bodies included (base64), and leave them where they are."""
     with errors_in_one_line(), TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as kept:
 
@@ -113,10 +165,10 @@ def export(tenant: Tenant = None, kind: Type = None, reason: Reason = None, sinc
             kept.write(json_line(entry_as_record(entry)) + "\n")
             return True
 
-        chosen = Filter(tenant=tenant, type=kind, reason=reason, since=moment(since))
-        for_each_entry(
-            load_settings(), chosen, take
-        )  # first into a file: a slow reader would hold the queue up
+        settings = load_settings()
+        chosen = resolved(settings, Filter(tenant=tenant, type=kind, reason=reason, since=moment(since)))
+        # first into a file: a slow reader would hold the queue up
+        for_each_entry(settings, turn_of("export", wait=wait), chosen, take)
         kept.seek(0)
         for line in kept:
             typer.echo(line, nl=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.core.message.records import ParkedRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +26,28 @@ class Filter:
     until: float | None = None  #: Unix seconds; parked before then
 
     def __call__(self, entry: ParkedEntry) -> bool:
-        """Return whether *entry* is wanted."""
-        if self.ids is not None and entry.id not in self.ids:
-            return False
-        if self.since is not None and entry.parked_at < self.since:
-            return False
-        if self.until is not None and entry.parked_at >= self.until:
-            return False
+        """Return whether *entry* is chosen."""
         shown = entry_as_dict(entry)
-        pairs = (("tenant", self.tenant), ("reason", self.reason), ("subscription_id", self.subscription))
+        targets = () if entry.delivery is None else entry.delivery.targets
+        return self._is_meant(entry.id, entry.parked_at, targets) and self._has(shown)
+
+    def takes_row(self, row: ParkedRow) -> bool:
+        """Return whether the entry of *row* is chosen."""
+        if not self._is_meant(row.id, row.parked_at, row.subscription_ids):
+            return False
+        return self._has({"tenant": row.tenant, "reason": row.reason, "type": row.type})
+
+    def _is_meant(self, entry_id: str, parked_at: float, targets: Sequence[str]) -> bool:
+        if self.ids is not None and entry_id not in self.ids:
+            return False
+        if self.since is not None and parked_at < self.since:
+            return False
+        if self.until is not None and parked_at >= self.until:
+            return False
+        return self.subscription is None or self.subscription in targets
+
+    def _has(self, shown: Mapping[str, object]) -> bool:
+        pairs = (("tenant", self.tenant), ("reason", self.reason))
         return all(wanted is None or shown[key] == wanted for key, wanted in pairs) and (
             self.type is None or fits(self.type, str(shown["type"] or ""))
         )

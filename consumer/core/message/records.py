@@ -6,11 +6,14 @@ No decision depends on these records: a missing or old row is an inconvenience, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from consumer.core.message.parked import ParkedEntry, entry_as_dict
+import orjson
+
+from consumer.core.message.delivery import ceil_ms
+from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
 from consumer.core.text.printable import printable
 
 TEXT_MAX: Final = 256
@@ -48,6 +51,9 @@ class ParkedRow:
     arrived_at: float | None  #: Unix seconds, as all times here
     parked_at: float
     expires_at: float  #: when the parked queue removes it
+    replays: int = 0
+    messages: int = 1  #: of this id in the queue: a crash may park one entry twice
+    shown: str = ""  #: all fields as JSON, see :func:`entry_as_dict`; empty in rows of earlier releases
 
 
 def parked_row(entry: ParkedEntry) -> ParkedRow:
@@ -65,9 +71,60 @@ def parked_row(entry: ParkedEntry) -> ParkedRow:
         code=_short(shown["last_failure_code"]),
         attempts=0 if delivery is None else delivery.attempts_made,
         arrived_at=None if delivery is None else delivery.event.arrived_at,
-        parked_at=entry.parked_at,
-        expires_at=entry.parked_at + entry.ttl_s,
+        parked_at=_ms(entry.parked_at),
+        expires_at=_ms(entry.parked_at) + entry.ttl_s,
+        replays=int(str(shown.get("replays", 0))),
+        shown=orjson.dumps({key: _safe(value) for key, value in shown.items()}).decode(),
     )
+
+
+def row_as_dict(row: ParkedRow) -> dict[str, object]:
+    """Return the fields of a row as :func:`consumer.core.message.parked.entry_as_dict` names them."""
+    if row.shown:
+        shown: dict[str, object] = orjson.loads(row.shown)
+        return shown
+    return {
+        "id": row.id,
+        "reason": row.reason,
+        "detail": row.detail,
+        "parked_at": rfc3339(row.parked_at),
+        "ttl_s": row.expires_at - row.parked_at,
+        **row_as_cells(row),
+        "event_id": row.event_id,
+        "subscription_id": " ".join(row.subscription_ids) or None,
+        "arrived_at": None if row.arrived_at is None else rfc3339(row.arrived_at),
+    }
+
+
+def row_as_cells(row: ParkedRow) -> dict[str, object]:
+    """Return the fields of a row that tables and groups show; reads no JSON."""
+    return {
+        "id": row.id,
+        "parked_at": rfc3339(row.parked_at),
+        "tenant": row.tenant,
+        "type": row.type,
+        "reason": row.reason,
+        "subscription_id": " ".join(row.subscription_ids) or None,
+        "failed_attempts": row.attempts,
+        "last_failure_code": row.code,
+        "detail": row.detail,
+    }
+
+
+def _ms(at: float) -> float:
+    """Return *at* as an entry in the queue has it: in whole milliseconds."""
+    return ceil_ms(at) / 1000
+
+
+def _safe(value: object) -> object:
+    """Return a field with its texts printable and short."""
+    if isinstance(value, str):
+        return printable(value)[:DETAIL_MAX]
+    if isinstance(value, Mapping):
+        return {key: _safe(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_safe(each) for each in value]
+    return value
 
 
 def short(text: str) -> str:

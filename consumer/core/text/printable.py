@@ -13,4 +13,6 @@ def printable(text: str) -> str:
 
     Source: fault 51.
     """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

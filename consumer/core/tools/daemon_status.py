@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import NamedTuple
 
 
@@ -57,7 +58,8 @@ class Status:
     waiting: Mapping[str, int]  #: messages by kind of queue
     windows: Mapping[str, int]  #: messages received and not yet started, by source
     breakers: Mapping[str, int]  #: endpoints by the state of their breaker
-    parked: int
+    parked: int  #: messages
+    parked_indexed: int | None  #: by the store's index; None if unknown
     subscriptions: int  #: enabled
     subscriptions_disabled: int
 
@@ -80,6 +82,7 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
 
     attempts = growth("leveret_attempts_total")
     queues = second.by("leveret_queue_messages", "queue")
+    indexed = next((s.value for s in second.samples if s.name == "leveret_parked_indexed_messages"), nan)
     return Status(
         interval_s=round(seconds, 3),
         events_per_s=round(growth("leveret_events_total") / seconds, 1),
@@ -93,6 +96,7 @@ def status(first: MetricsPage, second: MetricsPage) -> Status:
         windows=_whole(second.by("leveret_window_messages", "source")),
         breakers=_whole(second.by("leveret_breakers", "state")),
         parked=int(queues.get("parked", 0)),
+        parked_indexed=None if isnan(indexed) else int(indexed),
         subscriptions=int(second.total("leveret_subscriptions", enabled="true")),
         subscriptions_disabled=int(second.total("leveret_subscriptions", enabled="false")),
     )

@@ -20,7 +20,7 @@ from consumer.edges.broker.broker_ports import BrokerPorts
 from consumer.edges.broker.budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
 from consumer.edges.broker.inspect import Inspection
-from consumer.edges.broker.queue_depths import follow_sizes
+from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow_sizes, unknown
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
 from topology.check import Finding
@@ -39,6 +39,8 @@ class EdgeOptions:
     windows: Sequence[Window]
     control: str | None  #: fanout exchange of control messages; None without the right to bind
     depths: Sequence[QueueDepths] = ()  #: receive the number of messages in our queues
+    #: Returns the number of parked messages by the store's index; None while it is unknown.
+    count_indexed: CountIndexed = unknown
     #: Bytes in hand, all windows together.
     budget: ByteBudget = field(default_factory=lambda: ByteBudget(UNBOUNDED))
     inspection: Inspection | None = None  #: checks of the broker, beside the work; None for no checks
@@ -70,6 +72,7 @@ class BrokerEdge:
         self._stopped = False
         self._pressure = asyncio.Event()  #: set when back-pressure begins or ends
         ports.publisher.pressure.add(self._pressed)
+        self._parked = ParkedTotal(options.count_indexed)
         self._declared = False
         self.fatal: TopologyMismatch | None = None
 
@@ -179,7 +182,7 @@ class BrokerEdge:
         """Run all tasks of a connection, until it closes."""
         side_tasks: list[Awaitable[None]] = [
             self._repairs(connection),
-            follow_sizes(connection, self._ports.options.sized_queues, self._options.depths),
+            follow_sizes(connection, self._ports.options.sized_queues, self._options.depths, self._parked),
             self._follow_pressure(),
         ]
         if self._options.inspection is not None:

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
@@ -34,6 +34,9 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
 
 _T = TypeVar("_T")
+
+OnRead: TypeAlias = Callable[[int, int], None]
+"""Receives the number of messages that were read, and the number at the start."""
 
 FIRST_WINDOW = 64  #: messages in the first window, before their size is known
 WHOLE = 65_535  #: messages; AMQP's largest prefetch
@@ -120,9 +123,12 @@ class Held:
 class Look:
     """One look into a queue. Made by :func:`look_into`."""
 
-    def __init__(self, connection: AbstractConnection, queue: str, first_window: int) -> None:
+    def __init__(
+        self, connection: AbstractConnection, queue: str, first_window: int, on_read: OnRead | None
+    ) -> None:
         self.queue = queue
         self._first_window = first_window
+        self._on_read = on_read
         self.left = 0  #: messages that were there at the start and have not arrived yet
         self._connection = connection
         self._windows: list[_Window] = []
@@ -135,8 +141,10 @@ class Look:
         At most the bodies of one window are on their way to us, as a full window receives no more.
 
         Raises:
+            QueueInUse: another consumer took some of the messages meanwhile.
             BrokerUnavailable: the connection broke.
         """
+        total = self.left
         try:
             while self.left > 0:
                 if self._inbox.empty() and all(one.in_hand >= one.prefetch for one in self._windows):
@@ -146,9 +154,11 @@ class Look:
                 held = await self._next()
                 if held is not None:
                     self.left -= 1
+                    if self._on_read is not None:
+                        self._on_read(total - self.left, total)
                     yield held
                 elif await self._is_dry():
-                    self.left = 0
+                    self.left = 0  # the rest expired
         except CONNECTION_ERRORS as error:
             raise _unavailable(self.queue, error) from None
 
@@ -293,18 +303,32 @@ class Look:
         """Return whether no message is ready or on its way to us.
 
         A channel answers after the messages that the queue had given it before.
+
+        Raises:
+            QueueInUse: another consumer may hold the messages that we miss.
         """
-        ready = 0
+        ready = readers = 0
         for window in self._windows:
             asked = window.channel.queue_declare(self.queue, passive=True, timeout=CALL_S)
-            ready = (await _whole(asked)).message_count or 0
+            counts = await _whole(asked)
+            ready, readers = counts.message_count or 0, counts.consumer_count or 0
         await asyncio.sleep(0)  # tasks put arrived messages into the inbox
-        return not ready and self._inbox.empty()
+        if ready or not self._inbox.empty():
+            return False
+        if readers > len(self._windows):
+            raise QueueInUse(
+                f"queue {self.queue}: another consumer holds up to {self.left} of its messages; end it and "
+                "try again"
+            )
+        return True
 
 
 @asynccontextmanager
 async def look_into(
-    connection: AbstractConnection, queue: str, first_window: int = FIRST_WINDOW
+    connection: AbstractConnection,
+    queue: str,
+    first_window: int = FIRST_WINDOW,
+    on_read: OnRead | None = None,
 ) -> AsyncIterator[Look]:
     """Open a look into *queue*; at its end, or when it is cancelled, unacked messages go back.
 
@@ -313,13 +337,14 @@ async def look_into(
         queue: Name of the queue.
         first_window: Messages that arrive at once. With :data:`WHOLE` up to so many go back in their order,
             even if some were acked or the look ended early; their bodies may all be in memory.
+        on_read: Is called for each message.
 
     Raises:
         QueueInUse: another look holds the messages.
         BrokerUnavailable: the queue does not exist, the connection broke, or acks may not have been stored,
             so that the acked messages may come again.
     """
-    look = Look(connection, queue, first_window)
+    look = Look(connection, queue, first_window, on_read)
     try:
         await look.begin()
         yield look

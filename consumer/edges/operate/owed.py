@@ -17,9 +17,11 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.operate import parked, waiting
+from consumer.edges.operate.parked_lock import Turn
 from topology.plan import TopologySpec, sized_queues
 
 WAITING, PARKED = "wait", "parked"
+TURN_S = 30.0  #: longest wait for a command that has the parked entries in hand
 DUE = ("due", "replay", "spill", "suspect", "stray")
 """Kinds of queues that are counted by size only: reading them would look like a worker's death."""
 
@@ -72,7 +74,8 @@ async def _count_parked(
     connection: AbstractConnection, spec: TopologySpec, found: Counter[str], uncounted: list[str]
 ) -> None:
     unreadable: list[parked.Unreadable] = []
-    async for entry in parked.browse(connection, spec.names, unreadable):
+    turn = Turn(command="leveret subscriptions", wait_s=TURN_S)
+    async for entry in parked.browse(connection, spec.names, turn, unreadable):
         if entry.delivery is not None:
             found.update(entry.delivery.targets)
     if unreadable:

@@ -11,7 +11,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from aio_pika.abc import AbstractConnection
@@ -20,12 +20,14 @@ from aiormq.channel import Channel
 from consumer.core.errors import BadEvent, BrokerUnavailable
 from consumer.core.message.delivery import UnknownVersion, headers_of
 from consumer.core.message.parked import ParkedEntry, entry_as_record, parked_mark, read_entry
+from consumer.core.message.records import ParkedRow, parked_row
 from consumer.core.message.replay import replayed_delivery, replayed_headers
 from consumer.core.model import RawMessage
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.broker.look import Held, Look, completed, look_into
+from consumer.edges.broker.look import Held, Look, completed
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.operate.parked_lock import Turn, parked_look
 from consumer.ports import Archive, Publication
 from topology.names import Names
 
@@ -62,19 +64,21 @@ class Skipped:
 
 
 async def browse(
-    connection: AbstractConnection, names: Names, unreadable: list[Unreadable] | None = None
+    connection: AbstractConnection, names: Names, turn: Turn, unreadable: list[Unreadable] | None = None
 ) -> AsyncGenerator[ParkedEntry, None]:
     """Yield every readable entry of the parked queue, oldest first; all go back at the end.
 
     Args:
         connection: Connection to the broker, open until the generator is closed.
         names: Names of our queues.
+        turn: How to get the lock of the parked queue.
         unreadable: Collects the unreadable messages; None ignores them.
 
     Raises:
-        BrokerUnavailable: the broker is away, the queue does not exist, or another look is in progress.
+        QueueInUse: another command has the entries in hand.
+        BrokerUnavailable: the broker is away, or the queue does not exist.
     """
-    async with look_into(connection, names.parked) as look:
+    async with parked_look(connection, names, turn) as look:
         async for found in _entries(look):
             if isinstance(found, Found):
                 yield found.entry
@@ -82,19 +86,47 @@ async def browse(
                 unreadable.append(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All that was in the parked queue."""
+
+    entries: list[ParkedRow]
+    unreadable: list[Unreadable]
+
+
+@asynccontextmanager
+async def survey(connection: AbstractConnection, names: Names, turn: Turn) -> AsyncIterator[Survey]:
+    """Give the index's rows of the whole queue; until the block ends, the entries stay in hand.
+
+    Raises:
+        QueueInUse: another command has the entries in hand.
+        BrokerUnavailable: the broker is away, or the queue does not exist.
+    """
+    found = Survey([], [])
+    async with parked_look(connection, names, turn) as look:
+        async for each in _entries(look):
+            if isinstance(each, Found):
+                found.entries.append(parked_row(each.entry))
+            else:
+                found.unreadable.append(each)
+        yield found
+
+
 async def purge(
     connection: AbstractConnection,
     names: Names,
+    turn: Turn,
     wanted: Callable[[ParkedEntry], bool],
     archive: Archive,
 ) -> AsyncGenerator[ParkedEntry, None]:
     """Move every wanted entry into *archive*, and yield it once it is archived and acked.
 
     Raises:
+        QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away; the archived entry may still be parked.
         OSError: the disk refused an entry, which stays parked.
     """
-    async with look_into(connection, names.parked) as look:
+    async with parked_look(connection, names, turn) as look:
         async for found in _entries(look):
             if not isinstance(found, Found) or not wanted(found.entry):
                 continue
@@ -107,6 +139,7 @@ async def purge(
 async def replay(
     connection: AbstractConnection,
     names: Names,
+    turn: Turn,
     wanted: Callable[[ParkedEntry], bool],
     subscriptions: Collection[str],
 ) -> AsyncGenerator[ParkedEntry | Skipped, None]:
@@ -117,15 +150,17 @@ async def replay(
     Args:
         connection: Connection to the broker, open until the generator is closed.
         names: Names of our queues.
+        turn: How to get the lock of the parked queue.
         wanted: Returns whether an entry is to be replayed.
         subscriptions: Ids of all subscriptions, as a worker cancels deliveries of any other.
 
     Raises:
+        QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away, or refused an entry, which then stays parked.
     """
     writing = Confirms(await _opened(connection))
     try:
-        async with look_into(connection, names.parked) as look:
+        async with parked_look(connection, names, turn) as look:
             async for found in _entries(look):
                 if not isinstance(found, Found) or not wanted(found.entry):
                     continue

@@ -17,8 +17,8 @@ from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.subscription.pauses import paused
 from consumer.edges.store.database import Database
+from consumer.edges.store.rows.parked import read_rows
 from consumer.edges.store.rows.pauses import read_pauses
-from consumer.edges.store.rows.records import to_parked_row
 from consumer.edges.store.tables import PARKED_INDEX, SUBSCRIPTIONS
 
 _COLUMNS = SUBSCRIPTIONS.c
@@ -75,12 +75,9 @@ class StoreLookup:
             StoreUnavailable: the store cannot be read.
         """
         columns = PARKED_INDEX.c
-        query = select(PARKED_INDEX).where(columns.event_id == event_id, columns.expires_at > self._now())
+        wanted = columns.event_id == event_id, columns.expires_at > self._now()
         async with self._database.reading() as connection:
-            if connection is None:
-                return ()
-            rows = (await connection.execute(query.order_by(columns.parked_at, columns.id))).all()
-        return [to_parked_row(row) for row in rows]
+            return (await read_rows(connection, *wanted))[::-1]
 
     async def parked_entry(self, entry_id: str) -> ParkedRow | None:
         """Return the line of one parked entry; None if the index has none.
@@ -88,10 +85,9 @@ class StoreLookup:
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        query = select(PARKED_INDEX).where(PARKED_INDEX.c.id == entry_id)
         async with self._database.reading() as connection:
-            row = None if connection is None else (await connection.execute(query)).first()
-        return None if row is None else to_parked_row(row)
+            rows = await read_rows(connection, PARKED_INDEX.c.id == entry_id)
+        return rows[0] if rows else None
 
     async def close(self) -> None:
         """Close every connection."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0006"
+SCHEMA: Final = "0007"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -128,6 +128,9 @@ PARKED_INDEX: Final = Table(
     Column("arrived_at", Float),
     Column("parked_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
+    Column("replays", Integer, nullable=False, server_default="0"),
+    Column("messages", Integer, nullable=False, server_default="1"),  # in the queue, of this id
+    Column("shown", Text, nullable=False, server_default=""),  # JSON
     Index("leveret_parked_index_time", "parked_at"),
     Index("leveret_parked_index_tenant", "tenant", "parked_at"),
 )

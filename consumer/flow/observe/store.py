@@ -78,6 +78,10 @@ class StoreReporter(Reporter):
         """Warn that the broker's record of the store cannot be read; nothing is consumed meanwhile."""
         self._log.warning("store.unconfirmed", detail=why)
 
+    def parked_indexed(self, count: int) -> None:
+        """Set the gauge of the parked messages by the index."""
+        self._series.parked_indexed.set(count)
+
     def records_dropped(self, count: int) -> None:
         """Count lines of the index of parked entries that were given up: the store was away for long."""
         self._series.records_dropped.inc(count)

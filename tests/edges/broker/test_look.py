@@ -21,12 +21,14 @@ from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.look import FIRST_WINDOW, Held, QueueInUse, look_into
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.parked import Skipped, browse, replay
+from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.private_broker import PrivateBroker
 from consumer.ports import Publication
 from tests.support.broker.topology import PATIENCE_S, SMALL, connected, standing
 
 NAMES = SMALL.names
 QUEUE = "looked-at"
+TURN = Turn(command="test")
 MANY = 400  #: messages
 SOME = 37  #: of them
 
@@ -210,7 +212,7 @@ async def test_a_replay_that_is_cancelled_ends_what_is_under_way(vhost: str) -> 
         begun = asyncio.Event()
 
         async def send() -> None:
-            async with aclosing(replay(live.connection, NAMES, lambda _: True, {"sub_1"})) as moved:
+            async with aclosing(replay(live.connection, NAMES, TURN, lambda _: True, {"sub_1"})) as moved:
                 async for one in moved:
                     sent.append(one.id)
                     begun.set()
@@ -221,7 +223,7 @@ async def test_a_replay_that_is_cancelled_ends_what_is_under_way(vhost: str) -> 
         with pytest.raises(asyncio.CancelledError):
             await replaying
 
-        left = await listed(browse(live.connection, NAMES))
+        left = await listed(browse(live.connection, NAMES, TURN))
         under_way = await seen(live.connection, NAMES.replay)
     assert sorted(sent + left) == sorted(ids)
     assert len(under_way) == len(sent) < len(ids)
@@ -234,9 +236,9 @@ async def test_an_entry_stays_while_a_target_of_it_is_gone(vhost: str) -> None:
         gone = await park(live.connection, 2, "sub_2")
         half = await park(live.connection, 3, "sub_1", "sub_2")
 
-        found = [one async for one in replay(live.connection, NAMES, lambda _: True, {"sub_1"})]
+        found = [one async for one in replay(live.connection, NAMES, TURN, lambda _: True, {"sub_1"})]
 
-        assert await listed(browse(live.connection, NAMES)) == [gone, half]
+        assert await listed(browse(live.connection, NAMES, TURN)) == [gone, half]
         assert len(await seen(live.connection, NAMES.replay)) == 1
     assert [one.id for one in found if isinstance(one, ParkedEntry)] == [goes]
     skipped = [one for one in found if isinstance(one, Skipped)]

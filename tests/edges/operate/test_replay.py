@@ -11,9 +11,11 @@ from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import ParkNote, raw_entry_headers
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.edges.operate.parked import Skipped, replay
+from consumer.edges.operate.parked_lock import Turn
 from tests.support.broker.topology import SMALL, standing
 
 NAMES = SMALL.names
+TURN = Turn(command="test")
 NOTE = ParkNote(reason=ParkReason.MALFORMED, detail="cannot be read", at=1.0, ttl_s=60.0)
 OWED = DeliveryMessage(
     event=Event(id="e1", tenant="acme", type="a.b", timestamp="t", arrived_at=0.0, body=b""),
@@ -50,7 +52,7 @@ async def test_a_message_of_our_own_queues_is_never_replayed_as_an_event(
             message = aio_pika.Message(each.body, headers=headers, delivery_mode=2)
             await dlx.publish(message, NAMES.parked_key("malformed"), mandatory=True)
 
-        found = [one async for one in replay(live.connection, NAMES, lambda _entry: True, ())]
+        found = [one async for one in replay(live.connection, NAMES, TURN, lambda _entry: True, ())]
 
         lanes = [NAMES.lane(index) for index in range(SMALL.lanes)]
         [(_, sent)] = await live.take(lanes, 1)

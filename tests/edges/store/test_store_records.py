@@ -144,6 +144,21 @@ async def test_the_index_is_read_newest_first(place: Place) -> None:
     assert [r.event_id for r in await store.parked_index(limit=2)] == [None, "evt_3"]
 
 
+async def test_the_index_counts_the_messages_of_the_queue(place: Place) -> None:
+    """S1-13: an entry that a crash parked twice is one row of two messages; what expired counts no more."""
+    store = place.open()
+    assert await store.records.count_parked() == 0
+    await store.records.write(
+        batch(row(1, messages=2, replays=3, shown="{}"), row(2), row(3, expires_at=1.0))
+    )
+
+    assert await store.records.count_parked() == 3
+    assert [(r.messages, r.replays, r.shown) for r in await store.parked_index()] == [
+        (1, 0, ""),
+        (2, 3, "{}"),
+    ]
+
+
 async def test_the_index_is_bounded(place: Place) -> None:
     """S1-4: the newest lines stay; what is replayed, archived or over its time goes; twice is once."""
     store = place.open(STORE__PARKED_INDEX_MAX="5")

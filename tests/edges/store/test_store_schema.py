@@ -124,9 +124,13 @@ async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
     later_tables += ["leveret_history", "leveret_history_writers"] if place.url else []
     for later in later_tables:
         await execute(place, f"DROP TABLE {later}")
+    for column in ("replays", "messages", "shown"):
+        await execute(place, f"ALTER TABLE leveret_parked_index DROP COLUMN {column}")
     await execute(place, NEWER.replace("0999", "0003"))
 
     assert await place.open().records.holds() == {}
+    assert list(await place.open().parked_index()) == []
+    assert await place.open().records.count_parked() == 0
     assert len(await place.open().entries()) == 1
 
     await apply(place.open(), shop(timeout_s=3))

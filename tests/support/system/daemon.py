@@ -28,6 +28,7 @@ from consumer.core.message.parked import entry_as_dict
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.operate.parked import browse
+from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
@@ -45,6 +46,9 @@ SMALL: Mapping[str, str] = {
     "LEVERET_AMQP__RECONNECT_MAX_S": "1",
 }
 """Few queues and a short ladder: it starts fast and retries fast."""
+
+
+TURN = Turn(command="test", wait_s=PATIENCE_S)
 
 
 class Daemon(processes.Daemon):
@@ -231,7 +235,7 @@ class Daemon(processes.Daemon):
     async def _entries(self) -> list[dict[str, Any]]:
         connection = await aio_pika.connect(self.env["LEVERET_AMQP_URL"])
         async with connection:
-            return [entry_as_dict(entry) async for entry in browse(connection, self.names)]
+            return [entry_as_dict(entry) async for entry in browse(connection, self.names, TURN)]
 
 
 @asynccontextmanager

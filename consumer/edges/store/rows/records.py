@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
-from sqlalchemy import Row, bindparam, delete, insert, select
+from sqlalchemy import ColumnElement, bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
@@ -21,6 +20,7 @@ from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
+from consumer.edges.store.rows.parked import count_messages, read_rows, values
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: resolution of the time of an entry in the queue, in seconds
@@ -123,14 +123,23 @@ class Records:
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        columns = PARKED_INDEX.c
-        query = select(PARKED_INDEX).where(columns.expires_at > self._now())
-        query = query.order_by(columns.parked_at.desc(), columns.id).limit(limit)
-        if tenant is not None:
-            query = query.where(columns.tenant == tenant)
+        wanted = (
+            [self._is_present()] if tenant is None else [self._is_present(), PARKED_INDEX.c.tenant == tenant]
+        )
         async with self._database.reading() as connection:
-            rows = () if connection is None else (await connection.execute(query)).all()
-        return tuple(map(to_parked_row, rows))
+            return await read_rows(connection, *wanted, limit=limit)
+
+    async def count_parked(self) -> int:
+        """Return the number of messages in the parked queue, as the index has it.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await count_messages(connection, self._is_present())
+
+    def _is_present(self) -> ColumnElement[bool]:
+        return PARKED_INDEX.c.expires_at > self._now()
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
         """Delete entries that have left the parked queue from the index, if there is one.
@@ -162,7 +171,7 @@ class Records:
             gone = [*batch.gone, *batch.parked]
             await delete_ids(connection, PARKED_INDEX, "id", gone)
             if batch.parked and self._parked_max:
-                await connection.execute(insert(PARKED_INDEX), list(map(_values, batch.parked.values())))
+                await connection.execute(insert(PARKED_INDEX), list(map(values, batch.parked.values())))
                 await self._prune(connection)
 
     async def _write_states(self, connection: AsyncConnection, states: Mapping[str, EndpointState]) -> None:
@@ -191,14 +200,3 @@ class Records:
         first_too_old = await connection.scalar(newest.offset(self._parked_max).limit(1))
         if first_too_old is not None:
             await connection.execute(delete(PARKED_INDEX).where(columns.parked_at <= first_too_old))
-
-
-def _values(row: ParkedRow) -> dict[str, object]:
-    return {**asdict(row), "subscription_ids": " ".join(row.subscription_ids)}
-
-
-def to_parked_row(row: Row[Any]) -> ParkedRow:
-    """Return one line of the index of parked entries."""
-    values = dict(row._mapping)
-    values["subscription_ids"] = tuple(values["subscription_ids"].split())
-    return ParkedRow(**values)

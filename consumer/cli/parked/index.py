@@ -1,0 +1,164 @@
+"""Read the index of parked entries, and compare it with the size of the parked queue.
+
+Data flow: store -> rows, and a passive declare -> size of the queue -> :class:`Index`. No message is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from consumer.cli.shared.link import find_broker
+from consumer.cli.shared.output import warn
+from consumer.cli.shared.resolve import near, subscription_id, tenant
+from consumer.core.changes.merge import StoredEntry
+from consumer.core.errors import BrokerUnavailable, ConfigError, LeveretError, StoreUnavailable
+from consumer.core.message.parked_filter import Filter, fits
+from consumer.core.message.records import ParkedRow
+from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.parked_count import ParkedCount, count_parked
+from consumer.edges.store import SqlStore, opened_store
+from consumer.settings import Settings
+from topology.names import Names
+
+SETTLED_S = 2.5  #: time within which a daemon has written what it parked
+LOOK_S = 0.25  #: pause between two comparisons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What the store knows of the parked queue."""
+
+    rows: Sequence[ParkedRow]  #: by time of parking, then by id
+    stored: Sequence[StoredEntry]  #: the subscriptions
+    size: ParkedCount | None = None  #: of the queue; None while the broker is away
+    away: str = ""  #: why the broker is away
+
+    @property
+    def messages(self) -> int:
+        """Messages that the rows stand for."""
+        return sum(row.messages for row in self.rows)
+
+    @property
+    def gap(self) -> str:
+        """The difference to the queue with its remedy; empty if there is none, or while a command looks."""
+        if self.size is None or self.size.consumers or self.size.ready == self.messages:
+            return ""
+        return (
+            f"the index has {self.messages} parked messages, the queue has {self.size.ready}; "
+            "run `leveret parked reindex`"
+        )
+
+    def resolved(self, chosen: Filter) -> Filter:
+        """Return *chosen* with the id of its subscription.
+
+        Raises:
+            ConfigError: its tenant, subscription or type is unknown.
+        """
+        if chosen.tenant is not None:
+            tenant(self.stored, chosen.tenant, {row.tenant for row in self.rows if row.tenant})
+        if chosen.type is not None:
+            self._demand_type(chosen.type)
+        if chosen.subscription is None:
+            return chosen
+        parked = {each for row in self.rows for each in row.subscription_ids}
+        return replace(chosen, subscription=subscription_id(self.stored, chosen.subscription, parked))
+
+    def _demand_type(self, pattern: str) -> None:
+        types = {row.type or "" for row in self.rows}
+        if (
+            self.size is not None
+            and types
+            and not self.gap
+            and not any(fits(pattern, kind) for kind in types)
+        ):
+            raise ConfigError(f"no entry of a type {pattern!r} is parked; {near(pattern, types)}")
+
+    def demand_whole(self) -> None:
+        """Warn of what the rows may lack.
+
+        Raises:
+            BrokerUnavailable: there is no row, and the queue may have entries.
+            ConfigError: there is no row, and the queue has entries.
+        """
+        problem = self.gap or (f"{self.away}; the index may be old" if self.size is None else "")
+        if problem and not self.rows:
+            raise BrokerUnavailable(self.away) if self.size is None else ConfigError(problem)
+        if problem:
+            warn(problem)
+
+
+def read_index(settings: Settings) -> Index:
+    """Read the index, and wait a moment if the daemon has not written its latest entries.
+
+    Raises:
+        ConfigError: the index is off, or no broker is set.
+        StoreUnavailable: the store cannot be read.
+    """
+    if not settings.store.parked_index_max:
+        raise ConfigError(
+            "the index of parked entries is off ([store] parked_index_max = 0); use `leveret parked export`"
+        )
+    return asyncio.run(_read(settings))
+
+
+async def _read(settings: Settings) -> Index:
+    async with opened_store(settings) as store:
+        try:
+            connection = await connect(find_broker(settings).options, "parked")
+        except LeveretError as error:
+            return replace(await _rows(store), away=str(error))
+        try:
+            return await _compared(store, lambda: count_parked(connection, Names(settings.topology.prefix)))
+        finally:
+            await close_quietly(connection)
+
+
+async def _compared(store: SqlStore, count: Callable[[], Awaitable[ParkedCount]]) -> Index:
+    """Return the index once it agrees with the queue, or after :data:`SETTLED_S`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SETTLED_S
+    while True:
+        index = replace(await _rows(store), size=await count())
+        if not index.gap or loop.time() > deadline:
+            return index
+        await asyncio.sleep(LOOK_S)
+
+
+async def _rows(store: SqlStore) -> Index:
+    rows = await store.parked_index()
+    return Index(rows=rows[::-1], stored=await store.entries())
+
+
+def resolved(settings: Settings, chosen: Filter) -> Filter:
+    """Return *chosen* with the id of its subscription; for commands that read the queue itself.
+
+    Without the store a tenant and an id are taken as they are.
+
+    Raises:
+        ConfigError: the tenant or the subscription is unknown.
+        StoreUnavailable: the store cannot be read, and the subscription is given by its name.
+    """
+    if chosen.tenant is None and chosen.subscription is None:
+        return chosen
+    try:
+        return asyncio.run(_stored(settings)).resolved(chosen)
+    except StoreUnavailable:
+        if "/" in (chosen.subscription or ""):
+            raise
+        return chosen
+
+
+def near_ids(settings: Settings, entry_id: str) -> str:
+    """Return a proposal of ids in the index that are near to *entry_id*; empty without a readable index."""
+    try:
+        ids = [row.id for row in asyncio.run(_stored(settings)).rows]
+    except LeveretError:
+        return ""
+    return f"; {near(entry_id, ids)}" if ids else ""
+
+
+async def _stored(settings: Settings) -> Index:
+    async with opened_store(settings) as store:
+        return await _rows(store)

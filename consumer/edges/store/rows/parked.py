@@ -1,0 +1,54 @@
+"""Read the index of parked entries, also one that an earlier release made and that has fewer columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, inspect, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.message.records import ParkedRow
+from consumer.edges.store.tables import PARKED_INDEX
+
+
+async def read_rows(
+    connection: AsyncConnection | None, *where: ColumnElement[bool], limit: int | None = None
+) -> Sequence[ParkedRow]:
+    """Return the rows that meet all conditions, newest first."""
+    if connection is None:
+        return ()
+    columns = await _columns(connection)
+    by_time = PARKED_INDEX.c.parked_at.desc(), PARKED_INDEX.c.id.desc()
+    query = select(*columns).where(*where).order_by(*by_time).limit(limit)
+    return tuple(map(_row, (await connection.execute(query)).all()))
+
+
+async def count_messages(connection: AsyncConnection | None, *where: ColumnElement[bool]) -> int:
+    """Return how many messages of the queue the rows stand for."""
+    if connection is None:
+        return 0
+    is_there = any(column is PARKED_INDEX.c.messages for column in await _columns(connection))
+    each = func.sum(PARKED_INDEX.c.messages) if is_there else func.count()
+    return int(await connection.scalar(select(each).select_from(PARKED_INDEX).where(*where)) or 0)
+
+
+def values(row: ParkedRow) -> dict[str, object]:
+    """Return *row* as the table has it."""
+    return {**asdict(row), "subscription_ids": " ".join(row.subscription_ids)}
+
+
+async def _columns(connection: AsyncConnection) -> Sequence[ColumnElement[Any]]:
+    there = await connection.run_sync(_names)
+    return [column for column in PARKED_INDEX.c if column.name in there]
+
+
+def _names(connection: Connection) -> frozenset[str]:
+    return frozenset(column["name"] for column in inspect(connection).get_columns(PARKED_INDEX.name))
+
+
+def _row(row: Row[Any]) -> ParkedRow:
+    fields = dict(row._mapping)
+    fields["subscription_ids"] = tuple(fields["subscription_ids"].split())
+    return ParkedRow(**fields)
