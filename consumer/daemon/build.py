@@ -30,6 +30,7 @@ from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
+from consumer.edges.operate.parked_pass import BrokerParkedPass
 from consumer.edges.private_broker import ports_in
 from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
 from consumer.edges.process.system import FileArchive, SystemClock
@@ -50,8 +51,10 @@ from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.endpoints.slow_probe import SlowProbe
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
+from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.index_count import IndexCount
+from consumer.flow.store.parked_sizes import ParkedSizes
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.store.trust import ALL, Trust
 from consumer.flow.store_sync import StoreSync
@@ -103,11 +106,24 @@ class Flow:
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
+        self.parked_sizes = ParkedSizes(store.records, observe)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
         self.slow_probe = SlowProbe(context, self.subscriptions, store, probe_s, self.agreement.leads)
         self.operator_events = OperatorEvents(context, self.subscriptions)
+        self.replay_jobs = ReplayJobs(
+            context,
+            self.subscriptions,
+            self.endpoints,
+            JobPlaces(
+                jobs=store.records.jobs,
+                parked=BrokerParkedPass(outside.broker.options.amqp, context.names),
+                worker=outside.instance,
+                leads=self.agreement.leads,
+            ),
+            settings.parked.rules(),
+        )
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
         self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)
@@ -115,7 +131,7 @@ class Flow:
         self.reroute = Reroute(context, intake, routes, self.subscriptions.tenants)
         self.sharing = Sharing(context, intake, by_tenant=settings.events.hash_on == "tenant")
         self.control = Control(
-            self.subscriptions, self.endpoints, self.agreement, clock, self.store_sync.reload_soon
+            self.subscriptions, self.endpoints, self.agreement, context, self.store_sync.reload_soon
         )
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from consumer.core.message.delivery import ceil_ms
 from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
+from consumer.core.text.milliseconds import ceil_ms
 from consumer.core.text.printable import printable
 
 TEXT_MAX: Final = 256
@@ -69,8 +69,8 @@ def parked_row(entry: ParkedEntry) -> ParkedRow:
         reason=entry.reason.value,
         detail=short(entry.detail),
         code=_short(shown["last_failure_code"]),
-        attempts=0 if delivery is None else delivery.attempts_made,
-        arrived_at=None if delivery is None else delivery.event.arrived_at,
+        attempts=0 if delivery is None else delivery.made_in_all,
+        arrived_at=None if delivery is None else delivery.first_arrived_at,
         parked_at=_ms(entry.parked_at),
         expires_at=_ms(entry.parked_at) + entry.ttl_s,
         replays=int(str(shown.get("replays", 0))),

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
@@ -30,6 +31,8 @@ from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.parked_lock import Turn, parked_look
 from consumer.ports import Archive, Publication
 from topology.names import Names
+
+AGES_AT_ONCE = 5_000  #: ages in one message to the workers
 
 _OWN = "it was in {}, a queue of Leveret's own, and cannot be read; publish its event again"
 
@@ -79,7 +82,7 @@ async def browse(
         BrokerUnavailable: the broker is away, or the queue does not exist.
     """
     async with parked_look(connection, names, turn) as look:
-        async for found in _entries(look):
+        async for found in entries_of(look):
             if isinstance(found, Found):
                 yield found.entry
             elif unreadable is not None:
@@ -104,7 +107,7 @@ async def survey(connection: AbstractConnection, names: Names, turn: Turn) -> As
     """
     found = Survey([], [])
     async with parked_look(connection, names, turn) as look:
-        async for each in _entries(look):
+        async for each in entries_of(look):
             if isinstance(each, Found):
                 found.entries.append(parked_row(each.entry))
             else:
@@ -126,14 +129,19 @@ async def purge(
         BrokerUnavailable: the broker is away; the archived entry may still be parked.
         OSError: the disk refused an entry, which stays parked.
     """
-    async with parked_look(connection, names, turn) as look:
-        async for found in _entries(look):
-            if not isinstance(found, Found) or not wanted(found.entry):
-                continue
-            interrupted = await completed(_archived(found, archive))
-            yield found.entry
-            if interrupted:
-                raise asyncio.CancelledError
+    gone: list[ParkedEntry] = []
+    try:
+        async with parked_look(connection, names, turn) as look:
+            async for found in entries_of(look):
+                if not isinstance(found, Found) or not wanted(found.entry):
+                    continue
+                interrupted = await completed(_archived(found, archive))
+                gone.append(found.entry)
+                yield found.entry
+                if interrupted:
+                    raise asyncio.CancelledError
+    finally:
+        await completed(_report_purged(connection, names, gone))
 
 
 async def replay(
@@ -158,23 +166,35 @@ async def replay(
         QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away, or refused an entry, which then stays parked.
     """
-    writing = Confirms(await _opened(connection))
+    writing = Confirms(await opened(connection))
     try:
         async with parked_look(connection, names, turn) as look:
-            async for found in _entries(look):
+            async for found in entries_of(look):
                 if not isinstance(found, Found) or not wanted(found.entry):
                     continue
-                again = _publication(found.entry, names, subscriptions)
+                again = publication(found.entry, names, subscriptions)
                 if isinstance(again, Skipped):
                     yield again
                     continue
-                interrupted = await completed(_moved(found, again, writing))
+                interrupted = await completed(moved(found, again, writing))
                 yield found.entry
                 if interrupted:
                     raise asyncio.CancelledError
     finally:
         with suppress(*CONNECTION_ERRORS):
             await writing.channel.close()
+
+
+async def _report_purged(connection: AbstractConnection, names: Names, gone: Sequence[ParkedEntry]) -> None:
+    """Report to the workers how long the purged entries were parked; a command has no metrics of its own."""
+    now = time.time()
+    ages_s = [round(now - entry.parked_at, 3) for entry in gone if entry.delivery is not None]
+    with suppress(*CONNECTION_ERRORS):
+        for first in range(0, len(ages_s), AGES_AT_ONCE):
+            channel = await open_channel(connection, confirms=False)
+            body = orjson.dumps({"kind": "purged", "ages_s": ages_s[first : first + AGES_AT_ONCE]})
+            await channel.basic_publish(body, exchange=names.control)
+            await channel.close()
 
 
 async def _archived(found: Found, archive: Archive) -> None:
@@ -188,7 +208,7 @@ async def _archived(found: Found, archive: Archive) -> None:
         ) from None
 
 
-async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
+async def moved(found: Found, again: Publication, writing: Confirms) -> None:
     """Publish an entry again, and only after the confirm take it out of the queue."""
     try:
         await writing.publish(again, again.message_id or uuid.uuid4().hex)
@@ -204,14 +224,14 @@ async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
         ) from None
 
 
-async def _opened(connection: AbstractConnection) -> Channel:
+async def opened(connection: AbstractConnection) -> Channel:
     try:
         return await open_channel(connection, confirms=True)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"no channel to the broker: {error}") from None
 
 
-async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
+async def entries_of(look: Look) -> AsyncIterator[Found | Unreadable]:
     """Yield the entries that were there at the start; later ones are left for the next look."""
     async for held in look.messages():
         raw = raw_message(held.message, look.queue)
@@ -227,7 +247,7 @@ async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
         )
 
 
-def _publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
+def publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
         gone = [target for target in delivery.targets if target not in subscriptions]

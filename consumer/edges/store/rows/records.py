@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from sqlalchemy import ColumnElement, bindparam, delete, insert, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
@@ -20,6 +20,7 @@ from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
+from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
@@ -44,7 +45,11 @@ class Batch:
 
 
 class Records:
-    """The endpoint states and parked entries of one store."""
+    """The endpoint states and parked entries of one store.
+
+    Attributes:
+        jobs: The replay jobs of the store.
+    """
 
     def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
         """Bind to a database.
@@ -54,6 +59,7 @@ class Records:
             parked_max: Rows of the index that are kept, the newest ones.
             now: Returns Unix seconds.
         """
+        self.jobs = Jobs(database, now)
         self._database = database
         self._parked_max = parked_max
         self._now = now
@@ -140,6 +146,19 @@ class Records:
 
     def _is_present(self) -> ColumnElement[bool]:
         return PARKED_INDEX.c.expires_at > self._now()
+
+    async def parked_sizes(self) -> Mapping[str, int]:
+        """Return how many rows of the index have not expired, by tenant; rows without one are left out.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        columns = PARKED_INDEX.c
+        query = select(columns.tenant, func.count()).group_by(columns.tenant)
+        query = query.where(self._is_present(), columns.tenant.is_not(None))
+        async with self._database.reading() as connection:
+            rows = () if connection is None else (await connection.execute(query)).all()
+        return {row[0]: row[1] for row in rows}
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
         """Delete entries that have left the parked queue from the index, if there is one.
