@@ -67,7 +67,7 @@ class Event:
     data_start: int = 0  #: JSON form: first byte of the data in *body*
     data_end: int | None = None  #: JSON form: one past the last byte of the data; None is the end of *body*
     extras: Mapping[str, str] = field(default_factory=dict)  #: further top-level members of the payload
-    trace: Mapping[str, str] = field(default_factory=dict)  #: ``traceparent`` and ``tracestate`` to send on
+    trace: Mapping[str, str] = field(default_factory=dict)  #: ``traceparent`` and ``tracestate``
     expires_at: float | None = None  #: Unix seconds from the producer's ``expiration``; None is never
     #: True if the event named no time, so that *timestamp* is the time of its arrival
     timestamp_assumed: bool = field(default=False, compare=False)

@@ -117,6 +117,7 @@ def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
 
     rotated = run("subscriptions", "rotate-secret", "acme/shop")
     [overlap] = kept(run)
+    [shown] = rows(run("subscriptions", "show", "acme/shop", "--json"))
     dropped = run("subscriptions", "rotate-secret", "acme/shop", "--drop-old")
     [after] = kept(run)
 
@@ -124,6 +125,9 @@ def test_rotation_shows_the_new_secret_once_and_keeps_the_old(run: Run) -> None:
     assert overlap["secrets"] == [new, secret_of("old")]
     assert after["secrets"] == [new]
     assert secret_of("old") not in rotated.output
+    assert "the replaced ones stop to sign by 20" in rotated.stdout
+    assert re.search(r"older: of unknown age, replaced . s ago, ends 20\d\d-", str(shown["secret_ages"]))
+    assert shown["send_trace"] is False
     assert new not in dropped.output
     assert "1 secret signs" in dropped.stdout
 

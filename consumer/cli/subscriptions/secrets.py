@@ -1,4 +1,4 @@
-"""``leveret subscriptions rotate-secret``: add a secret; old ones sign beside it until dropped."""
+"""``leveret subscriptions rotate-secret``: add a secret; old ones sign beside it for a while."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
 from consumer.cli.shared.secrets import fresh_like, read_secret
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described, identity
 from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.steps import drop_old, find, rotate
+from consumer.core.changes.steps import drop_old, find, limit_overlap, rotate
+from consumer.core.text.durations import parse_duration
+from consumer.core.text.rfc3339 import from_ms
 from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.settings import load_settings
 
@@ -30,6 +32,9 @@ class Rotate:
         str | None,
         typer.Option(metavar="FILE", help="File with the new secret; - is stdin. Absent: generated."),
     ] = None
+    expire_in: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time after which the replaced secrets stop to sign.")
+    ] = "24h"
     drop: Annotated[
         bool, typer.Option("--drop-old", help="End the overlap: only the newest secret signs. Adds none.")
     ] = False
@@ -46,15 +51,17 @@ def register(app: typer.Typer) -> None:
         "rotate-secret",
         epilog=examples(
             "leveret subscriptions rotate-secret acme/shop",
+            "leveret subscriptions rotate-secret acme/shop --expire-in 7d",
             "leveret subscriptions rotate-secret acme/shop --drop-old",
         ),
     )(takes(Rotate)(rotate_secret))
 
 
 def rotate_secret(options: Rotate) -> None:
-    """Add a new secret to a subscription and show it once, here. Old ones sign beside it until --drop-old.
+    """Add a new secret to a subscription and show it once, here. Old ones sign beside it for --expire-in.
 
-    At most 10 sign. An eleventh is refused for 24 h after the oldest was replaced; then the oldest goes.
+    After that time, or with --drop-old at once, they end. At most 10 sign. An eleventh is
+    refused for 24 h after the oldest was replaced; then the oldest goes.
 
     If a subscriptions file lists the secrets, put the new one there too, or the next apply removes it.
     """
@@ -69,9 +76,12 @@ def rotate_secret(options: Rotate) -> None:
         if options.drop:
             return drop_old(kept, entry.id)
         secret = fresh_like(entry.signing_keys()) if given is None else given
-        return rotate(kept, entry.id, secret, lost_key=options.lost_key, now=time.time())
+        now = time.time()
+        rotated = rotate(kept, entry.id, secret, lost_key=options.lost_key, now=now)
+        return limit_overlap(rotated, int(now + overlap_s))
 
     with errors_in_one_line():
+        overlap_s = parse_duration(options.expire_in)
         given = None if options.secret_file is None else read_secret(options.secret_file)
         merged = change(load_settings(), step)
     for entry in (*merged.changed, *merged.unchanged):
@@ -85,12 +95,15 @@ def _report(entry: StoredEntry, options: Rotate, *, shown: bool) -> None:
     secret = entry.secrets[0].get_secret_value() if shown and public is None else None
     if options.as_json:
         row: dict[str, object] = {"change": "rotated", **identity(entry), "secrets": len(entry.secrets)}
+        row["ends_at"] = list(entry.ends_at)
         if options.drop:
             row["change"] = "dropped"
         print_json(row | ({"secret": secret} if secret else {}) | ({"public_key": public} if public else {}))
         return
     count = len(entry.secrets)
     typer.echo(f"{described(entry)}: {count} {'secret signs' if count == 1 else 'secrets sign'} each webhook")
+    if entry.ends_at and not options.drop:
+        typer.echo(f"the replaced ones stop to sign by {from_ms(max(entry.ends_at) * 1000)}")
     if public is not None:
         typer.echo(f"public key for its receivers: {public}")
     elif secret is not None:

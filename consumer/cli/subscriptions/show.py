@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -22,6 +23,7 @@ from consumer.cli.subscriptions.shared import (
 )
 from consumer.core.changes.export import as_yaml, export_document
 from consumer.core.changes.merge import StoredEntry
+from consumer.core.changes.secret_overlap import describe_secrets
 from consumer.core.changes.steps import find, full_name, locked_text
 from consumer.core.errors import ConfigError
 from consumer.core.retry.policy import max_age_s, planned_delays_s
@@ -108,7 +110,7 @@ def export(tenant: Tenant = None, show_secrets: ShowSecrets = False, as_json: As
     """
     with errors_in_one_line():
         entries = [e for e in read_entries(load_settings()) if tenant in (None, e.tenant)]
-        document = export_document(entries, secrets=show_secrets)
+        document = export_document(entries, secrets=show_secrets, now=time.time())
     typer.echo(orjson.dumps(document).decode() if as_json else as_yaml(document).rstrip("\n"))
     locked = [entry for entry in entries if entry.locked is not None] if show_secrets else []
     if locked:
@@ -164,6 +166,8 @@ def _details(seen: _Seen) -> Mapping[str, object]:
     return {
         **_row(seen),
         "signed_with": keys,
+        "secret_ages": describe_secrets(entry.replaced_at, entry.ends_at, len(keys), time.time()),
+        "send_trace": built.send_trace,
         "rate_per_s": built.rate_per_s,
         "burst": built.burst,
         "auth": describe_auth(entry.auth),

@@ -15,7 +15,7 @@ from consumer.core.subscription.entry import CREDENTIALS
 from consumer.core.text.printable import MASK
 from consumer.core.text.urls import show_url
 
-_HIDDEN: Final = frozenset({"tenant", "name", "replaced_at"})
+_HIDDEN: Final = frozenset({"tenant", "name", "replaced_at", "ends_at"})
 """Fields that are equal in both entries, or follow from the secrets."""
 _ORDER: Final = {name: place for place, name in enumerate(StoredEntry.model_fields)}
 _SECRETS: Final = frozenset(".".join(path) for path in CREDENTIALS)

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, model_validator
 
 from consumer.core.changes.file import clashes
-from consumer.core.changes.secret_overlap import ALWAYS, refuse_early_end, replaced_at
+from consumer.core.changes.secret_overlap import ALWAYS, ends_at, refuse_early_end, replaced_at
 from consumer.core.endpoint.health import says_gone
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, TlsFields
@@ -32,6 +32,8 @@ class StoredEntry(SubscriptionEntry):
     """When the daemon or an operator disabled it, RFC 3339."""
     replaced_at: tuple[int, ...] = ()
     """When each secret was replaced, Unix seconds; 0 for the newest, and if the time is unknown."""
+    ends_at: tuple[int, ...] = ()
+    """When each secret stops to sign, Unix seconds; 0 for the newest, and for one without an end."""
 
     locked: Annotated[str | None, Field(exclude=True)] = None
     """Why its secrets cannot be decrypted; they stay encrypted until all are replaced. Fault 69.
@@ -55,7 +57,9 @@ class StoredEntry(SubscriptionEntry):
         if self.retry is not None:
             changes["retry"] = self.retry.drop_ineffective(rules.policies, rules.retry)
         shown = self.model_copy(update=changes) if changes else self
-        return replace(SubscriptionEntry.build(shown, rules), locked=self.locked, gone=self.gone)
+        built = SubscriptionEntry.build(shown, rules)
+        key_ends = self.ends_at if built.keys else ()
+        return replace(built, locked=self.locked, gone=self.gone, key_ends=key_ends)
 
     @property
     def gone(self) -> bool:
@@ -162,6 +166,8 @@ def _merge_entry(
         texts = [secret.get_secret_value() for secret in existing]
         known = replaced_at(old.secret_texts(), old.replaced_at, texts, ALWAYS)
         notes["replaced_at"] = known if existing else old.replaced_at
+        ends = ends_at(old.secret_texts(), old.ends_at, texts)
+        notes["ends_at"] = ends if existing else old.ends_at
     if old is not None and old.disabled_reason is not None and old.url == entry.url and not enable:
         notes |= {"enabled": False, "disabled_reason": old.disabled_reason, "disabled_at": old.disabled_at}
     new = StoredEntry.model_validate({name: getattr(entry, name) for name in entry.model_fields_set} | notes)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import SecretStr
 
 from consumer.core.changes.merge import Merge, StoredEntry, merge, refuse_clashes
-from consumer.core.changes.secret_overlap import ALWAYS, refuse_early_end, replaced_at
+from consumer.core.changes.secret_overlap import ALWAYS, ends_at, refuse_early_end, replaced_at, still_signing
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry
 from consumer.core.webhook.signing import parse_secret
@@ -166,7 +166,8 @@ def rotate(
         if key in entry.signing_keys():
             raise ConfigError(f"{full_name(entry)} already has that secret; give a new one")
         before, times = entry.secret_texts(), entry.replaced_at
-        after = [secret, *before]
+        signing = before if now == ALWAYS else still_signing(before, entry.ends_at, now)
+        after = [secret, *signing]
         try:
             refuse_early_end(before, times, after, now)
         except ConfigError as error:
@@ -175,12 +176,30 @@ def rotate(
         return {
             "secrets": tuple(map(SecretStr, fresh)),
             "replaced_at": replaced_at(before, times, fresh, now),
+            "ends_at": ends_at(before, entry.ends_at, fresh),
             "locked": None,
         }
 
     merged = _update(stored, subscription_id, changes)
     refuse_clashes(merged.entries)
     return replace(merged, generated=merged.changed)
+
+
+def limit_overlap(rotated: Merge, end: int) -> Merge:
+    """Return *rotated* with *end* (Unix seconds) as the last moment at which the replaced secrets sign.
+
+    A secret that ends earlier keeps its end.
+    """
+
+    def limited(entry: StoredEntry) -> StoredEntry:
+        known = entry.ends_at or (0,) * len(entry.secrets)
+        ends = tuple(min(at or end, end) if place else 0 for place, at in enumerate(known))
+        return entry.model_copy(update={"ends_at": ends if any(ends) else ()})
+
+    fresh = {entry.id: limited(entry) for entry in rotated.changed}
+    changed = tuple(fresh.values())
+    entries = tuple(fresh.get(entry.id, entry) for entry in rotated.entries)
+    return replace(rotated, entries=entries, changed=changed, generated=changed)
 
 
 def drop_old(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
@@ -192,7 +211,7 @@ def drop_old(stored: Sequence[StoredEntry], subscription_id: str) -> Merge:
 
     def changes(entry: StoredEntry) -> dict[str, object]:
         _refuse_locked(entry)
-        return {"secrets": entry.secrets[:1], "replaced_at": ()}
+        return {"secrets": entry.secrets[:1], "replaced_at": (), "ends_at": ()}
 
     return _update(stored, subscription_id, changes)
 

@@ -97,6 +97,8 @@ class SubscriptionEntry(Section):
     """Total deadline of one attempt."""
     headers: Annotated[dict[str, str], Field(max_length=HEADERS_MAX)] = Field(default_factory=dict)
     """Headers to send with every webhook."""
+    send_trace: bool = False
+    """Whether an event's ``traceparent`` and ``tracestate`` are sent with its webhooks."""
     auth: AuthFields | None = None
     """Content of the header Authorization; absent: no such header."""
     tls: TlsFields = Field(default_factory=TlsFields)
@@ -223,6 +225,7 @@ class SubscriptionEntry(Section):
             burst=self.burst,
             timeout_s=timeout_s,
             headers=(*self.headers.items(), *(() if self.auth is None else self.auth.headers())),
+            send_trace=self.send_trace,
             access=self.access(),
             enabled=self.enabled,
         )

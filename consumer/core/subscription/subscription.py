@@ -34,11 +34,22 @@ class Subscription:
     burst: int | None = None  #: requests that may start together under a rate; None: those of 0.1 s
     timeout_s: float = 15.0  #: total deadline of one attempt
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)  #: sent with every webhook
+    send_trace: bool = False  #: send ``traceparent`` and ``tracestate`` of an event on
     access: Access | None = None  #: the endpoint's own TLS and OAuth2; None if it needs neither
     enabled: bool = True
     gone: bool = False  #: disabled after days without a success, so probes may still be sent
     paused: bool = False  #: by an operator: nothing is sent, deliveries wait
     locked: str | None = None  #: why nothing is sent and deliveries are parked: secrets or policy are missing
+    key_ends: Sequence[
+        int
+    ] = ()  #: Unix seconds after which each of *keys* signs no more, 0: never; empty: none ends
+
+    def keys_at(self, now: float) -> Sequence[SigningKey]:
+        """Return the keys that sign at *now* (Unix seconds); the newest always does."""
+        if not self.key_ends:
+            return self.keys
+        pairs = zip(self.keys, self.key_ends, strict=True)
+        return [key for key, end in pairs if not end or now < end]
 
 
 def subscription_id(tenant: str, name: str) -> str:

@@ -75,7 +75,7 @@ def make_trial(
         body=orjson.dumps(data),
     )
     body = build_body(event)
-    signature = sign(subscription.keys, event_id, timestamp, body)
+    signature = sign(subscription.keys_at(now), event_id, timestamp, body)
     headers = (
         ("content-type", "application/json"),
         ("user-agent", user_agent),

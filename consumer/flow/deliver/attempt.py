@@ -148,7 +148,7 @@ class Attempts:
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         context, subscription = self._context, endpoint.subscription
-        signature = sign(subscription.keys, event.id, timestamp, body)
+        signature = sign(subscription.keys_at(timestamp), event.id, timestamp, body)
         request = SignedRequest(
             url=subscription.url,
             headers=(
@@ -156,7 +156,7 @@ class Attempts:
                 ("webhook-id", event.id),
                 ("webhook-timestamp", str(timestamp)),
                 ("webhook-signature", signature),
-                *event.trace.items(),
+                *(event.trace.items() if subscription.send_trace else ()),
             ),
             body=body,
             timeout_s=subscription.timeout_s,

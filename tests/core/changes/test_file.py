@@ -329,7 +329,7 @@ VALUES = st.recursive(
 FIELDS = st.sampled_from(
     [
         *("tenant", "name", "url", "events", "secrets", "retry", "on_status", "breaker", "concurrency"),
-        *("timeout_s", "headers", "enabled", "auth", "tls"),
+        *("timeout_s", "headers", "enabled", "auth", "tls", "send_trace"),
     ]
 )
 

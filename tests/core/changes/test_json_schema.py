@@ -80,6 +80,7 @@ RIGHT: dict[str, list[Any]] = {
     "timeout_s": [1, 30, 1.5, None],
     "headers": [{"x-api-version": "2"}, {"X_A": "a b\tc"}, {"x": None}, {}, None, {"hosting": "x"}],
     "enabled": [True, False, None],
+    "send_trace": [True, False, None],
     "auth": [
         None,
         {"bearer": "abc.DEF-_~+/=="},
@@ -200,6 +201,7 @@ WRONG: dict[str, list[Any]] = {
         {f"x-{n}": "y" for n in range(33)},
     ],
     "enabled": ["maybe", [], 2],
+    "send_trace": ["perhaps", [], 2],
     "auth": [
         {},
         {"bearer": None},

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.core.changes.merge import StoredEntry, date_secrets, merge
-from consumer.core.changes.secret_overlap import GRACE_S
-from consumer.core.changes.steps import drop_old, rotate
+from consumer.core.changes.secret_overlap import GRACE_S, describe_secrets, still_signing
+from consumer.core.changes.steps import drop_old, limit_overlap, rotate
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SECRETS_MAX
-from tests.support.builders.subscriptions import counting, entry, kept, parsed, secret_of
+from tests.support.builders.subscriptions import RULES, counting, entry, kept, parsed, secret_of
 
 T0 = 1_790_000_000.0
 """2026-09-21T14:13:20Z."""
@@ -92,6 +92,38 @@ def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
     assert (again.changed, listed_again.changed) == ([], [])
     moments = [at - int(T0) if at else 0 for at in again.entries[0].replaced_at]
     assert moments == [0, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+
+
+def test_replaced_secrets_end_by_themselves_after_a_day() -> None:
+    """SW-32: after 24 h only the new secret signs; the end stays, whatever is applied meanwhile."""
+    one = kept(entry("shop", secrets=[secret_of("a")]))
+    rotated = limit_overlap(rotate(one, one[0].id, secret_of("b"), now=T0), int(T0 + GRACE_S))
+    applied = merge(rotated.entries, parsed(*listed("b", "a")), counting())
+    again = merge(rotated.entries, parsed(entry("shop")), counting())
+
+    for entries in (rotated.entries, applied.entries, again.entries):
+        built = entries[0].build(RULES)
+        assert list(built.keys_at(T0 + GRACE_S - 1)) == list(built.keys)
+        assert list(built.keys_at(T0 + GRACE_S)) == [built.keys[0]]
+        assert still_signing(secrets(entries), entries[0].ends_at, T0 + GRACE_S) == [secret_of("b")]
+    assert (applied.changed, again.changed) == ([], [])
+    [later] = rotate(rotated.entries, one[0].id, secret_of("c"), now=T0 + GRACE_S).entries
+    assert secrets([later]) == [secret_of("c"), secret_of("b")]
+
+
+def test_an_end_only_comes_nearer() -> None:
+    """A second rotation moves no end into the future, and the newest secret has none."""
+    entries = kept(entry("shop", secrets=[secret_of("a")]))
+    first = limit_overlap(rotate(entries, entries[0].id, secret_of("b"), now=T0), int(T0) + 100)
+    second = limit_overlap(rotate(first.entries, entries[0].id, secret_of("c"), now=T0 + 1), int(T0) + 500)
+
+    [now] = second.entries
+    assert now.ends_at == (0, int(T0) + 500, int(T0) + 100)
+    assert describe_secrets(now.replaced_at, now.ends_at, 3, T0 + 120) == [
+        "newest: 1 min old",
+        "older: 2 min old, replaced 1 min ago, ends 2026-09-21T14:21:40Z",
+        "older: of unknown age, replaced 2 min ago, ended 2026-09-21T14:15:00Z",
+    ]
 
 
 def test_a_secret_of_unknown_age_is_not_given_up() -> None:

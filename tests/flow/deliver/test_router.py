@@ -61,6 +61,18 @@ async def test_the_request_is_a_standard_webhook(worker: Worker) -> None:
         assert request.timeout_s == shop.timeout_s
 
 
+@pytest.mark.parametrize("send_trace", [False, True])
+async def test_trace_headers_are_sent_on_request_only(worker: Worker, send_trace: bool) -> None:
+    """A subscription gets traceparent and tracestate only with send_trace."""
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=1"}
+    await worker.subscribe("shop", send_trace=send_trace)
+
+    await worker.handle(event_message(headers={"tenant": "acme", **trace}))
+
+    [request] = worker.sender.sent
+    assert {name: text for name, text in request.headers if name in trace} == (trace if send_trace else {})
+
+
 async def test_a_failure_is_stored_with_its_attempt_before_the_ack(worker: Worker) -> None:
     """One wait message with attempt 1, on the rung of the first wait; ack last (S0-1, fault 40)."""
     shop = await worker.subscribe("shop")

@@ -110,6 +110,7 @@ FIELDS = st.fixed_dictionaries(
         ),
         "rate_per_s": st.floats(0.01, 100_000),
         "burst": st.integers(1, 100),
+        "send_trace": st.booleans(),
         "auth": st.sampled_from(list(AUTH.values())) | _BASIC | _BEARER,
         "tls": st.sampled_from(list(TLS.values())),
         "enabled": st.booleans(),

@@ -53,7 +53,7 @@ async def test_byte_arrays_are_read_as_text(vhost: str, tmp_path: Path, receiver
         for name in ("legacy", "direct"):
             await channel.declare_exchange(name, "topic", durable=True)
         async with running(tmp_path, vhost, settings) as daemon, EventPublisher(vhost) as publisher:
-            await daemon.apply(to(receiver, "/ok/bytes", "acme"))
+            await daemon.apply(to(receiver, "/ok/bytes", "acme", send_trace=True))
             tenant = as_bytes({"tenant": "acme"})
             more = as_bytes({"region": "eu", "traceparent": TRACE})
             plain = await publisher.publish(None, headers=tenant | more)
