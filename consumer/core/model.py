@@ -135,6 +135,8 @@ class Attempt(NamedTuple):
     kind: OutcomeKind
     status: int | None
     duration_s: float
+    wait_s: float | None = None  #: the wait that was chosen after it; None if no retry followed
+    replay: int = 0  #: how often the delivery had been replayed before this attempt
 
 
 class ParkReason(StrEnum):

@@ -48,6 +48,7 @@ from consumer.core.text.durations import format_duration
 from consumer.settings import load_settings
 
 COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")
+ATTEMPT_COLUMNS = ("replay", "number", "at", "kind", "status", "duration", "wait")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, prk_...")]
 ShownJson = Annotated[
@@ -179,11 +180,16 @@ def _print_entry(entry: ParkedEntry) -> None:
     attempts: Sequence[Mapping[str, Any]] = shown.pop("attempts")
     print_fields({name: value for name, value in shown.items() if value is not None})
     if attempts:
-        rows = [{**attempt, "duration": format_duration(attempt["duration_s"])} for attempt in attempts]
         typer.echo()
-        print_rows(("number", "at", "kind", "status", "duration"), rows, as_json=False)
+        print_rows(ATTEMPT_COLUMNS, [_attempt_row(attempt) for attempt in attempts], as_json=False)
     typer.echo("\npayload")
     print_text(_readable(entry.body))
+
+
+def _attempt_row(attempt: Mapping[str, Any]) -> Mapping[str, object]:
+    wait_s = attempt["wait_s"]
+    wait = None if wait_s is None else format_duration(wait_s)
+    return {**attempt, "duration": format_duration(attempt["duration_s"]), "wait": wait}
 
 
 def _readable(body: bytes) -> str:

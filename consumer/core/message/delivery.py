@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any
 
 import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event import amqp_values as fields
-from consumer.core.model import Attempt, DataForm, Event, OutcomeKind, ParkReason, RawMessage
+from consumer.core.message.attempts import (
+    Earlier,
+    earlier_headers,
+    read_attempts,
+    read_earlier,
+    write_attempts,
+    write_waits,
+)
+from consumer.core.model import Attempt, DataForm, Event, ParkReason, RawMessage
+from consumer.core.text.milliseconds import ceil_ms, seconds_of
 
 VERSION = 1
 READABLE_VERSIONS = (1,)  #: the present version and the one before it, for rolling upgrades
@@ -41,8 +50,8 @@ class DeliveryMessage:
 
     event: Event
     targets: tuple[str, ...]  #: subscription ids
-    attempts: tuple[Attempt, ...] = ()  #: finished ones, oldest first; only with a single target
-    attempts_made: int = 0  #: all attempts, also those that are no longer remembered
+    attempts: tuple[Attempt, ...] = ()  #: finished ones since the last replay, oldest first; one target
+    attempts_made: int = 0  #: all attempts since the last replay, also those not remembered
     not_before: float = 0.0  #: Unix seconds
     wait_s: float = 0.0  #: the whole wait that was chosen, for the 2 % rule
     exact: bool = False  #: the endpoint named the wait (``Retry-After``)
@@ -51,6 +60,29 @@ class DeliveryMessage:
     late_s: float = 0.0  #: extension of the deadline, for one more try; see core.message.due
     #: its endpoint deferred it, no attempt failed: the reservation may be freed before *not_before*
     held: bool = False
+    earlier: Earlier | None = None  #: what was before the last replay; None if it was never replayed
+
+    @property
+    def replays(self) -> int:
+        """How often the delivery was replayed."""
+        return 0 if self.earlier is None else self.earlier.replays
+
+    @property
+    def first_arrived_at(self) -> float:
+        """Unix seconds when a worker first took the event, whatever was replayed since."""
+        return self.event.arrived_at if self.earlier is None else self.earlier.first_arrived_at
+
+    @property
+    def made_in_all(self) -> int:
+        """How many attempts were made over all replays."""
+        return self.attempts_made + (0 if self.earlier is None else self.earlier.attempts_made)
+
+    @property
+    def all_attempts(self) -> tuple[Attempt, ...]:
+        """The remembered attempts over all replays, oldest first; each names its replay."""
+        if self.earlier is None:
+            return self.attempts
+        return (*self.earlier.attempts, *(a._replace(replay=self.earlier.replays) for a in self.attempts))
 
 
 def headers_of(message: DeliveryMessage) -> dict[str, object]:
@@ -77,21 +109,13 @@ def headers_of(message: DeliveryMessage) -> dict[str, object]:
         headers["leveret-trace"] = orjson.dumps(dict(event.trace)).decode()
     if event.expires_at is not None:
         headers["leveret-expires"] = ceil_ms(event.expires_at)
-    if message.exact:
-        headers["leveret-exact"] = True
-    if message.reserved:
-        headers["leveret-reserved"] = True
-    if message.served_s:
-        headers["leveret-served"] = ceil_ms(message.served_s)
-    if message.late_s:
-        headers["leveret-late"] = ceil_ms(message.late_s)
-    if message.held:
-        headers["leveret-held"] = True
+    headers |= _wait_headers(message)
     if event.timestamp_assumed:
         headers["leveret-time-assumed"] = True
     if message.attempts_made:
-        headers["leveret-made"] = message.attempts_made
-        headers["leveret-attempts"] = write_attempts(message.attempts[-KEPT_ATTEMPTS:])
+        headers |= _attempt_headers(message)
+    if message.earlier is not None:
+        headers |= earlier_headers(message.earlier)
     return headers
 
 
@@ -111,15 +135,16 @@ def read_delivery(raw: RawMessage) -> DeliveryMessage:
         return DeliveryMessage(
             event=_read_event(h, raw),
             targets=tuple(h["leveret-targets"].split()),
-            attempts=read_attempts(h.get("leveret-attempts", "")),
+            attempts=read_attempts(h.get("leveret-attempts", ""), h.get("leveret-waits", "")),
             attempts_made=int(h.get("leveret-made", 0)),
-            not_before=_seconds(h["leveret-not-before"]),
-            wait_s=_seconds(h["leveret-wait"]),
+            not_before=seconds_of(h["leveret-not-before"]),
+            wait_s=seconds_of(h["leveret-wait"]),
             exact=bool(h.get("leveret-exact", False)),
             reserved=bool(h.get("leveret-reserved", False)),
-            served_s=_seconds(h.get("leveret-served", 0)),  # a worker of the previous version writes none
-            late_s=_seconds(h.get("leveret-late", 0)),
+            served_s=seconds_of(h.get("leveret-served", 0)),  # a worker of the previous version writes none
+            late_s=seconds_of(h.get("leveret-late", 0)),
             held=bool(h.get("leveret-held", False)),
+            earlier=read_earlier(h),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadEvent(ParkReason.MALFORMED, f"not a delivery message: {error!r}") from None
@@ -209,9 +234,23 @@ def short_text(text: str) -> str:
     return sound if len(sound) * 4 <= SHORT_BYTES else sound.encode()[:SHORT_BYTES].decode(errors="ignore")
 
 
-def ceil_ms(seconds: float) -> int:
-    """Return whole milliseconds, rounded up, so that no wait ends early."""
-    return ceil(round(seconds * 1000, 3))
+def _wait_headers(message: DeliveryMessage) -> dict[str, object]:
+    """Write how the wait was chosen and what of it is over, as far as it is not the ordinary."""
+    marks = {"exact": message.exact, "reserved": message.reserved, "held": message.held}
+    spans = {"served": message.served_s, "late": message.late_s}
+    return {f"leveret-{name}": True for name, is_set in marks.items() if is_set} | {
+        f"leveret-{name}": ceil_ms(span_s) for name, span_s in spans.items() if span_s
+    }
+
+
+def _attempt_headers(message: DeliveryMessage) -> dict[str, object]:
+    kept = message.attempts[-KEPT_ATTEMPTS:]
+    waits = write_waits(kept)
+    return {
+        "leveret-made": message.attempts_made,
+        "leveret-attempts": write_attempts(kept),
+        **({"leveret-waits": waits} if waits else {}),
+    }
 
 
 def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
@@ -223,7 +262,7 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
         type=_text(h["leveret-type"]),
         timestamp=_text(h["leveret-time"]),
         timestamp_assumed=bool(h.get("leveret-time-assumed", False)),
-        arrived_at=_seconds(h["leveret-arrived"]),
+        arrived_at=seconds_of(h["leveret-arrived"]),
         body=raw.body,
         content_type=raw.content_type or "application/json",
         form=DataForm(h.get("leveret-form", "json")),
@@ -231,19 +270,8 @@ def _read_event(h: Mapping[str, Any], raw: RawMessage) -> Event:
         data_end=int(end) if end else None,
         extras=_read_table(h.get("leveret-extras")),
         trace=_read_table(h.get("leveret-trace")),
-        expires_at=None if expires is None else _seconds(expires),
+        expires_at=None if expires is None else seconds_of(expires),
     )
-
-
-def _seconds(ms: object) -> float:
-    """Read what :func:`ceil_ms` wrote.
-
-    Raises:
-        TypeError: *ms* is not an integer: a float or a decimal may be a value that cannot be compared.
-    """
-    if not isinstance(ms, int):
-        raise TypeError(f"whole milliseconds are expected, not {type(ms).__name__}")
-    return ms / 1000
 
 
 def _text(value: object) -> str:
@@ -257,42 +285,6 @@ def _read_table(text: str | None) -> dict[str, str]:
     if not isinstance(table, dict):
         raise TypeError("a table is expected")
     return table
-
-
-def write_attempts(attempts: tuple[Attempt, ...]) -> str:
-    """Write attempts as one header; :func:`read_attempts` reads them."""
-
-    def fields(a: Attempt) -> tuple[object, ...]:
-        return (
-            a.number,
-            ceil_ms(a.at),
-            a.kind.value,
-            "" if a.status is None else a.status,
-            ceil_ms(a.duration_s),
-        )
-
-    return ";".join(",".join(map(str, fields(a))) for a in attempts)
-
-
-def read_attempts(text: str) -> tuple[Attempt, ...]:
-    """Read what :func:`write_attempts` wrote.
-
-    Raises:
-        ValueError: *text* is not valid.
-    """
-    attempts = []
-    for part in filter(None, text.split(";")):
-        number, at, kind, status, duration = part.split(",")
-        attempts.append(
-            Attempt(
-                number=int(number),
-                at=int(at) / 1000,
-                kind=OutcomeKind(kind),
-                status=int(status) if status else None,
-                duration_s=int(duration) / 1000,
-            )
-        )
-    return tuple(attempts)
 
 
 def _bounded_headers(headers: Mapping[str, object]) -> dict[str, object]:

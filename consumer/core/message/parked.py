@@ -17,19 +17,18 @@ import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event.amqp_values import as_text
+from consumer.core.message.attempts import read_attempts, write_attempts
 from consumer.core.message.delivery import (
     DeliveryMessage,
-    ceil_ms,
     headers_of,
     is_wrapped,
     raw_fields,
-    read_attempts,
     read_delivery,
     unwrap_raw,
     wrap_raw,
-    write_attempts,
 )
 from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
+from consumer.core.text.milliseconds import ceil_ms
 
 _BROKERS_HEADERS = frozenset(
     {
@@ -73,9 +72,12 @@ class ParkedEntry:
 
     @property
     def last(self) -> Attempt | None:
-        """The last known failure; None where there is none."""
-        own = None if self.delivery is None or not self.delivery.attempts else self.delivery.attempts[-1]
-        return own or self.failure
+        """The last known failure: its own since the last replay, its endpoint's, or one before the replay."""
+        delivery = self.delivery
+        if delivery is None or not delivery.all_attempts:
+            return self.failure
+        own = delivery.all_attempts[-1]
+        return own if delivery.attempts or self.failure is None else self.failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +148,11 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
     Every entry has every field; a field without a value is None. A raw entry was never a delivery, and a
     delivery does not keep the exchange and the routing key.
 
+    ``arrived_at`` is the first arrival, and ``failed_attempts`` and ``attempts`` are those over all replays.
+    Of many attempts only the newest are remembered; ``failed_attempts`` counts all.
+
     Source: S1-3 (jobId is ``delivery_id``, outboxId ``event_id``, companyId ``tenant``,
-    movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``).
+    movedToDLQAt ``parked_at``, enqueuedAt ``arrived_at``, ttl ``ttl_s``); S1-5.
     """
     shown: dict[str, object] = {
         "id": entry.id,
@@ -165,6 +170,8 @@ def entry_as_dict(entry: ParkedEntry) -> dict[str, object]:
         "routing_key": None,
         "content_type": None,
         "arrived_at": None,
+        "replays": 0,
+        "replayed_at": None,
         "failed_attempts": 0,
         "last_failure_code": None,
         "last_failure_at": None,
@@ -194,19 +201,23 @@ def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str
         "tenant": event.tenant,
         "type": event.type,
         "content_type": event.content_type,
-        "arrived_at": rfc3339(event.arrived_at),
-        "failed_attempts": message.attempts_made,
+        "arrived_at": rfc3339(message.first_arrived_at),
+        "replays": message.replays,
+        "replayed_at": rfc3339(event.arrived_at) if message.replays else None,
+        "failed_attempts": message.made_in_all,
         "last_failure_code": None if last is None else _code(last.status, last.kind),
         "last_failure_at": None if last is None else rfc3339(last.at + last.duration_s),
         "attempts": [
             {
+                "replay": a.replay,
                 "number": a.number,
                 "at": rfc3339(a.at),
                 "kind": a.kind.value,
                 "status": a.status,
                 "duration_s": a.duration_s,
+                "wait_s": a.wait_s,
             }
-            for a in message.attempts
+            for a in message.all_attempts
         ],
     }
 

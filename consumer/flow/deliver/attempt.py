@@ -142,8 +142,7 @@ class Attempts:
         verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
         previous = message.attempts[-1] if message.attempts else None
         context.observe.attempted(Attempted(event, subscription, attempt, outcome, verdict, previous))
-        spent = None if isinstance(verdict, Defer) else attempt
-        return Result(subscription, spent, verdict, now, stepped_s)
+        return Result(subscription, _spent(attempt, verdict), verdict, now, stepped_s)
 
     async def _send(self, event: Event, endpoint: Endpoint, body: bytes, timestamp: int) -> Outcome:
         context, subscription = self._context, endpoint.subscription
@@ -201,3 +200,14 @@ class Attempts:
             case Park(disables=True):
                 endpoint.forgive()
         return verdict
+
+
+def _spent(attempt: Attempt, verdict: Verdict) -> Attempt | None:
+    """Return the attempt as the delivery remembers it, with the chosen wait; None: it counts for nothing."""
+    match verdict:
+        case Defer():
+            return None
+        case Retry(wait_s=wait_s):
+            return attempt._replace(wait_s=wait_s)
+        case _:
+            return attempt

@@ -22,7 +22,6 @@ from consumer.core.message.delivery import (
     WRAPPED_HEADERS_BYTES,
     DeliveryMessage,
     UnknownVersion,
-    ceil_ms,
     headers_of,
     is_ours,
     is_wrapped,
@@ -32,6 +31,7 @@ from consumer.core.message.delivery import (
     wrap_raw,
 )
 from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
+from consumer.core.text.milliseconds import ceil_ms
 from tests.support.builders.deliveries import MS, deliveries
 from tests.support.builders.messages import NOW, RULES, attempt, message
 from tests.support.builders.strategies import ALL_RULES, MESSAGES, VALUES

@@ -21,6 +21,7 @@ from consumer.core.message.parked import (
     read_entry,
     rfc3339,
 )
+from consumer.core.message.replay import replayed_delivery
 from consumer.core.model import ParkReason, RawMessage
 from tests.support.builders.deliveries import MS, deliveries
 from tests.support.builders.messages import message
@@ -85,26 +86,82 @@ def test_an_entry_is_shown_with_the_fields_of_the_requirement() -> None:
         "routing_key": None,
         "content_type": "application/json",
         "arrived_at": "2023-11-14T22:12:20.000Z",
+        "replays": 0,
+        "replayed_at": None,
         "failed_attempts": 2,
         "last_failure_code": "timeout_total",
         "last_failure_at": "2023-11-14T22:12:55.000Z",
         "attempts": [
             {
+                "replay": 0,
                 "number": 1,
                 "at": "2023-11-14T22:12:30.000Z",
                 "kind": "http_5xx",
                 "status": 503,
                 "duration_s": 0.25,
+                "wait_s": 4.0,
             },
             {
+                "replay": 0,
                 "number": 2,
                 "at": "2023-11-14T22:12:40.000Z",
                 "kind": "timeout_total",
                 "status": None,
                 "duration_s": 15.0,
+                "wait_s": None,
             },
         ],
     }
+
+
+def test_an_entry_keeps_every_attempt_over_all_replays() -> None:
+    """S1-5, S1-3: after a failed replay the entry has all attempts, the first arrival and the count."""
+    first = read_entry(parked(message(), delivery_entry_headers(delivery(), NOTE)))
+    again = replayed_delivery(first, AT + 100)
+    assert again is not None
+    failed = replace(again, attempts=(delivery().attempts[0]._replace(at=AT + 101),), attempts_made=1)
+
+    shown = entry_as_dict(read_entry(parked(message(), delivery_entry_headers(failed, NOTE))))
+
+    assert (shown["arrived_at"], shown["replayed_at"]) == (rfc3339(AT - 60), rfc3339(AT + 100))
+    assert (shown["replays"], shown["failed_attempts"], shown["last_failure_code"]) == (1, 3, "503")
+    attempts: Any = shown["attempts"]
+    assert [(a["replay"], a["number"], a["at"], a["wait_s"]) for a in attempts] == [
+        (0, 1, rfc3339(AT - 50), 4.0),
+        (0, 2, rfc3339(AT - 40), None),
+        (1, 1, rfc3339(AT + 101), 4.0),
+    ]
+
+
+def test_a_replay_that_made_no_attempt_shows_the_failure_before_it() -> None:
+    """S1-3: without an attempt since, the last failure is its endpoint's, else the one before the replay."""
+    again = replayed_delivery(read_entry(parked(message(), delivery_entry_headers(delivery(), NOTE))), AT)
+    assert again is not None
+    of_endpoint = delivery().attempts[0]
+
+    alone = read_entry(parked(message(), delivery_entry_headers(again, NOTE)))
+    beside = read_entry(
+        parked(
+            message(), delivery_entry_headers(again, replace(NOTE, failure=of_endpoint._replace(wait_s=None)))
+        )
+    )
+
+    assert alone.last == delivery().attempts[1]
+    assert beside.last == of_endpoint._replace(wait_s=None)
+
+
+def test_the_worker_before_reads_a_replay_and_this_one_reads_its_entries() -> None:
+    """Rolling upgrades: attempts have their old form, and what has no new header was never replayed."""
+    headers = delivery_entry_headers(delivery(), NOTE)
+    new = {name for name in headers if name in ("leveret-waits", "leveret-replays", "leveret-first-arrived")}
+
+    before = read_entry(parked(message(), {k: v for k, v in headers.items() if k not in new}))
+
+    assert new == {"leveret-waits"}
+    assert [len(part.split(",")) for part in str(headers["leveret-attempts"]).split(";")] == [5, 5]
+    assert before.delivery is not None
+    assert before.delivery.attempts == tuple(a._replace(wait_s=None) for a in delivery().attempts)
+    assert (before.delivery.replays, before.delivery.first_arrived_at) == (0, AT - 60)
 
 
 def test_a_status_is_the_code_where_there_was_one() -> None:
@@ -147,6 +204,8 @@ def test_a_raw_entry_is_shown_with_what_its_producer_said() -> None:
         "routing_key": raw.routing_key,
         "content_type": raw.content_type,
         "arrived_at": None,
+        "replays": 0,
+        "replayed_at": None,
         "failed_attempts": 0,
         "last_failure_code": None,
         "last_failure_at": None,

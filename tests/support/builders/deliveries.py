@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from consumer.core.message.delivery import (
-    DeliveryMessage,
-)
+from consumer.core.message.attempts import Earlier
+from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, DataForm, Event, OutcomeKind
 
 TEXT = st.text(max_size=30)
@@ -37,7 +36,25 @@ ATTEMPTS = st.builds(
     kind=st.sampled_from(OutcomeKind),
     status=st.none() | st.integers(100, 999),
     duration_s=st.integers(0, 60_000).map(lambda ms: ms / 1000),
+    wait_s=st.none() | MS,
+    replay=st.just(0),
 )
+
+
+@st.composite
+def earliers(draw: st.DrawFn) -> Earlier:
+    """Draw what is known of before a replay; each attempt names the replay that it followed."""
+    replays = draw(st.integers(1, 5))
+    attempts = tuple(
+        draw(ATTEMPTS)._replace(replay=draw(st.integers(0, replays - 1)))
+        for _ in range(draw(st.integers(0, 5)))
+    )
+    return Earlier(
+        replays=replays,
+        first_arrived_at=draw(MS),
+        attempts=attempts,
+        attempts_made=len(attempts) + (draw(st.integers(0, 3)) if attempts else 0),
+    )
 
 
 @st.composite
@@ -55,4 +72,5 @@ def deliveries(draw: st.DrawFn) -> DeliveryMessage:
         reserved=draw(st.booleans()),
         served_s=draw(MS),
         late_s=draw(MS),
+        earlier=draw(st.none() | earliers()),
     )

@@ -37,7 +37,7 @@ def delivery(**more: Any) -> DeliveryMessage:
         body=b'{"n":1}',
     )
     attempts = (
-        Attempt(number=1, at=AT - 50, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25),
+        Attempt(number=1, at=AT - 50, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=0.25, wait_s=4.0),
         Attempt(number=2, at=AT - 40, kind=OutcomeKind.TIMEOUT_TOTAL, status=None, duration_s=15.0),
     )
     fields: dict[str, Any] = {
