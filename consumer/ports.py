@@ -216,6 +216,17 @@ class ParkedMessages(Protocol):
         """
 
 
+class ParkedIndex(Protocol):
+    """The index of parked entries in the store."""
+
+    async def parked_sizes(self) -> Mapping[str, int]:
+        """Return how many entries are parked now, by tenant; entries without a tenant are left out.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
+        """
+
+
 class History(Protocol):
     """Keeps the steps of deliveries for operators; beside the deliveries, and never in their way."""
 

@@ -70,10 +70,10 @@ PARKED = RowSpec(
         ),
         PanelSpec(
             title="Parked by tenant",
-            text="The ten tenants with the most parked entries in the chosen time. Over 50 an alert fires.",
+            text="The ten tenants with the most parked entries now. Over 50 an alert fires.",
             queries=(
                 Query(
-                    f"topk(10, {over_range('leveret_tenant_parked_total', 'tenant')})",
+                    "topk(10, max by (tenant) (leveret_tenant_parked_entries{@}))",
                     "{{tenant}}",
                 ),
             ),

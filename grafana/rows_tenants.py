@@ -42,6 +42,7 @@ TENANTS = RowSpec(
                 Query("max by (tenant) (leveret_tenant_consecutive_jobs{@})", "in a row"),
                 Query("sum by (tenant) (leveret_tenant_parked_total{@})", "parked"),
                 Query("sum by (tenant) (leveret_tenant_replayed_total{@})", "replayed"),
+                Query("max by (tenant) (leveret_tenant_parked_entries{@})", "parked now"),
             ),
             kind=Kind.TABLE,
             width=24,

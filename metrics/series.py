@@ -125,7 +125,7 @@ class Series:
         # code: as in failures; none without an attempt
         text = "Deliveries parked, by the result of their last attempt."
         self.parked_by_code = self._counter("parked_by_code", text, "code")
-        # way: replayed | archived
+        # way: replayed | archived | purged
         text = "How long a delivery was in the parked queue, when it left."
         self.parked_age = self._histogram("parked_age_seconds", text, PARKED_S, "way")
         text = "Messages in the parked queue by the store's index. NaN: unknown, or the index is off."
@@ -149,9 +149,14 @@ class Series:
         self.tenant_parked = self._counter("tenant_parked", "Deliveries parked, by tenant.", "tenant")
         text = "Parked deliveries that were replayed, by tenant."
         self.tenant_replayed = self._counter("tenant_replayed", text, "tenant")
+        text = (
+            "Entries parked now, by tenant, as the store's index has them; other: the most of any one other."
+        )
+        self.tenant_parked_entries = self._gauge("tenant_parked_entries", text, "tenant")
         self._by_tenant = (
             *(self.tenant_jobs, self.tenant_last_job, self.tenant_waiting, self.tenant_rounds),
             *(self.tenant_priority, self.tenant_consecutive, self.tenant_parked, self.tenant_replayed),
+            self.tenant_parked_entries,
         )
         # series: own | other
         text = "Tenants seen since the start, by whether they have series of their own."

@@ -48,6 +48,7 @@ from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.index_count import IndexCount
+from consumer.flow.store.parked_sizes import ParkedSizes
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.store.trust import ALL, Trust
 from consumer.flow.store_sync import StoreSync
@@ -98,6 +99,7 @@ class Flow:
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
+        self.parked_sizes = ParkedSizes(store.records, observe)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
@@ -110,7 +112,7 @@ class Flow:
         self.reroute = Reroute(context, intake, routes, self.subscriptions.tenants)
         self.sharing = Sharing(context, intake, by_tenant=settings.events.hash_on == "tenant")
         self.control = Control(
-            self.subscriptions, self.endpoints, self.agreement, clock, self.store_sync.reload_soon
+            self.subscriptions, self.endpoints, self.agreement, context, self.store_sync.reload_soon
         )
 
 

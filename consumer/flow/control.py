@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import orjson
 
+from consumer.flow.base.context import Context
 from consumer.flow.endpoints.agreement import Agreement
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.ports import Clock
 
 
 class Control:
@@ -24,14 +24,22 @@ class Control:
         subscriptions: Subscriptions,
         endpoints: Endpoints,
         agreement: Agreement,
-        clock: Clock,
+        context: Context,
         reload: Callable[[], None],
     ) -> None:
-        """Bind to the flow; *reload* begins to load the subscriptions anew."""
+        """Bind to the flow.
+
+        Args:
+            subscriptions: All subscriptions of this worker.
+            endpoints: The states of their endpoints.
+            agreement: Takes the messages of other workers, and knows which worker leads.
+            context: The clock and the observer.
+            reload: Begins to load the subscriptions anew.
+        """
         self._subscriptions = subscriptions
         self._endpoints = endpoints
         self._agreement = agreement
-        self._clock = clock
+        self._context = context
         self._reload = reload
 
     def take(self, body: bytes) -> None:
@@ -45,15 +53,22 @@ class Control:
         meant = self._subscriptions.get(str(message.get("subscription")))
         match message.get("kind"):
             case "reset":
-                self._endpoints.reset(meant, self._clock.now())
+                self._endpoints.reset(meant, self._context.clock.now())
             case "open":
                 self._endpoints.force(meant)
             case "free":
-                self._endpoints.steady(self._clock.now())
+                self._endpoints.steady(self._context.clock.now())
                 self._endpoints.free(message.get("tenant"), message.get("subscription"))
             case "reload":
                 self._reload()
             case "store":
                 self._subscriptions.ask()
+            case "purged":
+                self._purged(message.get("ages_s"))
             case _:
                 self._agreement.receive(message)
+
+    def _purged(self, ages_s: object) -> None:
+        """Count entries that an operator purged, each with its seconds in the parked queue; one worker does."""
+        if isinstance(ages_s, list) and self._agreement.leads():
+            self._context.observe.purged(float(age) for age in ages_s if isinstance(age, int | float))

@@ -18,7 +18,7 @@ def control(worker: Worker, reloads: list[str]) -> Control:
     """The ear of a worker."""
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")
     subscriptions, endpoints = worker.subscriptions, worker.endpoints
-    return Control(subscriptions, endpoints, talk, worker.clock, lambda: reloads.append("again"))
+    return Control(subscriptions, endpoints, talk, worker.context, lambda: reloads.append("again"))
 
 
 async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
@@ -57,6 +57,17 @@ async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> Non
 
     assert worker.sent("shop") == 2
     assert worker.endpoint(shop).state == "closed"
+
+
+async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
+    """S1-10: a command has no metrics; only the leading worker counts, whatever is in the list."""
+    ear = control(worker, [])
+
+    ear.take(orjson.dumps({"kind": "purged", "ages_s": [10.0, 700, "old", None]}))
+    ear.take(orjson.dumps({"kind": "purged", "ages_s": "many"}))
+
+    assert worker.count("parked_age_seconds_count", way="purged") == 2
+    assert worker.count("parked_age_seconds_bucket", way="purged", le="600.0") == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b'"open"', b"{}", b'{"kind": []}', b'{"kind": "open"}'])

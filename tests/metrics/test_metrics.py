@@ -93,7 +93,7 @@ def test_the_number_of_series_is_bounded() -> None:
         for kind in OutcomeKind:
             series.failures.labels(code_label(kind.value, status))
             series.parked_by_code.labels(code_label(kind.value, status))
-    for way in ("replayed", "archived"):
+    for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
 
     samples = sum(len(family.samples) for family in series.registry.collect())

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.channel import Channel
 
@@ -30,6 +31,8 @@ from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.edges.operate.parked_lock import Turn, parked_look
 from consumer.ports import Archive, Publication
 from topology.names import Names
+
+AGES_AT_ONCE = 5_000  #: ages in one message to the workers
 
 _OWN = "it was in {}, a queue of Leveret's own, and cannot be read; publish its event again"
 
@@ -126,14 +129,19 @@ async def purge(
         BrokerUnavailable: the broker is away; the archived entry may still be parked.
         OSError: the disk refused an entry, which stays parked.
     """
-    async with parked_look(connection, names, turn) as look:
-        async for found in _entries(look):
-            if not isinstance(found, Found) or not wanted(found.entry):
-                continue
-            interrupted = await completed(_archived(found, archive))
-            yield found.entry
-            if interrupted:
-                raise asyncio.CancelledError
+    gone: list[ParkedEntry] = []
+    try:
+        async with parked_look(connection, names, turn) as look:
+            async for found in _entries(look):
+                if not isinstance(found, Found) or not wanted(found.entry):
+                    continue
+                interrupted = await completed(_archived(found, archive))
+                gone.append(found.entry)
+                yield found.entry
+                if interrupted:
+                    raise asyncio.CancelledError
+    finally:
+        await completed(_report_purged(connection, names, gone))
 
 
 async def replay(
@@ -175,6 +183,18 @@ async def replay(
     finally:
         with suppress(*CONNECTION_ERRORS):
             await writing.channel.close()
+
+
+async def _report_purged(connection: AbstractConnection, names: Names, gone: Sequence[ParkedEntry]) -> None:
+    """Report to the workers how long the purged entries were parked; a command has no metrics of its own."""
+    now = time.time()
+    ages_s = [round(now - entry.parked_at, 3) for entry in gone if entry.delivery is not None]
+    with suppress(*CONNECTION_ERRORS):
+        for first in range(0, len(ages_s), AGES_AT_ONCE):
+            channel = await open_channel(connection, confirms=False)
+            body = orjson.dumps({"kind": "purged", "ages_s": ages_s[first : first + AGES_AT_ONCE]})
+            await channel.basic_publish(body, exchange=names.control)
+            await channel.close()
 
 
 async def _archived(found: Found, archive: Archive) -> None:

@@ -80,6 +80,10 @@ class DeliveryReporter(Reporter):
         """
         self._tenants.look(standings, now)
 
+    def tenants_parked(self, sizes: Mapping[str, int]) -> None:
+        """Take how many entries are parked now, by tenant."""
+        self._tenants.sized(sizes)
+
     # events
 
     def event_matched(self, event: Event) -> None:
@@ -212,6 +216,11 @@ class DeliveryReporter(Reporter):
         self._tenants.replayed(tenant)
         if age_s is not None:
             self._series.parked_age.labels("replayed").observe(age_s)
+
+    def purged(self, ages_s: Iterable[float]) -> None:
+        """An operator removed entries from the parked queue, each after so many seconds in it."""
+        for age_s in ages_s:
+            self._series.parked_age.labels("purged").observe(age_s)
 
     def cancelled(self, event: Event, target: str, reason: str) -> None:
         """Report a delivery that is not owed any more."""

@@ -19,7 +19,7 @@ def begin_at_zero(series: Series) -> None:
         series.breakers.labels(state)
     for severity in Severity:
         series.topology_findings.labels(severity.value)
-    for way in ("replayed", "archived"):
+    for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
     for counter, values in (
         (series.events, "matched unrouted bad inbox suspect"),

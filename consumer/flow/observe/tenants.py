@@ -31,6 +31,7 @@ class _Meter:
     rounds: Gauge
     priority: Gauge
     consecutive: Gauge
+    parked: Gauge
     seen: int = 0  #: jobs at the last look
     before: int = 0  #: jobs a minute ago
 
@@ -67,6 +68,7 @@ class Tenants:
         self._now = 0.0  #: Unix seconds at the last look
         #: By label: how many were parked and not replayed, and when the last one was, in Unix seconds.
         self._parked: dict[str, tuple[int, float]] = {}
+        self._sized: frozenset[str] = frozenset()  #: labels with entries in the index
 
     def know(self, tenants: Iterable[str]) -> None:
         """Begin the series of *tenants* at 0: a counter that begins at 60 hides its first sixty."""
@@ -95,6 +97,22 @@ class Tenants:
             if count > 1:
                 self._parked[label] = (count - 1, at)
 
+    def sized(self, sizes: Mapping[str, int]) -> None:
+        """Take how many entries of each tenant are parked now.
+
+        ``other`` shows the most of any one tenant without a label, not their sum: the alert is about one
+        tenant.
+        """
+        by_label: dict[str, int] = {}
+        for tenant, size in sizes.items():
+            label = self._label(tenant)
+            by_label[label] = max(size, by_label.get(label, 0))
+        for label in by_label.keys() - self._meters.keys():
+            self._meter(label)
+        for label, meter in self._meters.items():
+            meter.parked.set(by_label.get(label, 0))
+        self._sized = frozenset(by_label)
+
     def look(self, standings: Mapping[str, Standing], now: float) -> None:
         """Bring the gauges up to date.
 
@@ -119,7 +137,7 @@ class Tenants:
         """Give the labels to the tenants that were busiest in the last minute."""
         meters = self._meters
         self._parked = {label: seen for label, seen in self._parked.items() if self._now - seen[1] < KEPT_S}
-        staying = {OTHER, *self._parked}
+        staying = {OTHER, *self._parked, *self._sized}
         own = {tenant_of(of): m.in_minute() for of, m in meters.items() if of not in staying}
         for leaves, comes in exchanges(own, self._others):
             self._series.replace_tenant(leaves, comes, meters.pop(own_label(leaves)).jobs)
@@ -147,6 +165,7 @@ class Tenants:
             rounds=s.tenant_rounds.labels(label),
             priority=s.tenant_priority.labels(label),
             consecutive=s.tenant_consecutive.labels(label),
+            parked=s.tenant_parked_entries.labels(label),
         )
         self.jobs[REST if label == OTHER else tenant_of(label)] = meter.jobs
         return meter

@@ -26,6 +26,20 @@ def test_a_tenant_with_a_subscription_begins_at_zero() -> None:
     assert desk.count("tenants", series="own") == 2
 
 
+def test_entries_that_are_parked_now_are_shown_by_tenant() -> None:
+    """S1-6: purged, expired and replayed entries count no more, and ``other`` is the largest, no sum."""
+    desk = ObserverDesk()
+    desk.observe.tenants_known(["acme"])
+
+    desk.observe.tenants_parked({"acme": 60, "x": 30, "y": 40})
+    assert desk.count("tenant_parked_entries", tenant="acme") == 60
+    assert desk.count("tenant_parked_entries", tenant="other") == 40
+
+    desk.observe.tenants_parked({"x": 1})
+    assert desk.count("tenant_parked_entries", tenant="acme") == 0
+    assert desk.count("tenant_parked_entries", tenant="other") == 1
+
+
 def test_what_is_seen_of_each_tenant() -> None:
     """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
     desk = ObserverDesk()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from sqlalchemy import ColumnElement, bindparam, delete, insert, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S, by_hand
@@ -140,6 +140,19 @@ class Records:
 
     def _is_present(self) -> ColumnElement[bool]:
         return PARKED_INDEX.c.expires_at > self._now()
+
+    async def parked_sizes(self) -> Mapping[str, int]:
+        """Return how many rows of the index have not expired, by tenant; rows without one are left out.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        columns = PARKED_INDEX.c
+        query = select(columns.tenant, func.count()).group_by(columns.tenant)
+        query = query.where(self._is_present(), columns.tenant.is_not(None))
+        async with self._database.reading() as connection:
+            rows = () if connection is None else (await connection.execute(query)).all()
+        return {row[0]: row[1] for row in rows}
 
     async def forget_parked(self, entries: Mapping[str, float]) -> None:
         """Delete entries that have left the parked queue from the index, if there is one.
