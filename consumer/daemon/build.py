@@ -29,6 +29,7 @@ from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
+from consumer.edges.operate.parked_pass import BrokerParkedPass
 from consumer.edges.private_broker import ports_in
 from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
 from consumer.edges.process.system import FileArchive, SystemClock
@@ -46,6 +47,7 @@ from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.endpoints.slow_probe import SlowProbe
 from consumer.flow.observe.observer import Observer
 from consumer.flow.operator_events import OperatorEvents
+from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
 from consumer.flow.store.consume_gate import ConsumeGate
 from consumer.flow.store.index_count import IndexCount
 from consumer.flow.store.parked_sizes import ParkedSizes
@@ -105,6 +107,18 @@ class Flow:
         probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
         self.slow_probe = SlowProbe(context, self.subscriptions, store, probe_s, self.agreement.leads)
         self.operator_events = OperatorEvents(context, self.subscriptions)
+        self.replay_jobs = ReplayJobs(
+            context,
+            self.subscriptions,
+            self.endpoints,
+            JobPlaces(
+                jobs=store.records.jobs,
+                parked=BrokerParkedPass(outside.broker.options.amqp, context.names),
+                worker=outside.instance,
+                leads=self.agreement.leads,
+            ),
+            settings.parked.rules(),
+        )
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
         self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)

@@ -109,6 +109,7 @@ class Life:
             ("ops", flow.operator_events.run()),
             ("log", logs.flush_always()),
             ("pressure", worker.pressure.run()),
+            ("replay jobs", flow.replay_jobs.run()),
             ("parked sizes", flow.parked_sizes.run()),
             ("slow probe", flow.slow_probe.run()),
         )

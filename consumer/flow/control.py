@@ -69,6 +69,6 @@ class Control:
                 self._agreement.receive(message)
 
     def _purged(self, ages_s: object) -> None:
-        """Count entries that an operator purged, each with its seconds in the parked queue; one worker does."""
+        """Count entries that an operator purged, each with its seconds in the parked queue, in one worker."""
         if isinstance(ages_s, list) and self._agreement.leads():
             self._context.observe.purged(float(age) for age in ages_s if isinstance(age, int | float))

@@ -6,6 +6,7 @@ Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads
 from consumer.settings.fairness import FairnessSettings
 from consumer.settings.history import HistorySettings
 from consumer.settings.load import Loaded, load, load_settings, variable
+from consumer.settings.parked import ParkedSettings
 from consumer.settings.root import Settings, split_amqp_urls
 from consumer.settings.sections import (
     AmqpSettings,
@@ -35,6 +36,7 @@ __all__ = [
     "LogSettings",
     "MetricsSettings",
     "Network",
+    "ParkedSettings",
     "RetrySettings",
     "SendingSettings",
     "Settings",

@@ -22,6 +22,7 @@ from consumer.core.retry.policy import POLICIES, RetryPolicy
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.settings.fairness import FairnessSettings
 from consumer.settings.history import HistorySettings
+from consumer.settings.parked import ParkedSettings
 from consumer.settings.sections import (
     AmqpSettings,
     BreakerSettings,
@@ -115,6 +116,8 @@ class Settings(BaseSettings):
     """Addresses that webhooks may reach."""
     store: StoreSettings = Field(default_factory=StoreSettings)
     """The store: subscriptions with their secrets, endpoint states, the index of parked entries."""
+    parked: ParkedSettings = Field(default_factory=ParkedSettings)
+    """Replays of parked entries without an operator."""
     history: HistorySettings = Field(default_factory=HistorySettings)
     """The history of attempts and ends of deliveries."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)

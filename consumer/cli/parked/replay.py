@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
 from consumer.cli.parked.index import resolved
-from consumer.cli.parked.shared import Chosen, Everything, Ids, Wait, drain, interrupted, turn_of
+from consumer.cli.parked.replay_job import COLUMNS, follow, make_job
+from consumer.cli.parked.shared import (
+    Chosen,
+    Everything,
+    Ids,
+    Wait,
+    drain,
+    for_each_entry,
+    interrupted,
+    turn_of,
+)
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.core.message.parked_filter import GroupBy, grouped
 from consumer.edges.operate.parked import Skipped, replay
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
@@ -26,7 +38,32 @@ class Replay(Chosen):
     ids: Ids = None
     everything: Everything = False
     wait: Wait = False
+    as_job: Annotated[
+        bool, typer.Option("--job", help="Let a worker do it, as a job that outlives this command.")
+    ] = False
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=100_000, metavar="N", help="As a job: this many entries a second."),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SUBSCRIPTION",
+            help="As a job: to this subscription of the same tenant instead: tenant/name, id, or its URL.",
+        ),
+    ] = None
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print the progress of the job until it ends or pauses.")
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the entries by subscription and reason; send nothing.")
+    ] = False
     as_json: AsJson = False
+
+    @property
+    def is_job(self) -> bool:
+        """Whether a worker does it."""
+        return self.as_job or self.follow or self.rate is not None or self.to is not None
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +73,8 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "leveret parked replay prk_0123456789abcdef",
             "leveret parked replay --all --tenant acme --reason exhausted --since 2h",
+            "leveret parked replay --all --tenant acme --dry-run",
+            "leveret parked replay --all --tenant acme --rate 50 --follow",
         ),
     )(takes(Replay)(replay_))
 
@@ -44,9 +83,48 @@ def replay_(options: Replay) -> None:
     """Send entries again with their original data; each leaves the parked queue after the broker's confirm.
 
     An entry whose subscription no longer exists stays parked; the command names it and exits with 1.
+    With --job, --rate, --to or --follow a worker does it; see `leveret jobs`.
     """
     if not options.ids and not options.everything:
         raise typer.BadParameter("give the ids of entries, or --all with or without filters")
+    if options.dry_run:
+        _count(options)
+    elif options.is_job:
+        _make_job(options)
+    else:
+        _replay_here(options)
+
+
+def _count(options: Replay) -> None:
+    """Print how many entries a replay would take, by subscription and reason."""
+    rows: list[Mapping[str, object]] = []
+
+    def take(entry: ParkedEntry) -> bool:
+        rows.append(entry_as_dict(entry))
+        return True
+
+    with errors_in_one_line():
+        turn = turn_of("replay --dry-run", wait=options.wait)
+        for_each_entry(load_settings(), turn, options.filter(options.ids or ()), take)
+    keys = (GroupBy.TENANT, GroupBy.SUBSCRIPTION, GroupBy.REASON)
+    columns = [*(key.value for key in keys), "count", "oldest", "newest"]
+    print_rows(columns, grouped(rows, keys), as_json=options.as_json, empty="nothing would be replayed")
+    if rows and not options.as_json:
+        typer.echo(f"{len(rows)} entries would be replayed")
+
+
+def _make_job(options: Replay) -> None:
+    """Store a job, print it, and follow it if that is asked for."""
+    with errors_in_one_line():
+        settings, chosen = load_settings(), options.filter(options.ids or ())
+        job = make_job(settings, chosen, options.rate, options.to)
+        print_rows(COLUMNS, [job], as_json=options.as_json)
+        if options.follow:
+            follow(settings, str(job["id"]), as_json=options.as_json)
+
+
+def _replay_here(options: Replay) -> None:
+    """Replay within this command."""
     rows: list[Mapping[str, object]] = []
     skipped: list[Skipped] = []
     broken: str | None = None

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "policy": LazyCommand("policy", "Retry policies: when a delivery is tried again."),
     "breaker": LazyCommand("breaker", "Breakers of endpoints."),
     "parked": LazyCommand("parked", "Deliveries and events that were given up."),
+    "jobs": LazyCommand("jobs", "Replay jobs, which a worker works off."),
     "waiting": LazyCommand("waiting", "Deliveries that wait for their next attempt."),
     "config": LazyCommand("config", "The effective settings."),
     "store": LazyCommand("store", "The store, and the keys that encrypt the secrets in it."),

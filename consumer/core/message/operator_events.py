@@ -36,6 +36,7 @@ class OperatorEventType(StrEnum):
     BREAKER_CLOSED = "breaker.closed"
     DELIVERY_PARKED = "delivery.parked"
     TENANT_NOISY = "tenant.noisy"
+    PARKED_REPLAYED = "parked.replayed"  #: an automatic or scheduled replay sent entries again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ async def browse(
         BrokerUnavailable: the broker is away, or the queue does not exist.
     """
     async with parked_look(connection, names, turn) as look:
-        async for found in _entries(look):
+        async for found in entries_of(look):
             if isinstance(found, Found):
                 yield found.entry
             elif unreadable is not None:
@@ -132,7 +132,7 @@ async def purge(
     gone: list[ParkedEntry] = []
     try:
         async with parked_look(connection, names, turn) as look:
-            async for found in _entries(look):
+            async for found in entries_of(look):
                 if not isinstance(found, Found) or not wanted(found.entry):
                     continue
                 interrupted = await completed(_archived(found, archive))
@@ -166,17 +166,17 @@ async def replay(
         QueueInUse: another command has the entries in hand.
         BrokerUnavailable: the broker is away, or refused an entry, which then stays parked.
     """
-    writing = Confirms(await _opened(connection))
+    writing = Confirms(await opened(connection))
     try:
         async with parked_look(connection, names, turn) as look:
-            async for found in _entries(look):
+            async for found in entries_of(look):
                 if not isinstance(found, Found) or not wanted(found.entry):
                     continue
-                again = _publication(found.entry, names, subscriptions)
+                again = publication(found.entry, names, subscriptions)
                 if isinstance(again, Skipped):
                     yield again
                     continue
-                interrupted = await completed(_moved(found, again, writing))
+                interrupted = await completed(moved(found, again, writing))
                 yield found.entry
                 if interrupted:
                     raise asyncio.CancelledError
@@ -208,7 +208,7 @@ async def _archived(found: Found, archive: Archive) -> None:
         ) from None
 
 
-async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
+async def moved(found: Found, again: Publication, writing: Confirms) -> None:
     """Publish an entry again, and only after the confirm take it out of the queue."""
     try:
         await writing.publish(again, again.message_id or uuid.uuid4().hex)
@@ -224,14 +224,14 @@ async def _moved(found: Found, again: Publication, writing: Confirms) -> None:
         ) from None
 
 
-async def _opened(connection: AbstractConnection) -> Channel:
+async def opened(connection: AbstractConnection) -> Channel:
     try:
         return await open_channel(connection, confirms=True)
     except CONNECTION_ERRORS as error:
         raise BrokerUnavailable(f"no channel to the broker: {error}") from None
 
 
-async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
+async def entries_of(look: Look) -> AsyncIterator[Found | Unreadable]:
     """Yield the entries that were there at the start; later ones are left for the next look."""
     async for held in look.messages():
         raw = raw_message(held.message, look.queue)
@@ -247,7 +247,7 @@ async def _entries(look: Look) -> AsyncIterator[Found | Unreadable]:
         )
 
 
-def _publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
+def publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
         gone = [target for target in delivery.targets if target not in subscriptions]

@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA: Final = "0007"
+SCHEMA: Final = "0008"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -129,4 +129,26 @@ PARKED_INDEX: Final = Table(
     Column("shown", Text, nullable=False, server_default=""),  # JSON
     Index("leveret_parked_index_time", "parked_at"),
     Index("leveret_parked_index_tenant", "tenant", "parked_at"),
+)
+
+JOBS: Final = Table(
+    "leveret_jobs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("spec", Text, nullable=False),  # filter, rate and target, as JSON
+    Column("created", Float, nullable=False),
+    Column("updated", Float, nullable=False),
+    Column("holder", Text, nullable=False),  # the worker that works it off; empty for none
+    Column("held_until", Float, nullable=False),  # Unix seconds after which another worker may take it
+    Column("refused", Integer, nullable=False),
+    Column("detail", Text, nullable=False),
+)
+
+JOB_ENTRIES: Final = Table(
+    "leveret_job_entries",
+    METADATA,
+    Column("job", Text, primary_key=True),
+    Column("entry", Text, primary_key=True),
+    Column("sent", Boolean, nullable=False),  # False: a worker was about to send it
 )

@@ -20,6 +20,7 @@ from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
+from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
@@ -44,7 +45,11 @@ class Batch:
 
 
 class Records:
-    """The endpoint states and parked entries of one store."""
+    """The endpoint states and parked entries of one store.
+
+    Attributes:
+        jobs: The replay jobs of the store.
+    """
 
     def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
         """Bind to a database.
@@ -54,6 +59,7 @@ class Records:
             parked_max: Rows of the index that are kept, the newest ones.
             now: Returns Unix seconds.
         """
+        self.jobs = Jobs(database, now)
         self._database = database
         self._parked_max = parked_max
         self._now = now

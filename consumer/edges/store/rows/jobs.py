@@ -1,0 +1,222 @@
+"""Read and write replay jobs. Implements :class:`consumer.ports.JobStore`.
+
+An entry of a job is noted before it is sent, and marked once it has left the parked queue. So a job that
+continues after a kill -9 counts no entry twice: the same entry has the same row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.message.jobs import (
+    STEERS,
+    JobCounts,
+    JobRow,
+    JobState,
+    Origin,
+    ReplayJob,
+    Steer,
+    read_spec,
+    write_spec,
+)
+from consumer.core.message.records import short
+from consumer.edges.store.batches import chunks
+from consumer.edges.store.database import Database
+from consumer.edges.store.tables import JOB_ENTRIES, JOBS, PARKED_INDEX
+
+KEPT = 100  #: jobs that are kept, the newest ones, and all that have not ended
+LEASE_S = 20.0  #: a worker that shows no progress for this long loses its job to the next one
+ROUNDED_S = 0.001  #: resolution of the time of an entry in the queue, in seconds
+_PENDING = (JobState.RUNNING.value, JobState.PAUSED.value)
+
+
+class Jobs:
+    """The replay jobs of one store."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._now = now
+
+    async def all(self) -> Sequence[JobRow]:
+        """Return every job, newest first.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return () if connection is None else await _rows(connection)
+
+    async def get(self, job: str) -> JobRow | None:
+        """Return one job; None if there is none with this id."""
+        async with self._database.reading() as connection:
+            found = () if connection is None else await _rows(connection, job)
+        return found[0] if found else None
+
+    async def last_made(self) -> Mapping[Origin, float]:
+        """Return when the last job of each origin was made, in Unix seconds."""
+        return {row.job.origin: row.job.created for row in reversed(await self.all())}
+
+    async def add(self, job: ReplayJob) -> None:
+        """Store a new job, and delete the oldest ended ones.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        values = {
+            "id": job.id,
+            "state": job.state.value,
+            "spec": write_spec(job),
+            "created": job.created,
+            "updated": self._now(),
+            "holder": "",
+            "held_until": 0.0,
+            "refused": 0,
+            "detail": "",
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(insert(JOBS), values)
+            ended = select(JOBS.c.id).where(JOBS.c.state.not_in(_PENDING)).order_by(JOBS.c.created.desc())
+            old = (await connection.execute(ended.offset(KEPT))).scalars().all()
+            for some in chunks(old):
+                await connection.execute(delete(JOB_ENTRIES).where(JOB_ENTRIES.c.job.in_(some)))
+                await connection.execute(delete(JOBS).where(JOBS.c.id.in_(some)))
+
+    async def steer(self, job: str, step: Steer) -> tuple[JobRow | None, bool]:
+        """Do what an operator wants; return the job, and whether its state changed.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        before, after = STEERS[step]
+        async with self._database.writing() as connection:
+            possible = and_(JOBS.c.id == job, JOBS.c.state.in_([state.value for state in before]))
+            done = await connection.execute(
+                update(JOBS).where(possible).values(state=after.value, updated=self._now(), detail="")
+            )
+            found = await _rows(connection, job)
+        return (found[0] if found else None), bool(done.rowcount)
+
+    async def claim(self, worker: str) -> ReplayJob | None:
+        """Take the oldest running job that no other worker holds; None if there is none.
+
+        Raises:
+            StoreUnavailable: the store cannot be read or written.
+        """
+        now = self._now()
+        free = and_(
+            JOBS.c.state == JobState.RUNNING.value,
+            or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
+        )
+        oldest = select(JOBS.c.id).where(free).order_by(JOBS.c.created, JOBS.c.id).limit(1)
+        async with self._database.reading() as connection:
+            found = None if connection is None else await connection.scalar(oldest)
+        if found is None:
+            return None
+        async with self._database.writing() as connection:
+            held = update(JOBS).where(JOBS.c.id == found, free)
+            done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
+            rows = await _rows(connection, found)
+        return rows[0].job if done.rowcount and rows else None
+
+    async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
+        """Note entries that are sent next; False if the job is no longer running, or another worker's.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        now = self._now()
+        async with self._database.writing() as connection:
+            ours = and_(JOBS.c.id == job, JOBS.c.holder == worker, JOBS.c.state == JobState.RUNNING.value)
+            done = await connection.execute(
+                update(JOBS).where(ours).values(held_until=now + LEASE_S, updated=now, detail="")
+            )
+            if not done.rowcount:
+                return False
+            known: set[str] = set()
+            for some in chunks(list(entries)):
+                of_job = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry.in_(some))
+                known |= set((await connection.execute(select(JOB_ENTRIES.c.entry).where(of_job))).scalars())
+            fresh = [{"job": job, "entry": entry, "sent": False} for entry in entries if entry not in known]
+            if fresh:
+                await connection.execute(insert(JOB_ENTRIES), fresh)
+        return True
+
+    async def sent(self, job: str, entries: Mapping[str, float]) -> None:
+        """Mark entries that have left the parked queue, and delete them from its index.
+
+        Args:
+            job: Id of the job.
+            entries: Parking time of each, by its id; in the index an entry that was parked again since stays.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        if not entries:
+            return
+        one = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry == bindparam("of"))
+        old = and_(PARKED_INDEX.c.id == bindparam("of"), PARKED_INDEX.c.parked_at <= bindparam("at"))
+        async with self._database.writing() as connection:
+            await connection.execute(
+                update(JOB_ENTRIES).where(one).values(sent=True), [{"of": entry} for entry in entries]
+            )
+            await connection.execute(
+                delete(PARKED_INDEX).where(old),
+                [{"of": entry, "at": at + ROUNDED_S} for entry, at in entries.items()],
+            )
+
+    async def end_pass(self, job: str, worker: str, refused: Collection[str], detail: str) -> bool:
+        """End a job whose every entry was seen: those that were noted and are not parked were sent.
+
+        Args:
+            job: Id of the job.
+            worker: This worker.
+            refused: Ids of the entries that stay parked.
+            detail: Why the last of them stays.
+
+        Returns:
+            False if the job is another worker's, or no longer running.
+        """
+        async with self._database.writing() as connection:
+            ours = and_(JOBS.c.id == job, JOBS.c.holder == worker, JOBS.c.state == JobState.RUNNING.value)
+            values = {
+                "state": JobState.DONE.value,
+                "updated": self._now(),
+                "refused": len(refused),
+                "detail": short(detail),
+            }
+            if not (await connection.execute(update(JOBS).where(ours).values(values))).rowcount:
+                return False
+            for some in chunks(list(refused)):
+                stays = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry.in_(some))
+                await connection.execute(delete(JOB_ENTRIES).where(stays))
+            await connection.execute(update(JOB_ENTRIES).where(JOB_ENTRIES.c.job == job).values(sent=True))
+        return True
+
+    async def explain(self, job: str, detail: str) -> None:
+        """Note what a job waits for."""
+        async with self._database.writing() as connection:
+            await connection.execute(
+                update(JOBS).where(JOBS.c.id == job).values(detail=short(detail), updated=self._now())
+            )
+
+
+async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence[JobRow]:
+    """Return the jobs, newest first, or only one; an older release has no such table."""
+    counted = select(JOB_ENTRIES.c.job, func.count()).where(JOB_ENTRIES.c.sent).group_by(JOB_ENTRIES.c.job)
+    query = select(JOBS).order_by(JOBS.c.created.desc(), JOBS.c.id)
+    if job is not None:
+        query, counted = query.where(JOBS.c.id == job), counted.where(JOB_ENTRIES.c.job == job)
+    rows = (await connection.execute(query)).all()
+    counts = {row[0]: row[1] for row in (await connection.execute(counted)).all()}
+    return [_job_row(row, counts.get(row.id, 0)) for row in rows]
+
+
+def _job_row(row: Row[Any], replayed: int) -> JobRow:
+    job = ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+    counts = JobCounts(replayed=replayed, refused=row.refused, detail=row.detail)
+    return JobRow(job=job, counts=counts, updated=row.updated, holder=row.holder)

@@ -1,0 +1,123 @@
+"""Replay jobs in the store: one worker holds one, and no entry counts twice (S1-5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from consumer.core.message.jobs import JobState, Origin, ReplayJob, Steer
+from consumer.core.message.parked_filter import Filter
+from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
+from consumer.edges.store.rows.records import Batch
+from consumer.edges.store.store import SqlStore
+from tests.edges.store.test_store_records import row
+from tests.support.stores import Place
+
+AT = 1_767_225_600.0
+
+
+def job(number: int = 0, **more: Any) -> ReplayJob:
+    """A job; a higher number was made later."""
+    fields: dict[str, Any] = {"chosen": Filter(tenant="acme"), "rate_per_s": 50.0}
+    return ReplayJob(id=f"job_{number:012x}", created=AT + number, **fields | more)
+
+
+async def _counts(jobs: Jobs, number: int = 0) -> tuple[str, int, int]:
+    found = await jobs.get(job(number).id)
+    assert found is not None
+    return found.job.state.value, found.counts.replayed, found.counts.refused
+
+
+def _clock(store: SqlStore, at: Callable[[], float]) -> Jobs:
+    return Jobs(store.records._database, at)
+
+
+async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
+    """S1-5: noted, sent, marked; at the end what was noted and is gone counts, what stays parked does not."""
+    store = place.open()
+    jobs = store.records.jobs
+    assert (await jobs.all(), await jobs.get("job_x"), await jobs.claim("w1")) == ((), None, None)
+    await jobs.add(job())
+    assert await jobs.claim("w1") == job()
+    assert await jobs.intend(job().id, "w1", ["a", "b"])
+    assert await _counts(jobs) == ("running", 0, 0)
+
+    await jobs.sent(job().id, {"a": AT, "b": AT})
+    assert await jobs.intend(job().id, "w1", ["b", "c", "d"])  # b came back, as its ack was lost; w1 dies
+    assert await _counts(jobs) == ("running", 2, 0)
+    assert await jobs.end_pass(job().id, "w1", ["d", "e"], "no subscription")
+
+    assert await _counts(jobs) == ("done", 3, 2)
+    assert not await jobs.intend(job().id, "w1", ["f"])
+    assert not await jobs.end_pass(job().id, "w1", [], "")
+    assert await jobs.last_made() == {Origin.OPERATOR: AT}
+
+
+async def test_one_worker_holds_a_job_until_it_shows_no_progress(place: Place) -> None:
+    """Fault 57: after a kill -9 the next worker takes it over; the one before cannot go on beside it."""
+    store, now = place.open(), AT
+    await store.load()
+    jobs = _clock(store, lambda: now)
+    await jobs.add(job(1))
+    await jobs.add(job(0))
+    assert await jobs.claim("w1") == job(0)
+    assert await jobs.claim("w2") == job(1)
+    assert await jobs.claim("w3") is None
+
+    now += LEASE_S
+    assert await jobs.claim("w3") == job(0)
+
+    assert not await jobs.intend(job(0).id, "w1", ["a"])
+    assert await jobs.intend(job(0).id, "w3", ["a"])
+    now -= 3_600  # the clock is set back
+    assert await jobs.claim("w4") is not None
+
+
+async def test_an_operator_pauses_resumes_and_cancels(place: Place) -> None:
+    """S1-5: a job that is not running sends nothing; a resumed one keeps its counts."""
+    jobs = place.open().records.jobs
+    await jobs.add(job())
+    await jobs.claim("w1")
+    await jobs.intend(job().id, "w1", ["a"])
+    await jobs.sent(job().id, {"a": AT})
+
+    for step, state in ((Steer.PAUSE, "paused"), (Steer.RESUME, "running"), (Steer.CANCEL, "cancelled")):
+        shown, is_changed = await jobs.steer(job().id, step)
+        assert shown is not None
+        assert (shown.job.state.value, is_changed) == (state, True)
+        assert await jobs.intend(job().id, "w1", []) is (state == "running")
+    assert (await jobs.steer(job().id, Steer.PAUSE))[1] is False
+    assert await jobs.steer("job_x", Steer.PAUSE) == (None, False)
+    await jobs.steer(job().id, Steer.RESUME)
+    assert await _counts(jobs) == ("running", 1, 0)
+    await jobs.explain(job().id, "waits: \x1b[31m")
+    found = await jobs.get(job().id)
+    assert found is not None
+    assert found.counts.detail == "waits: \\x1b[31m"
+
+
+async def test_entries_leave_the_index_unless_they_were_parked_again(place: Place) -> None:
+    """S1-5: the index follows the job; an entry whose replay failed meanwhile stays in it."""
+    store = place.open()
+    rows = [row(1), row(2, parked_at=time.time())]
+    await store.records.write(Batch(parked={each.id: each for each in rows}))
+    await store.records.jobs.add(job())
+
+    await store.records.jobs.sent(job().id, {rows[0].id: rows[0].parked_at, rows[1].id: AT})
+
+    assert [each.id for each in await store.parked_index()] == [rows[1].id]
+
+
+async def test_old_jobs_are_deleted_and_pending_ones_stay(place: Place) -> None:
+    """The newest ended jobs are kept, and every job that is not over."""
+    jobs = place.open().records.jobs
+    await jobs.add(job(0))
+    for number in range(1, KEPT + 3):
+        await jobs.add(job(number, state=JobState.DONE))
+
+    kept = [found.job.id for found in await jobs.all()]
+
+    assert len(kept) == KEPT + 1
+    assert job(0).id in kept
+    assert job(1).id not in kept
