@@ -83,7 +83,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             dead = subscription("dead", sink.url("dead"), retry=policy, breaker=dict(NO_BREAKER))
             await daemon.subscribe([dead])
             await daemon.start()
-            await publish(broker.url, make_events(count))
+            await publish(broker.url, make_events("parked", count))
             rows = await _parked(daemon, count, 0)
             first = {str(row["event_id"]): str(row["arrived_at"]) for row in rows}
             for turn in range(1, REPLAYS + 1):

@@ -159,6 +159,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
             )
             await daemon.start()
             account = Account(await park(broker.url, each), frozenset({tenant_of(0), tenant_of(1)}))
+            await daemon.cli("parked", "reindex")  # no worker has noted these entries
             missed = await _looks(daemon, account)
             counted = await _replayed(bench, daemon, each)
             await sink.until_answered(2 * each, END_S)

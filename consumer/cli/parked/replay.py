@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.parked.index import resolved
+from consumer.cli.parked.index import read_index, resolved
 from consumer.cli.parked.replay_job import COLUMNS, follow, make_job
 from consumer.cli.parked.shared import (
     Chosen,
@@ -17,7 +17,6 @@ from consumer.cli.parked.shared import (
     Ids,
     Wait,
     drain,
-    for_each_entry,
     interrupted,
     turn_of,
 )
@@ -26,6 +25,7 @@ from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_r
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import GroupBy, grouped
+from consumer.core.message.records import row_as_cells
 from consumer.edges.operate.parked import Skipped, replay
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
@@ -96,27 +96,28 @@ def replay_(options: Replay) -> None:
 
 
 def _count(options: Replay) -> None:
-    """Print how many entries a replay would take, by subscription and reason."""
-    rows: list[Mapping[str, object]] = []
-
-    def take(entry: ParkedEntry) -> bool:
-        rows.append(entry_as_dict(entry))
-        return True
-
+    """Print how many entries a replay would take, from the store's index: no entry is touched."""
     with errors_in_one_line():
-        turn = turn_of("replay --dry-run", wait=options.wait)
-        for_each_entry(load_settings(), turn, options.filter(options.ids or ()), take)
+        index = read_index(load_settings())
+        chosen = index.resolved(options.filter(options.ids or ()))
+        index.demand_whole()
+    rows = [row for row in index.rows if chosen.takes_row(row)]
+    missing = (chosen.ids or frozenset()) - {row.id for row in rows}
     keys = (GroupBy.TENANT, GroupBy.SUBSCRIPTION, GroupBy.REASON)
     columns = [*(key.value for key in keys), "count", "oldest", "newest"]
-    print_rows(columns, grouped(rows, keys), as_json=options.as_json, empty="nothing would be replayed")
+    groups = grouped(map(row_as_cells, rows), keys)
+    print_rows(columns, groups, as_json=options.as_json, empty="nothing would be replayed")
     if rows and not options.as_json:
         typer.echo(f"{len(rows)} entries would be replayed")
+    if missing:
+        fail(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
 
 
 def _make_job(options: Replay) -> None:
     """Store a job, print it, and follow it if that is asked for."""
     with errors_in_one_line():
-        settings, chosen = load_settings(), options.filter(options.ids or ())
+        settings = load_settings()
+        chosen = resolved(settings, options.filter(options.ids or ()))
         job = make_job(settings, chosen, options.rate, options.to)
         print_rows(COLUMNS, [job], as_json=options.as_json)
         if options.follow:

@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from consumer.core.text.milliseconds import ceil_ms
 from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
+from consumer.core.text.milliseconds import ceil_ms
 from consumer.core.text.printable import printable
 
 TEXT_MAX: Final = 256

@@ -107,7 +107,7 @@ async def survey(connection: AbstractConnection, names: Names, turn: Turn) -> As
     """
     found = Survey([], [])
     async with parked_look(connection, names, turn) as look:
-        async for each in _entries(look):
+        async for each in entries_of(look):
             if isinstance(each, Found):
                 found.entries.append(parked_row(each.entry))
             else:
