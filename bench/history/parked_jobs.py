@@ -88,7 +88,7 @@ async def park(url: str, each: int) -> Mapping[str, Sequence[str]]:
                 body=b'{"number":%d}' % number,
             )
             note = ParkNote(reason=ParkReason.EXHAUSTED, detail="503", at=time.time(), ttl_s=604_800.0)
-            owed = DeliveryMessage(event=event, targets=(subscription_id(tenant, "shop"),))
+            owed = DeliveryMessage(event=event, targets=(subscription_id(tenant, tenant),))
             headers = delivery_entry_headers(owed, note)
             key = names.parked_key(note.reason.value)
             entry = Publication(exchange=names.dlx, routing_key=key, body=event.body, headers=headers)
@@ -153,7 +153,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         async with Daemon(bench.folder, broker.url) as daemon:
             await daemon.subscribe(
                 [
-                    subscription("shop", sink.url(tenant), tenant=tenant, events=["order.*"])
+                    subscription(tenant, sink.url(tenant), tenant=tenant, events=["order.*"])
                     for tenant in targets
                 ]
             )

@@ -1,4 +1,4 @@
-"""Replay jobs in the store: one worker holds one, and no entry counts twice (S1-5)."""
+"""Replay jobs in the store: one worker holds one, and no entry counts twice (S1-5); sizes of tenants."""
 
 from __future__ import annotations
 
@@ -8,13 +8,32 @@ from typing import Any
 
 from consumer.core.message.jobs import JobState, Origin, ReplayJob, Steer
 from consumer.core.message.parked_filter import Filter
+from consumer.core.message.records import ParkedRow
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
 from consumer.edges.store.rows.records import Batch
 from consumer.edges.store.store import SqlStore
-from tests.edges.store.test_store_records import row
 from tests.support.stores import Place
 
 AT = 1_767_225_600.0
+
+
+def row(number: int, **more: Any) -> ParkedRow:
+    """A line of the index."""
+    fields: dict[str, Any] = {
+        "id": f"prk_{number:016x}",
+        "tenant": "acme",
+        "event_id": f"evt_{number}",
+        "type": "order.created",
+        "subscription_ids": ("sub_1",),
+        "reason": "exhausted",
+        "detail": "HTTP 503",
+        "code": "503",
+        "attempts": 5,
+        "arrived_at": AT,
+        "parked_at": AT + number,
+        "expires_at": time.time() + 3_600,
+    }
+    return ParkedRow(**fields | more)
 
 
 def job(number: int = 0, **more: Any) -> ReplayJob:
@@ -121,3 +140,13 @@ async def test_old_jobs_are_deleted_and_pending_ones_stay(place: Place) -> None:
     assert len(kept) == KEPT + 1
     assert job(0).id in kept
     assert job(1).id not in kept
+
+
+async def test_entries_that_are_parked_now_are_counted_by_tenant(place: Place) -> None:
+    """S1-6: rows of the index that have expired, or name no tenant, do not count."""
+    store = place.open()
+    assert await store.records.parked_sizes() == {}
+    rows = [row(1), row(2), row(3, tenant="beta"), row(4, tenant=None), row(5, expires_at=AT - 1)]
+    await store.records.write(Batch(parked={each.id: each for each in rows}))
+
+    assert await store.records.parked_sizes() == {"acme": 2, "beta": 1}

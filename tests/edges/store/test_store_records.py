@@ -391,13 +391,3 @@ async def test_what_is_decided_by_hand_waits_for_who_starts(place: Place) -> Non
     [kept] = await place.open().endpoint_states()
     assert (kept.state, kept.epoch) == ("closed", 2000)
     assert await store.records.holds() == {}
-
-
-async def test_entries_that_are_parked_now_are_counted_by_tenant(place: Place) -> None:
-    """S1-6: rows of the index that have expired, or name no tenant, do not count."""
-    store = place.open()
-    assert await store.records.parked_sizes() == {}
-    rows = [row(1), row(2), row(3, tenant="beta"), row(4, tenant=None), row(5, expires_at=NOW - 1)]
-    await store.records.write(batch(*rows))
-
-    assert await store.records.parked_sizes() == {"acme": 2, "beta": 1}
