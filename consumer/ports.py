@@ -269,8 +269,12 @@ class HeldEntry:
 class ParkedPass(Protocol):
     """Takes the parked entries in hand."""
 
-    def entries(self, job: ReplayJob, subscriptions: Mapping[str, str]) -> AsyncGenerator[HeldEntry, None]:
-        """Yield the entries of a job, oldest first. Those that are not sent go back at the end.
+    def entries(
+        self, job: ReplayJob, subscriptions: Mapping[str, str]
+    ) -> AsyncGenerator[HeldEntry | None, None]:
+        """Yield the entries of a job, oldest first, and None once every entry was seen.
+
+        All of them stay in hand until the generator ends; then those that were not sent go back.
 
         Args:
             job: Chooses the entries, and their target.

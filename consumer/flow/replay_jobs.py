@@ -97,7 +97,7 @@ class ReplayJobs:
             if job is not None:
                 await self._work(job)
         except (LeveretError, OSError) as error:
-            self._context.observe.store_failed("write", error)
+            self._context.observe.store_failed("read", error)
 
     async def _make_due(self) -> None:
         context, rules = self._context, self._rules
@@ -132,6 +132,8 @@ class ReplayJobs:
         tenants = {subscription.id: subscription.tenant for subscription in known if subscription is not None}
         async with aclosing(self._places.parked.entries(job, tenants)) as held:
             async for one in held:
+                if one is None:
+                    return await self._send(job, batch, progress)
                 refusal = one.refusal or self._refusal(job, one)
                 if refusal is not None:
                     progress.refuse(one.entry.id, refusal)
@@ -143,7 +145,7 @@ class ReplayJobs:
                     batch = []
                 if self._context.clock.monotonic() - progress.began > PASS_S:
                     return False
-            return await self._send(job, batch, progress)
+        return False
 
     def _refusal(self, job: ReplayJob, one: HeldEntry) -> str | None:
         """Return why a job that needs closed breakers leaves an entry where it is."""

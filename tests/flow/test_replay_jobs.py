@@ -79,20 +79,25 @@ class MemoryParked:
         self.entries_left = list(entries)
         self.refusals: dict[str, str] = {}
         self.failure: BrokerUnavailable | None = None
+        self.are_in_hand = False
 
     async def entries(
         self, job: ReplayJob, subscriptions: Mapping[str, str]
-    ) -> AsyncGenerator[HeldEntry, None]:
+    ) -> AsyncGenerator[HeldEntry | None, None]:
         """Yield the entries of the job."""
         if self.failure is not None:
             raise self.failure
+        self.are_in_hand = True
         for entry in list(self.entries_left):
 
             async def send(entry: ParkedEntry = entry) -> None:
+                assert self.are_in_hand, "the entries went back"
                 self.entries_left.remove(entry)
 
             if job.wants(entry):
                 yield HeldEntry(entry, self.refusals.get(entry.id), send)
+        yield None
+        self.are_in_hand = False
 
 
 def entry(number: int, subscription: Subscription, **more: Any) -> ParkedEntry:

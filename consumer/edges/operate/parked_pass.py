@@ -42,7 +42,7 @@ class BrokerParkedPass:
 
     async def entries(
         self, job: ReplayJob, subscriptions: Mapping[str, str]
-    ) -> AsyncGenerator[HeldEntry, None]:
+    ) -> AsyncGenerator[HeldEntry | None, None]:
         """Yield the entries of *job*; see :meth:`consumer.ports.ParkedPass.entries`."""
         names, turn = self._names, Turn(command=f"leveret run, job {job.id}")
         connection = await connect(self._options, "jobs")
@@ -52,6 +52,7 @@ class BrokerParkedPass:
                 async for found in entries_of(look):
                     if isinstance(found, Found) and job.wants(found.entry):
                         yield _held(found, _addressed(found.entry, job, names, subscriptions), writing)
+                yield None
         finally:
             with suppress(*CONNECTION_ERRORS):
                 await close_quietly(connection)

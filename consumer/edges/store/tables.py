@@ -141,6 +141,7 @@ JOBS: Final = Table(
     Column("updated", Float, nullable=False),
     Column("holder", Text, nullable=False),  # the worker that works it off; empty for none
     Column("held_until", Float, nullable=False),  # Unix seconds after which another worker may take it
+    Column("replayed", Integer, nullable=False),  # 0 until the job is done: its entries are counted
     Column("refused", Integer, nullable=False),
     Column("detail", Text, nullable=False),
 )

@@ -7,10 +7,11 @@ continues after a kill -9 counts no entry twice: the same entry has the same row
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, inspect, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.message.jobs import (
@@ -42,24 +43,34 @@ class Jobs:
         self._database = database
         self._now = now
 
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection | None]:
+        """Give a connection; None for a store without the tables, as an older release made it."""
+        async with self._database.reading() as connection:
+            is_there = connection is not None and await connection.run_sync(_has_jobs)
+            yield connection if is_there else None
+
     async def all(self) -> Sequence[JobRow]:
         """Return every job, newest first.
 
         Raises:
             StoreUnavailable: the store cannot be read.
         """
-        async with self._database.reading() as connection:
+        async with self._reading() as connection:
             return () if connection is None else await _rows(connection)
 
     async def get(self, job: str) -> JobRow | None:
         """Return one job; None if there is none with this id."""
-        async with self._database.reading() as connection:
+        async with self._reading() as connection:
             found = () if connection is None else await _rows(connection, job)
         return found[0] if found else None
 
     async def last_made(self) -> Mapping[Origin, float]:
         """Return when the last job of each origin was made, in Unix seconds."""
-        return {row.job.origin: row.job.created for row in reversed(await self.all())}
+        query = select(JOBS.c.spec, JOBS.c.created).order_by(JOBS.c.created)
+        async with self._reading() as connection:
+            rows = () if connection is None else (await connection.execute(query)).all()
+        return {read_spec(row.spec)["origin"]: row.created for row in rows}
 
     async def add(self, job: ReplayJob) -> None:
         """Store a new job, and delete the oldest ended ones.
@@ -75,6 +86,7 @@ class Jobs:
             "updated": self._now(),
             "holder": "",
             "held_until": 0.0,
+            "replayed": 0,
             "refused": 0,
             "detail": "",
         }
@@ -113,7 +125,7 @@ class Jobs:
             or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
         )
         oldest = select(JOBS.c.id).where(free).order_by(JOBS.c.created, JOBS.c.id).limit(1)
-        async with self._database.reading() as connection:
+        async with self._reading() as connection:
             found = None if connection is None else await connection.scalar(oldest)
         if found is None:
             return None
@@ -194,7 +206,10 @@ class Jobs:
             for some in chunks(list(refused)):
                 stays = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry.in_(some))
                 await connection.execute(delete(JOB_ENTRIES).where(stays))
-            await connection.execute(update(JOB_ENTRIES).where(JOB_ENTRIES.c.job == job).values(sent=True))
+            of_job = JOB_ENTRIES.c.job == job
+            count = await connection.scalar(select(func.count()).select_from(JOB_ENTRIES).where(of_job))
+            await connection.execute(update(JOBS).where(JOBS.c.id == job).values(replayed=count or 0))
+            await connection.execute(delete(JOB_ENTRIES).where(of_job))
         return True
 
     async def explain(self, job: str, detail: str) -> None:
@@ -206,7 +221,7 @@ class Jobs:
 
 
 async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence[JobRow]:
-    """Return the jobs, newest first, or only one; an older release has no such table."""
+    """Return the jobs, newest first, or only one."""
     counted = select(JOB_ENTRIES.c.job, func.count()).where(JOB_ENTRIES.c.sent).group_by(JOB_ENTRIES.c.job)
     query = select(JOBS).order_by(JOBS.c.created.desc(), JOBS.c.id)
     if job is not None:
@@ -216,7 +231,11 @@ async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence
     return [_job_row(row, counts.get(row.id, 0)) for row in rows]
 
 
+def _has_jobs(connection: Connection) -> bool:
+    return inspect(connection).has_table(JOBS.name)
+
+
 def _job_row(row: Row[Any], replayed: int) -> JobRow:
     job = ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
-    counts = JobCounts(replayed=replayed, refused=row.refused, detail=row.detail)
+    counts = JobCounts(replayed=row.replayed + replayed, refused=row.refused, detail=row.detail)
     return JobRow(job=job, counts=counts, updated=row.updated, holder=row.holder)

@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("updated", sa.Float, nullable=False),
         sa.Column("holder", sa.Text, nullable=False),
         sa.Column("held_until", sa.Float, nullable=False),
+        sa.Column("replayed", sa.Integer, nullable=False),
         sa.Column("refused", sa.Integer, nullable=False),
         sa.Column("detail", sa.Text, nullable=False),
     )
