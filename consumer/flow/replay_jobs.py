@@ -128,12 +128,14 @@ class ReplayJobs:
     async def _pass(self, job: ReplayJob, progress: _Progress) -> bool:
         """Send the entries of one pass; return whether every one was seen."""
         batch: list[HeldEntry] = []
+        is_complete = False
         known = (self._subscriptions.get(each) for each in self._subscriptions.ids())
         tenants = {subscription.id: subscription.tenant for subscription in known if subscription is not None}
         async with aclosing(self._places.parked.entries(job, tenants)) as held:
             async for one in held:
-                if one is None:
-                    return await self._send(job, batch, progress)
+                if one is None:  # the generator ends by itself, so that it reports acks that were not stored
+                    is_complete = await self._send(job, batch, progress)
+                    continue
                 refusal = one.refusal or self._refusal(job, one)
                 if refusal is not None:
                     progress.refuse(one.entry.id, refusal)
@@ -145,7 +147,7 @@ class ReplayJobs:
                     batch = []
                 if self._context.clock.monotonic() - progress.began > PASS_S:
                     return False
-        return False
+        return is_complete
 
     def _refusal(self, job: ReplayJob, one: HeldEntry) -> str | None:
         """Return why a job that needs closed breakers leaves an entry where it is."""
