@@ -2,7 +2,8 @@
 
 Listings, filters, shows and exports run together while another command has the entries in hand. A listing has
 every entry; a command that takes entries either has every one of them or is refused by name. Afterwards the
-queue and the index have each entry once.
+queue and the index have each entry once. Then a replay job is killed, cancelled and resumed
+(:mod:`bench.history.parked_jobs`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
+from bench.history import parked_jobs
 from bench.history.parked_ground import ENTRIES, TENANTS, Answer, Ground, amiss, ground
 from bench.prove import Bench, Goal, Measured, Proof
 
@@ -21,6 +23,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     entries = bench.count(ENTRIES, least=10 * TENANTS)
     async with ground(bench, entries) as here:
         unaccounted = await readers(bench, here) + await settled(bench, here, here.tenant_of)
+    unaccounted += await parked_jobs.unaccounted(bench)
     return [Measured(name="parked_unaccounted", value=unaccounted, n=entries)]
 
 
