@@ -21,7 +21,7 @@ from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.flow.base.context import Context
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.ports import HeldEntry, JobStore, ParkedPass
+from consumer.parked_ports import HeldEntry, JobStore, ParkedPass
 
 LOOK_S = 1.0  #: time between two checks for a job
 PASS_S = 300.0

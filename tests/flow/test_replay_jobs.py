@@ -13,7 +13,7 @@ from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
-from consumer.ports import HeldEntry
+from consumer.parked_ports import HeldEntry
 from tests.support.builders.parked import delivery
 from tests.support.fakes import START
 from tests.support.worker import Worker

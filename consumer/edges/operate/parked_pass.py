@@ -1,4 +1,4 @@
-"""Take the parked entries in hand for a replay job. Implements :class:`consumer.ports.ParkedPass`.
+"""Take the parked entries in hand for a replay job. Implements :class:`consumer.parked_ports.ParkedPass`.
 
 Data flow: leveret.parked -> entries of the job -> send: leveret.due or leveret.events, confirmed -> ack.
 """
@@ -29,7 +29,8 @@ from consumer.edges.operate.parked import (
     publication,
 )
 from consumer.edges.operate.parked_lock import Turn, parked_look
-from consumer.ports import HeldEntry, Publication
+from consumer.parked_ports import HeldEntry
+from consumer.ports import Publication
 from topology.names import Names
 
 
@@ -43,7 +44,7 @@ class BrokerParkedPass:
     async def entries(
         self, job: ReplayJob, subscriptions: Mapping[str, str]
     ) -> AsyncGenerator[HeldEntry | None, None]:
-        """Yield the entries of *job*; see :meth:`consumer.ports.ParkedPass.entries`."""
+        """Yield the entries of *job*; see :meth:`consumer.parked_ports.ParkedPass.entries`."""
         names, turn = self._names, Turn(command=f"leveret run, job {job.id}")
         connection = await connect(self._options, "jobs")
         try:

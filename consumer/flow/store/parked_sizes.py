@@ -12,7 +12,7 @@ import asyncio
 
 from consumer.core.errors import LeveretError
 from consumer.flow.observe.observer import Observer
-from consumer.ports import ParkedIndex
+from consumer.parked_ports import ParkedIndex
 
 EVERY_S = 15.0  #: Prometheus rarely scrapes more often
 

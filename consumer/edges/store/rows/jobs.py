@@ -1,4 +1,4 @@
-"""Read and write replay jobs. Implements :class:`consumer.ports.JobStore`.
+"""Read and write replay jobs. Implements :class:`consumer.parked_ports.JobStore`.
 
 An entry of a job is noted before it is sent, and marked once it has left the parked queue. So a job that
 continues after a kill -9 counts no entry twice: the same entry has the same row.
