@@ -121,6 +121,7 @@ async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
     """Fault 68: a listing beside workers of the release before; the first one that writes brings it up."""
     await apply(place.open(), shop())
     later_tables = ["leveret_holds", "leveret_generations", "leveret_tombstones"]
+    later_tables += ["leveret_jobs", "leveret_job_entries"]
     later_tables += ["leveret_history", "leveret_history_writers"] if place.url else []
     for later in later_tables:
         await execute(place, f"DROP TABLE {later}")
