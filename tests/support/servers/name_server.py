@@ -63,6 +63,12 @@ class NameServer:
         self._tcp.close()
         await self._tcp.wait_closed()
 
+    async def refuse_tcp(self) -> None:
+        """Answer over UDP only from now on."""
+        assert self._tcp is not None
+        self._tcp.close()
+        await self._tcp.wait_closed()
+
     def reply(self, question: bytes) -> dnslib.DNSRecord | None:
         """Return the answer to *question*; None is silence."""
         request = dnslib.DNSRecord.parse(question)

@@ -47,10 +47,11 @@ _ABSOLUTE = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.A
 #: Codes of c-ares for a missing name and for a name without an address. Source: ares.h.
 _NO_SUCH_NAME = (aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_EBADNAME)
 
+#: Code of c-ares when no name server takes the question, or the connection for one long answer.
+_REFUSED = aiodns.error.ARES_ECONNREFUSED
 
 #: Codes of c-ares for faults of this machine: the question cannot be sent, no handle, no memory.
-_CANNOT_ASK = (aiodns.error.ARES_ECONNREFUSED, aiodns.error.ARES_EFILE, aiodns.error.ARES_ENOMEM)
-
+_CANNOT_ASK = (_REFUSED, aiodns.error.ARES_EFILE, aiodns.error.ARES_ENOMEM)
 
 _SILENT = ((aiodns.error.ARES_ETIMEOUT,), *((code,) for code in _CANNOT_ASK))
 
@@ -167,6 +168,8 @@ class Lookup:
                     name if self._flags else host, family, type=socket.SOCK_STREAM
                 )
         except (DNSError, TimeoutError) as error:
+            if error.args[:1] == (_REFUSED,):  # by TCP perhaps, which only this name's long answer needs
+                await self._await_root_query()
             fault = self._fault(error, host, asked)
             is_away = isinstance(fault, NameServersAway)
             return _Answer((), fault, time.monotonic() + (_AWAY_S if is_away else self._ttl_min_s))
@@ -191,6 +194,12 @@ class Lookup:
         if self._root_query is None and self._resolver is not None:
             self._root_query = asyncio.get_running_loop().create_task(self._query_root(self._resolver))
 
+    async def _await_root_query(self) -> None:
+        """Ask the question that every name server can answer, and wait for the end of it."""
+        self._start_root_query()
+        if self._root_query is not None:
+            await asyncio.wait({self._root_query}, timeout=self._timeout_s)
+
     async def _query_root(self, resolver: aiodns.DNSResolver) -> None:
         try:
             await resolver.query_dns(".", "NS")
@@ -206,8 +215,10 @@ class Lookup:
         code, text = (*error.args, "", "")[:2]
         if isinstance(error, TimeoutError):
             code = aiodns.error.ARES_ETIMEOUT
-        if code in _CANNOT_ASK:
+        if code in _CANNOT_ASK and not (code == _REFUSED and self._answered_at >= asked):
             return NameServersAway(errno.EHOSTUNREACH, f"no name server can be asked ({text})")
+        if code == _REFUSED:
+            return socket.gaierror(socket.EAI_AGAIN, "the name server refused this look-up's connection")
         if code != aiodns.error.ARES_ETIMEOUT:
             self._answered_at = time.monotonic()
         if code in _NO_SUCH_NAME:

@@ -194,6 +194,21 @@ async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: 
     assert max(outcome.duration_s for outcome in outcomes) < 5
 
 
+async def test_a_long_answer_without_tcp_is_the_names_fault(make: MakeSender, dns: NameServer) -> None:
+    """Faults 86, 87: an answer too long for UDP from a name server without TCP turns nothing else red."""
+    long4 = tuple(f"192.0.{number // 250}.{number % 250 + 1}" for number in range(1_000))
+    long6 = tuple(f"2001:db8::{number:x}" for number in range(1, 1_000))
+    dns.on(HOST, Answer((*long4, *long6)))
+    await dns.refuse_tcp()
+
+    outcome = await make(resolve_timeout_s=3).send(to(f"http://{HOST}/", timeout_s=10))
+
+    assert (outcome.kind, outcome.detail) == (
+        OutcomeKind.DNS,
+        "the name server refused this look-up's connection",
+    )
+
+
 async def test_name_servers_that_are_away_are_no_endpoints_fault(
     build: BuildSender, dns: NameServer, make: MakeSender
 ) -> None:
