@@ -143,7 +143,7 @@ def is_right(found: Sequence[EventTrace], event_id: str) -> bool:
 async def measure(bench: Bench, database: SqliteFile | PostgresNode) -> tuple[list[float], bool]:
     """Fill a database and trace events all over it; return the times in milliseconds."""
     settings = load_settings(dict(database.settings))
-    events = bench.count(ROWS[database.name], 2_000) // EVENT_ROWS
+    events = -(-bench.count(ROWS[database.name], 2_000) // EVENT_ROWS)
     await fill(database, settings, events, bench.count(PARKED, 50))
     rows = await database.rows()
     bench.note(f"trace_{database.name}_rows", rows)

@@ -20,6 +20,8 @@ from consumer.edges.store.history.history_store import HistoryReader
 from consumer.settings import Settings
 
 EVENT_ROWS: Final = 20_000  #: most rows of one event
+SUBSCRIPTIONS_MAX: Final = 100  #: subscriptions of a tenant that are asked one by one
+RECENT_S: Final = 3_600.0
 ROWS_EACH: Final = 20  #: rows that are read for each wanted delivery
 
 
@@ -93,7 +95,7 @@ class Inquiry:
         Raises:
             StoreUnavailable: the history or the store cannot be read.
         """
-        wanted = await self._wanted(ask)
+        wanted = await self._wanted(ask, now)
         for seen in waiting:
             wanted.setdefault((seen.key.event_id, seen.key.tenant, seen.delivery.subscription_id))
         events: dict[str, Sequence[EventTrace]] = {}
@@ -107,7 +109,7 @@ class Inquiry:
                     found.append(replace(each, deliveries=mine))
         return found
 
-    async def _wanted(self, ask: Ask) -> dict[tuple[str, str, str], None]:
+    async def _wanted(self, ask: Ask, now: float) -> dict[tuple[str, str, str], None]:
         """Return event, tenant and subscription of the newest matching deliveries, the oldest first."""
         query = Query(
             delivery_id=ask.delivery_id,
@@ -117,7 +119,7 @@ class Inquiry:
             since=ask.since,
             limit=min(ask.limit * ROWS_EACH, LIMIT_MAX),
         )
-        steps = await self.history.steps(query)
+        steps = [step for one in await self._indexed(query, now) for step in await self.history.steps(one)]
         newest: dict[tuple[str, str, str], None] = {}
         for step in sorted(steps, key=lambda step: (step.row.at, step.seq), reverse=True):
             if len(newest) < ask.limit and _counts(step):
@@ -127,6 +129,20 @@ class Inquiry:
             if one is not None and one.event_id:
                 newest[(one.event_id, one.tenant or "", " ".join(one.subscription_ids))] = None
         return dict.fromkeys(reversed(newest))
+
+    async def _indexed(self, query: Query, now: float) -> Sequence[Query]:
+        """Return queries that find the same deliveries by an index, where a tenant alone is asked for.
+
+        The history has no index of tenants. Each subscription is asked instead, and the last hour for events
+        that no subscription wanted.
+        """
+        if not query.tenant or query.failed_only or query.since or query.subscription_id or query.delivery_id:
+            return [query]
+        known = await self._subscriptions(query.tenant)
+        if not 0 < len(known) <= SUBSCRIPTIONS_MAX:
+            return [query]
+        recent = replace(query, since=now - RECENT_S)
+        return [recent, *(replace(query, subscription_id=each.id) for each in known)]
 
     async def _subscriptions(self, tenant: str) -> Sequence[SubscriptionBrief]:
         if not tenant:

@@ -88,4 +88,4 @@ async def test_the_trace_proof_in_small(tmp_path: Path) -> None:
     assert figure.n == 2 * trace.RUNS
     assert figure.value is not None
     assert figure.value > 0
-    assert bench.notes["trace_sqlite_rows"] == 95 * trace.EVENT_ROWS
+    assert bench.notes["trace_sqlite_rows"] == 96 * trace.EVENT_ROWS

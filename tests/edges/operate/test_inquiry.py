@@ -151,6 +151,12 @@ async def test_the_newest_deliveries(place: Place) -> None:
         ("ord-8", 0),
     ]
     assert len(await inquiry.deliveries(Ask(subscription_id=SHOP), NOW)) == 7
+    [oldest, *_, unmatched] = await inquiry.deliveries(Ask(tenant="acme"), NOW)
+    assert (oldest.key.event_id, unmatched.key.event_id) == ("ord-0", "ord-8")
+    assert [each.key.event_id for each in await inquiry.deliveries(Ask(tenant="acme", limit=2), NOW)] == [
+        "ord-7",
+        "ord-8",
+    ]
 
 
 async def test_nothing_is_created(place: Place) -> None:
