@@ -14,6 +14,7 @@ import pytest
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.parked import delivery_id
 from consumer.core.subscription.subscription import subscription_id
+from consumer.core.text.ids import event_id
 from consumer.edges.store.history.build import open_history
 from consumer.settings import load_settings
 from tests.support.command_line import SHOP, TILL, Run, error, rows, text
@@ -105,6 +106,14 @@ def test_deliveries_are_chosen(run: Run, record: Record) -> None:
     table = run("trace", "--tenant", "acme").stdout
     assert "acme/shop" in table
     assert "unmatched" in table
+
+
+def test_a_producers_id_is_found(run: Run, record: Record) -> None:
+    """An id that is not valid as a webhook-id is sent as its hash; both find the event."""
+    record(row("unmatched", event_id=event_id("order/17")))
+    for given in ("order/17", event_id("order/17")):
+        [shown] = rows(run("trace", given, "--json"))
+        assert shown["event_id"] == event_id("order/17")
 
 
 def test_what_is_unknown_is_an_error(run: Run, record: Record) -> None:

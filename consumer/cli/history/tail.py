@@ -23,6 +23,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.history.follow import Follower
 from consumer.core.history.records import HistoryRow, Query, Step, StoredStep
 from consumer.core.history.wording import as_dict
+from consumer.core.text.ids import event_id as webhook_id
 from consumer.edges.operate.inquiry import Inquiry, opened_inquiry
 from consumer.settings import Settings, load_settings
 
@@ -62,7 +63,7 @@ def tail(options: TailOptions) -> None:
 
 async def _follow(settings: Settings, options: TailOptions, filters: Filters) -> None:
     query = Query(
-        event_id=options.event or "",
+        event_id=webhook_id(options.event) if options.event else "",
         delivery_id=filters.delivery_id,
         subscription_id=filters.subscription_id,
         tenant=filters.tenant,

@@ -24,6 +24,7 @@ from consumer.cli.history.show import (
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, print_rows, warn
 from consumer.core.history.trace import DeliveryTrace, EventTrace
+from consumer.core.text.ids import event_id as webhook_id
 from consumer.edges.operate.inquiry import Ask, Inquiry, SeenWaiting, opened_inquiry
 from consumer.settings import Settings, load_settings
 
@@ -89,9 +90,10 @@ async def _trace(
     settings: Settings, options: TraceOptions, filters: Filters, waiting: Sequence[SeenWaiting]
 ) -> Sequence[EventTrace]:
     async with opened_inquiry(settings) as inquiry:
-        found = await inquiry.event(
-            options.event_id or "", time.time(), tenant=filters.tenant, waiting=waiting
-        )
+        found: Sequence[EventTrace] = ()
+        given = options.event_id or ""
+        for of in dict.fromkeys((given, webhook_id(given))):  # a producer's id may be sent as its hash
+            found = found or await inquiry.event(of, time.time(), tenant=filters.tenant, waiting=waiting)
         await _check(inquiry, options, found)
     return [_narrowed(each, filters) for each in found]
 
@@ -149,7 +151,7 @@ def _look(settings: Settings, options: TraceOptions, filters: Filters) -> Sequen
 
     if not (options.event_id or filters.subscription_id or filters.tenant):
         raise typer.BadParameter("--live needs an event, --subscription or --tenant")
-    return look(settings, options.event_id, filters)
+    return look(settings, options.event_id and webhook_id(options.event_id), filters)
 
 
 def _list(found: Sequence[EventTrace], options: TraceOptions, now: float) -> None:
