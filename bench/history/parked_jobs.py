@@ -33,7 +33,7 @@ from topology.names import Names
 
 TENANTS = 20
 ENTRIES = 10_000
-RATE = 50  #: entries a second of the job
+RATE = 50  #: entries a second of the job; of a run in small fewer, so that it lasts as long
 END_S = 240.0
 AT_ONCE = 500  #: unconfirmed entries while they are parked
 
@@ -110,7 +110,8 @@ async def _until(daemon: Daemon, job: str, *, replayed: int = 0, state: str = ""
 
 async def _replayed(bench: Bench, daemon: Daemon, each: int) -> int:
     """Replay the first tenant's entries as a job with all that may happen; return what the job counted."""
-    argv = ("parked", "replay", "--all", "--tenant", tenant_of(0), "--rate", str(RATE), "--json")
+    rate = str(bench.count(RATE))
+    argv = ("parked", "replay", "--all", "--tenant", tenant_of(0), "--rate", rate, "--json")
     job = str(json.loads(await daemon.cli(*argv))["id"])
     await _until(daemon, job, replayed=each // 4)
     await daemon.kill()

@@ -77,6 +77,6 @@ async def test_three_failed_replays_lose_no_attempt(tmp_path: Path) -> None:
 
 async def test_a_job_that_is_killed_cancelled_and_resumed_accounts_for_every_entry(tmp_path: Path) -> None:
     """S1-5: the proof in small."""
-    bench = Bench(folder=tmp_path, scale=0.2)
+    bench = Bench(folder=tmp_path, scale=0.1)
 
     assert await parked_jobs.unaccounted(bench) == 0, bench.notes
