@@ -136,6 +136,15 @@ THROUGHPUT = RowSpec(
             runbook="deliveries-take-long",
         ),
         PanelSpec(
+            title="Oldest delivery",
+            text="Age of the oldest event in flight, or that failed or was deferred in the last minute.",
+            queries=(Query("max by (instance) (leveret_oldest_delivery_seconds{@})", "{{instance}}"),),
+            unit="s",
+            warn=60,
+            bad=300,
+            runbook="deliveries-take-long",
+        ),
+        PanelSpec(
             title="One request",
             text="Wall time of single HTTP requests, failed ones included.",
             queries=tuple(quantile(share, "leveret_attempt_duration_seconds") for share in (0.5, 0.95, 0.99)),
@@ -214,6 +223,14 @@ ATTEMPTS = RowSpec(
             queries=(Query(rate("leveret_retries_total", by="attempt"), "after {{attempt}}"),),
             kind=Kind.STACK,
             unit="reqps",
+        ),
+        PanelSpec(
+            title="Retries by kind of error",
+            text="Retries by the kind of the failed attempt's result. Five times the usual rate is an alert.",
+            queries=(Query(rate("leveret_retries_by_kind_total", by="kind"), "{{kind}}"),),
+            kind=Kind.STACK,
+            unit="reqps",
+            runbook="unusual-retries",
         ),
     ),
 )

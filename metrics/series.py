@@ -99,6 +99,8 @@ class Series:
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")
         text = "From an event's arrival to the end of the attempt that delivered it."
         self.delivery = self._histogram("delivery_seconds", text, DELIVERY_S).labels()
+        text = "Age of the oldest event whose delivery is in flight, or failed or was deferred in a minute."
+        self.oldest_delivery = self._gauge("oldest_delivery_seconds", text)
         # kind: consumer.core.model.OutcomeKind
         self.attempts = self._counter("attempts", "HTTP requests, by kind of result.", "kind")
         # code: a known status; 3xx, 4xx or 5xx for another one; a kind if no status arrived
@@ -114,6 +116,9 @@ class Series:
         self.retries = self._counter(
             "retries", "Retries planned, by number of the failed attempt.", "attempt"
         )
+        # kind: consumer.core.model.OutcomeKind
+        text = "Retries planned, by kind of the failed attempt's result."
+        self.retries_by_kind = self._counter("retries_by_kind", text, "kind")
         text = "Waits planned before a retry."
         self.retry_wait = self._histogram("retry_wait_seconds", text, WAITS_S).labels()
         text = "From the end of a failed attempt to the start of the next one."

@@ -58,6 +58,7 @@ QUIET = frozenset(
         "leveret_history_dropped_total",
         "leveret_dedicated_tenants",
         "leveret_fairness_tenants",
+        "leveret_oldest_delivery_seconds",
     )
 )
 """Trouble with the broker or the store, lanes of their own, a whole minute of waiting: the load makes none,

@@ -259,6 +259,7 @@ def bounds_of(settings: Settings) -> Bounds:
         lane_window=lane_window(settings),
         in_hand_s=settings.windows.in_hand_s,
         tenant_share=settings.fairness.tenant_share,
+        batch=settings.fairness.batch,
         noisy_share=settings.fairness.noisy_share,
         noisy_after_s=settings.fairness.noisy_after_s,
         weight_of=settings.fairness.weight_of,

@@ -31,7 +31,9 @@ class Gauges:
         intake, lag = self.router.intake, LoopLag()
         while True:
             await asyncio.sleep(EVERY_S)
-            self.observe.tenants_wait(intake.standings(), self.clock.now())
+            now = self.clock.now()
+            self.observe.tenants_wait(intake.standings(), now)
+            self.observe.owed(self.router.oldest_at(), now)
             self.observe.holds(
                 Holdings(
                     requests=self.router.requests(),

@@ -30,6 +30,8 @@ class FairnessSettings(Section):
 
     tenant_share: Annotated[float, Field(gt=0, le=1)] = 0.25
     """Share of [sending] concurrency that one tenant may use while others wait; a heavier one gets more."""
+    batch: Annotated[int, Field(ge=1, le=1_000)] = 3
+    """Jobs of one tenant in a row while another tenant waits. Source: S1-8."""
     noisy_share: Annotated[float, Field(gt=0, le=1)] = 0.1
     """A tenant that uses more than this share of [sending] concurrency while others wait is noisy."""
     noisy_after_s: Annotated[float, Field(ge=1, le=3_600)] = 10.0

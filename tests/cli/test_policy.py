@@ -16,7 +16,7 @@ DOCUMENTS = {
     "aggressive": ([0.5, 1, 2], 3.5),
     "conservative": ([2, 6, 18, 54], 80),
     "linear": ([5, 5], 10),
-    "email-gateway": ([1, 2, 4, 8, 16, 32, 60], 123),
+    "email-gateway": ([1, 2, 4, 8], 15),
     "production": ([1, 2, 4, 8], 15),
     "transport-only": ([1, 2, 4], 7),
     "adr": ([1, 2, 4, 8], 15),

@@ -26,6 +26,8 @@ ASKED = {
     "S1-6 rejected connections": ("LeveretConnectionsRejected", "> 0"),
     "S2-4 failure rate over 10 %": ("LeveretFailureRate", "> 0.1"),
     "S2-4 processing time over 5 min": ("LeveretSlow", "> 300"),
+    "S2-4 a stuck delivery over 5 min": ("LeveretSlow", "leveret_oldest_delivery_seconds[10m])) > 300"),
+    "S2-7 unusual patterns": ("LeveretUnusualRetries", "> 5 *"),
     "the daemon is away": ("LeveretAway", 'up{job="leveret"} == 0'),
     "the daemon is not ready": ("LeveretNotReady", "leveret_ready == 0"),
     "much waits": ("LeveretWaitingMuch", "> 0.8"),

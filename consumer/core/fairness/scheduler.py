@@ -10,22 +10,23 @@ from collections.abc import Callable, Sequence
 from typing import Generic
 
 from consumer.core.fairness.accounts import Accounts
-from consumer.core.fairness.queue import C, FairQueue, Standing
+from consumer.core.fairness.queue import MAX_CONSECUTIVE, C, FairQueue, Standing
 
 
 class Scheduler(Generic[C]):
     """One queue for each share; a share with work gets at least its part of the deliveries."""
 
-    def __init__(self, parts: Sequence[float], accounts: Accounts) -> None:
+    def __init__(self, parts: Sequence[float], accounts: Accounts, batch: int = MAX_CONSECUTIVE) -> None:
         """Start empty.
 
         Args:
             parts: The part of each share, above 0. Shares with work divide the rest in the same proportion.
             accounts: The accounts of the tenants, over all shares.
+            batch: Jobs of one tenant in a row while another tenant waits, at least 1.
         """
         self.length = 0  #: jobs that wait
         self.accounts = accounts
-        self.queues: tuple[FairQueue[C], ...] = tuple(FairQueue(accounts) for _ in parts)
+        self.queues: tuple[FairQueue[C], ...] = tuple(FairQueue(accounts, batch) for _ in parts)
         self._steps = [1.0 / part for part in parts]
         self._tags = [0.0 for _ in parts]
         self._now = 0.0

@@ -110,8 +110,8 @@ POLICIES: Final = _policies(
     RetryPolicy(name="aggressive", base_s=0.5, max_s=10.0, max_attempts=4),
     RetryPolicy(name="conservative", base_s=2.0, multiplier=3.0, max_s=120.0),
     RetryPolicy(name="linear", base_s=5.0, multiplier=1.0, max_s=5.0, max_attempts=3),
-    # S1-1: cap before jitter, 45-75 s from the seventh failure on
-    RetryPolicy(name="email-gateway", max_attempts=8, jitter_ratio=0.25),
+    # S1-1: cap before jitter, 45-75 s from the seventh failure on if there are more attempts; S1-2: five
+    RetryPolicy(name="email-gateway", jitter_ratio=0.25),
     # S2-1 and S2-2: jitter inside the cap
     RetryPolicy(name="production", max_s=300.0, jitter_ratio=0.25, jitter_in_cap=True),
     RetryPolicy(

@@ -29,8 +29,8 @@ def retry_config(policy: RetryPolicy) -> dict[str, object]:
     }
 
 
-def strategy(policy: RetryPolicy) -> dict[str, str]:
-    """Return the waits in words: ``1000ms``, ``2x``, ``±10%``."""
+def strategy(policy: RetryPolicy) -> dict[str, object]:
+    """Return the waits in words: ``exponential``, ``1000ms``, ``2x``, ``±10%``."""
     if policy.schedule_s is not None:
         growth = "schedule"
     elif policy.growth is Growth.LINEAR:
@@ -39,11 +39,22 @@ def strategy(policy: RetryPolicy) -> dict[str, str]:
         growth = "1.5x-2.5x" if policy.adaptive else f"{policy.multiplier:g}x"
     spread = f"±{policy.jitter_ratio * 100:g}%" if policy.jitter_ratio else "none"
     return {
+        "type": _kind(policy),
+        "maxAttempts": policy.max_attempts,
         "baseDelay": f"{milliseconds(policy.base_s)}ms",
         "multiplier": growth,
         "maxDelay": f"{milliseconds(policy.max_s)}ms",
         "jitter": spread if policy.jitter_kind is Jitter.SPREAD else policy.jitter_kind.value,
     }
+
+
+def _kind(policy: RetryPolicy) -> str:
+    """Return the kind of growth: ``schedule``, ``linear``, ``adaptive`` or ``exponential``."""
+    if policy.schedule_s is not None:
+        return "schedule"
+    if policy.growth is Growth.LINEAR:
+        return "linear"
+    return "adaptive" if policy.adaptive else "exponential"
 
 
 def sender_stats(policy: RetryPolicy, timeout_s: float) -> dict[str, object]:

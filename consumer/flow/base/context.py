@@ -60,6 +60,7 @@ class Bounds:
     noisy_share: float = 0.1  #: of *concurrency*: a tenant that holds more while others wait is noisy
     noisy_after_s: float = 10.0  #: after so long the events of a noisy tenant are rerouted
     tenant_share: float = 0.25  #: of *concurrency* that one tenant may hold while others wait
+    batch: int = 3  #: jobs of one tenant in a row while another tenant waits
     weight_of: Callable[[str], float] = equal  #: the weight of a tenant's deliveries against those of others
     limit_of: Callable[[str], TenantLimit] = unlimited  #: how many events a tenant may send
     dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: these are never rerouted

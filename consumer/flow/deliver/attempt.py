@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 from consumer.core.endpoint.breaker import CLOCK_SLACK_S
@@ -67,7 +68,7 @@ class Attempts:
         self._context = context
         self._endpoints = endpoints
         self._slots = slots
-        self._requests: set[asyncio.Task[Any]] = set()
+        self._requests: dict[asyncio.Task[Any], float] = {}  #: with the arrival of the event, Unix seconds
         self._cutting = False
 
     @cached_property
@@ -77,6 +78,10 @@ class Attempts:
     def in_flight(self) -> int:
         """Return the number of requests in flight."""
         return len(self._requests)
+
+    def oldest_at(self) -> float:
+        """Return the oldest arrival among the events of the requests in flight, Unix seconds; inf: none."""
+        return min(self._requests.values(), default=inf)
 
     def cut(self) -> int:
         """Cut off every request in flight; each becomes a delivery message. Return how many."""
@@ -118,6 +123,8 @@ class Attempts:
         context, event, endpoint = self._context, message.event, target.endpoint
         subscription = endpoint.subscription
         began = context.clock.now()
+        if not message.attempts_made:
+            context.observe.started(event, subscription)
         try:
             outcome = await self._send(event, endpoint, body, int(began))
         except asyncio.CancelledError:
@@ -140,8 +147,7 @@ class Attempts:
         stepped_s = now - began - outcome.duration_s
         stepped_s = stepped_s if stepped_s > CLOCK_SLACK_S else 0.0
         verdict = self._decide(message, endpoint, outcome, (now, stepped_s))
-        previous = message.attempts[-1] if message.attempts else None
-        done = Attempted(event, subscription, attempt, outcome, verdict, previous)
+        done = Attempted(event, subscription, attempt, outcome, verdict, message.attempts)
         context.observe.attempted(done)
         context.notes.attempted(done)
         return Result(subscription, _spent(attempt, verdict), verdict, now, stepped_s)
@@ -165,11 +171,11 @@ class Attempts:
         task = asyncio.current_task(self._loop)
         if self._cutting or task is None:
             raise asyncio.CancelledError
-        self._requests.add(task)
+        self._requests[task] = event.arrived_at
         try:
             return await context.sender.send(request)
         finally:
-            self._requests.discard(task)
+            self._requests.pop(task, None)
 
     def _decide(
         self, message: DeliveryMessage, endpoint: Endpoint, outcome: Outcome, at: tuple[float, float]

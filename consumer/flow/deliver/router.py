@@ -90,6 +90,10 @@ class Router:
         """Return the number of HTTP requests in flight."""
         return self._fan_out.attempts.in_flight()
 
+    def oldest_at(self) -> float:
+        """Return the oldest arrival among the events of the requests in flight, Unix seconds; inf: none."""
+        return self._fan_out.attempts.oldest_at()
+
     def cut(self) -> int:
         """Cut off every request in flight; each becomes a delivery message. Return how many."""
         return self._fan_out.attempts.cut()

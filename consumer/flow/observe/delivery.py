@@ -5,10 +5,12 @@ The children of labelled series are looked up once: this is on the path of every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from consumer.core.fairness.queue import Standing
+from consumer.core.message.oldest import OldestOwed
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
@@ -24,6 +26,7 @@ from consumer.core.model import (
     Retry,
     Verdict,
 )
+from consumer.core.retry.outcomes import meaning_of
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.observe.reporter import Reporter
 from consumer.flow.observe.strangers import UnknownReporter
@@ -40,7 +43,7 @@ class Attempted(NamedTuple):
     attempt: Attempt
     outcome: Outcome
     verdict: Verdict
-    previous: Attempt | None = None  #: of the same delivery
+    earlier: Sequence[Attempt] = ()  #: of the same delivery, as far as its message contains them
 
 
 class DeliveryReporter(Reporter):
@@ -59,6 +62,7 @@ class DeliveryReporter(Reporter):
         self._matched = series.tally(series.events.labels("matched"))
         self._deferrals: dict[str, Tally] = {}
         self._delivery = series.delivery
+        self._owed = OldestOwed()
         self._first_ok = series.tally(series.attempts_by_number.labels("1", "delivered"))
         self._tenants = Tenants(series)
         self._tenant_jobs = self._tenants.jobs
@@ -113,14 +117,30 @@ class DeliveryReporter(Reporter):
 
     # attempts
 
+    def started(self, event: Event, subscription: Subscription) -> None:
+        """Log the start of a delivery's first attempt, with the policy of its retries."""
+        self._log.debug(
+            "delivery.started",
+            event_id=event.id,
+            subscription_id=subscription.id,
+            tenant=event.tenant,
+            type=event.type,
+            strategy=subscription.retry.name,
+            max_attempts=subscription.retry.max_attempts,
+        )
+
+    def owed(self, in_flight_at: float, now: float) -> None:
+        """Show the age of the oldest event whose delivery is owed; see :meth:`OldestOwed.age_s`."""
+        self._series.oldest_delivery.set(self._owed.age_s(in_flight_at, now))
+
     def attempted(self, done: Attempted) -> None:
         """Count an attempt, and log one wide line for it, whatever its outcome."""
         name, wait_s = _verdict_name(done.verdict)
         attempt, outcome = done.attempt, done.outcome
         self._kind[outcome.kind].inc()
         self._duration[name].observe(attempt.duration_s)
-        if done.previous is not None:
-            self._series.attempt_gap.observe(attempt.at - done.previous.at - done.previous.duration_s)
+        if done.earlier:
+            self._series.attempt_gap.observe(_gap_s(done.earlier[-1], attempt))
         fields: dict[str, Any] = {
             "event_id": done.event.id,
             "subscription_id": done.subscription.id,
@@ -134,15 +154,13 @@ class DeliveryReporter(Reporter):
             "verdict": name,
         }
         if name == "delivered":
-            self._delivered.inc()
-            took_s = attempt.at + attempt.duration_s - done.event.arrived_at
-            self._delivery.observe(max(took_s, 0.0))  # the clock may have been set back
-            if attempt.number == 1:
-                self._first_ok.inc()
-            else:
-                self._series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
-            self._log.info("delivery.attempted", **fields)
+            total_s = self._count_success(done)
+            self._log.info(
+                "delivery.attempted", **fields, total_s=round(total_s, 3), delays_s=_delays_s(done)
+            )
             return
+        if isinstance(done.verdict, Retry | Defer):
+            self._owed.saw(done.event.arrived_at)
         if isinstance(done.verdict, Defer):  # our own side failed: no attempt of the endpoint's
             self._series.deferrals.labels(outcome.kind.value).inc()
         else:
@@ -151,9 +169,21 @@ class DeliveryReporter(Reporter):
             "delivery_id": delivery_id(done.event.id, done.subscription.id),
             "retryable": isinstance(done.verdict, Retry | Defer),
             "wait_s": round(wait_s, 3),
-            "error": outcome.detail,
+            "error": _error(outcome),
         }
         self._log.warning("delivery.attempted", **fields)
+
+    def _count_success(self, done: Attempted) -> float:
+        """Count a delivery; return the seconds since its event arrived."""
+        attempt = done.attempt
+        self._delivered.inc()
+        total_s = max(attempt.at + attempt.duration_s - done.event.arrived_at, 0.0)  # the clock may step back
+        self._delivery.observe(total_s)
+        if attempt.number == 1:
+            self._first_ok.inc()
+        else:
+            self._series.attempts_by_number.labels(attempt_label(attempt.number), "delivered").inc()
+        return total_s
 
     def _count_failure(self, done: Attempted, wait_s: float) -> None:
         series, outcome, label = self._series, done.outcome, attempt_label(done.attempt.number)
@@ -161,6 +191,7 @@ class DeliveryReporter(Reporter):
         series.failures.labels(code_label(outcome.kind.value, outcome.status)).inc()
         if isinstance(done.verdict, Retry):
             series.retries.labels(label).inc()
+            series.retries_by_kind.labels(outcome.kind.value).inc()
             series.retry_wait.observe(wait_s)
 
     def deferred(self, event: Event, subscription: Subscription, until: Defer, reason: str) -> None:
@@ -169,6 +200,7 @@ class DeliveryReporter(Reporter):
         if tally is None:
             tally = self._deferrals[reason] = self._series.tally(self._series.deferrals.labels(reason))
         tally.inc()
+        self._owed.saw(event.arrived_at)
         self._log.debug(
             "delivery.deferred",
             event_id=event.id,
@@ -232,6 +264,25 @@ class DeliveryReporter(Reporter):
         self._log.warning(
             "parked.expired", **{f"entry_{k}": entry.get(k) for k in ("id", "reason", "event_id")}
         )
+
+
+def _gap_s(before: Attempt, after: Attempt) -> float:
+    """Return the seconds from the end of one attempt to the start of the next."""
+    return after.at - before.at - before.duration_s
+
+
+def _delays_s(done: Attempted) -> list[float]:
+    """Return the delays between the attempts of a delivery, in seconds, as they turned out to be."""
+    if not done.earlier:
+        return []
+    return [round(_gap_s(one, next_), 3) for one, next_ in pairwise((*done.earlier, done.attempt))]
+
+
+def _error(outcome: Outcome) -> str:
+    """Return the reason of a failure, never empty (S1-17): the sender's words, or the status's meaning."""
+    if outcome.detail or outcome.status is None:
+        return outcome.detail or meaning_of(outcome).why
+    return f"HTTP {outcome.status}: {meaning_of(outcome).why}"
 
 
 def _verdict_name(verdict: Verdict) -> tuple[str, float]:

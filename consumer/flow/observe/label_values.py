@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.core.model import ParkReason
+from consumer.core.model import OutcomeKind, ParkReason
 from metrics.series import MAX_ATTEMPT_LABEL, Series, attempt_label
 from topology.check import Severity
 
@@ -11,6 +11,8 @@ def begin_at_zero(series: Series) -> None:
     """Make the series of closed sets: a rate over a series that appears late misses its first counts."""
     for reason in ParkReason:
         series.parked.labels(reason.value)
+    for kind in OutcomeKind:
+        series.retries_by_kind.labels(kind.value)
     for number in range(1, MAX_ATTEMPT_LABEL + 1):
         series.retries.labels(attempt_label(number))
         for result in ("delivered", "failed"):

@@ -63,7 +63,7 @@ class Intake:
         self._accounts = Accounts(
             Caps(capacity=bounds.concurrency, share=bounds.tenant_share), bounds.weight_of
         )
-        self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts)
+        self._queued: Scheduler[Job] = Scheduler([part for *_, part in SHARES], self._accounts, bounds.batch)
         self._share_of = {source: i for i, (_, sources, _) in enumerate(SHARES) for source in sources}
         self._waited = {s: context.observe.waited(name) for name, sources, _ in SHARES for s in sources}
         self._held = HeldJobs(context.clock, bounds.due_hold, self._queue_again)

@@ -65,7 +65,7 @@ def test_formula_gives_the_documents_sequences(row: dict[str, Any]) -> None:
 def test_named_policies_have_the_documents_numbers(row: dict[str, Any]) -> None:
     """S0-3, S1-1, S3-4, S4-1: each named policy plans what its document says."""
     name = OUR_NAMES.get(row["name"], row["name"])
-    if name.startswith("s0-"):  # examples of the formula, not policies
+    if name.startswith(("s0-", "s1-")):  # examples of the formula, not policies
         assert name not in POLICIES
         return
     policy = POLICIES[name]
@@ -112,6 +112,19 @@ def test_cap_before_or_inside_jitter() -> None:
     assert delay_s(before, 1, 0.0) == delay_s(inside, 1, 0.0) == 45.0
     assert all(POLICIES[name].jitter_in_cap for name in ("production", "development"))
     assert not POLICIES["email-gateway"].jitter_in_cap
+
+
+def test_the_email_gateway_gives_up_after_five_failures_and_may_be_asked_for_more() -> None:
+    """S1-1, S1-2: five attempts; with more of them the seventh failure and each later one wait 45 to 75 s."""
+    policy = POLICIES["email-gateway"]
+    longer = replace(policy, max_attempts=10)
+
+    assert policy.max_attempts == 5
+    assert [wait_bounds_s(longer, failed) for failed in (1, 6, 7, 8, 9)] == [
+        (0.75, 1.25),
+        (24.0, 40.0),
+        *[(45.0, 75.0)] * 3,
+    ]
 
 
 def test_jitter_is_even_over_the_whole_range() -> None:

@@ -21,6 +21,8 @@ def test_sender_stats_have_the_documents_fields_and_formats() -> None:
             "jitterFactor": 0.1,
         },
         "backoffStrategy": {
+            "type": "exponential",
+            "maxAttempts": 5,
             "baseDelay": "1000ms",
             "multiplier": "2x",
             "maxDelay": "60000ms",
@@ -32,17 +34,17 @@ def test_sender_stats_have_the_documents_fields_and_formats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "growth", "jitter"),
+    ("policy", "kind", "growth", "jitter"),
     [
-        (RetryPolicy(multiplier=1.5, jitter_ratio=0.25), "1.5x", "±25%"),
-        (RetryPolicy(growth=Growth.LINEAR, jitter_ratio=0.0), "linear", "none"),
-        (RetryPolicy(schedule_s=(1.0,), jitter_kind=Jitter.FULL), "schedule", "full"),
-        (RetryPolicy(adaptive=True), "1.5x-2.5x", "±10%"),
+        (RetryPolicy(multiplier=1.5, jitter_ratio=0.25), "exponential", "1.5x", "±25%"),
+        (RetryPolicy(growth=Growth.LINEAR, jitter_ratio=0.0), "linear", "linear", "none"),
+        (RetryPolicy(schedule_s=(1.0,), jitter_kind=Jitter.FULL), "schedule", "schedule", "full"),
+        (RetryPolicy(adaptive=True), "adaptive", "1.5x-2.5x", "±10%"),
     ],
 )
-def test_growth_and_jitter_in_words(policy: RetryPolicy, growth: str, jitter: str) -> None:
+def test_growth_and_jitter_in_words(policy: RetryPolicy, kind: str, growth: str, jitter: str) -> None:
     """S0-6: the kinds that the document did not know are named too."""
     words = strategy(policy)
 
-    assert (words["multiplier"], words["jitter"]) == (growth, jitter)
+    assert (words["type"], words["multiplier"], words["jitter"]) == (kind, growth, jitter)
     assert retry_config(policy)["enableJitter"] is (jitter != "none")

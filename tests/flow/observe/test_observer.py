@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -56,6 +57,8 @@ def test_an_attempt_is_one_wide_line(name: str) -> None:
             "wait_s": 1.5 if name == "retry" else 0.0,
             "error": "it said no",
         }
+    else:
+        expected |= {"total_s": 0.25, "delays_s": []}
     assert line == expected
     assert desk.log.lines[0][0] == ("info" if name == "delivered" else "warning")
 
@@ -212,10 +215,62 @@ def test_the_time_between_attempts_is_measured() -> None:
     second = Attempt(number=2, at=START + 2.5, kind=OutcomeKind.OK, status=200, duration_s=0.25)
     desk.observe.attempted(Attempted(event(), subscription(), first, outcome, Retry(2.0)))
 
-    desk.observe.attempted(Attempted(event(), subscription(), second, outcome, Delivered(), first))
+    desk.observe.attempted(Attempted(event(), subscription(), second, outcome, Delivered(), [first]))
 
     assert desk.count("attempt_gap_seconds_count") == 1
     assert desk.count("attempt_gap_seconds_sum") == 2.0
+    line = desk.log.events("delivery.attempted")[-1]
+    assert (line["delays_s"], line["attempt"]) == ([2.0], 2)
+
+
+def test_the_start_of_a_delivery_names_its_strategy() -> None:
+    """S0-9: a line at the start of a chain of attempts, with the policy and the most attempts."""
+    desk = ObserverDesk()
+
+    desk.observe.started(event(), subscription())
+
+    [(level, _, line)] = desk.log.lines
+    assert level == "debug"
+    assert (line["strategy"], line["max_attempts"]) == ("default", 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "error"),
+    [
+        (OutcomeKind.HTTP_5XX, 503, "HTTP 503: the server failed or is overloaded"),
+        (OutcomeKind.HTTP_4XX, 429, "HTTP 429: throttled: the endpoint's pace slows, its health is fine"),
+        (OutcomeKind.REFUSED, None, "the connection was refused"),
+    ],
+)
+def test_every_failure_has_a_reason_in_words(kind: OutcomeKind, status: int | None, error: str) -> None:
+    """S1-17: errorReason is there for statuses too; S2-7: retries are counted by kind of error."""
+    desk = ObserverDesk()
+    outcome = Outcome(kind=kind, status=status, duration_s=0.25)
+    attempt = Attempt(number=1, at=START, kind=kind, status=status, duration_s=0.25)
+
+    desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, Retry(1.0)))
+
+    assert desk.log.events("delivery.attempted")[-1]["error"] == error
+    assert desk.count("retries_by_kind_total", kind=kind.value) == 1
+
+
+def test_a_stuck_delivery_is_seen_before_it_is_delivered() -> None:
+    """S2-4: over 5 minutes in flight, or failing again and again, shows; later it is gone."""
+    desk = ObserverDesk()
+    outcome = Outcome(kind=OutcomeKind.HTTP_5XX, status=503, duration_s=1.0)
+    attempt = Attempt(number=1, at=START, kind=OutcomeKind.HTTP_5XX, status=503, duration_s=1.0)
+
+    def shown(in_flight_at: float, now: float) -> float | None:
+        desk.observe.owed(in_flight_at, now)
+        return desk.count("oldest_delivery_seconds")
+
+    assert shown(inf, START) == 0
+    assert shown(START - 301, START) == 301
+    desk.observe.attempted(Attempted(event(), subscription(), attempt, outcome, Retry(1.0)))
+    assert shown(inf, event().arrived_at + 400) == 400
+    ages = [shown(inf, event().arrived_at + 400 + s) for s in range(1, 90)]
+    assert ages[30] == 431
+    assert ages[-1] == 0
 
 
 def test_a_delivery_is_timed_from_the_events_arrival() -> None:
