@@ -93,7 +93,7 @@ class Series:
         self._add_daemon()
 
     def _add_deliveries(self) -> None:
-        # outcome: matched | unmatched | bad | inbox | suspect
+        # outcome: matched | unmatched | bad | inbox | suspect | duplicate
         self.events = self._counter("events", "Events taken from a lane, by their result.", "outcome")
         # verdict: delivered | parked | cancelled | archived
         self.deliveries = self._counter("deliveries", "Deliveries that ended, by verdict.", "verdict")

@@ -252,6 +252,7 @@ def bounds_of(settings: Settings) -> Bounds:
         due_hold=settings.due_hold(),
         suspect_after=settings.retry.suspect_after,
         retry_budget=settings.retry.total_budget,
+        dedupe_window_s=settings.events.dedupe_window_s,
         user_agent=f"leveret/{version('leveret')}",
         parked_ttl_s=spec.parked_ttl_s,
         unknown_age_s=max_age_s(settings.subscription_rules().retry),

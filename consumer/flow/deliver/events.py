@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumer.core.event.decode import NeedsInbox, decode_event
+from consumer.core.event.seen import Seen, SeenEvents
 from consumer.core.message.delivery import DeliveryMessage, short_text
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.core.subscription.subscription import Subscription
@@ -17,7 +18,9 @@ from consumer.flow.base.outbox import Outbox, age_text, together
 from consumer.flow.deliver.fan_out import FanOut
 from consumer.flow.store.subscriptions import Subscriptions
 from consumer.flow.take.job import Job
-from consumer.ports import Publication
+from consumer.ports import Publication, Source
+
+LOOK_S = 0.25  #: a repeated event is looked at again after so long while the first one is being handled
 
 
 class Events:
@@ -28,6 +31,8 @@ class Events:
         self._subscriptions = subscriptions
         self._fan_out = fan_out
         self._outbox = Outbox(context)
+        window_s = context.bounds.dedupe_window_s
+        self._seen = SeenEvents(window_s) if window_s else None
 
     async def handle(self, job: Job, raw: RawMessage) -> None:
         """Take one event to its end.
@@ -47,6 +52,35 @@ class Events:
             context.observe.unmatched.event(event, context.clock.monotonic())
             await job.incoming.ticket.ack()
             return
+        if self._seen is None or job.source is Source.SUSPECT:
+            await self._take(job, event, targets, now)
+        else:
+            await self._take_once(self._seen, job, event, targets)
+
+    async def _take_once(
+        self, seen: SeenEvents, job: Job, event: Event, targets: Sequence[Subscription]
+    ) -> None:
+        """Take an event to its end, unless a message with its id was acked within the window."""
+        clock = self._context.clock
+        known = seen.begin(event, clock.monotonic())
+        if known is Seen.DONE:
+            self._context.observe.event_repeated(event)
+            await job.incoming.ticket.ack()
+            return
+        if known is Seen.RUNNING:  # its end decides; if no more can be held, the event is sent twice
+            if not job.hold(LOOK_S):
+                await self._take(job, event, targets, clock.now())
+            return
+        acked = False
+        try:
+            await self._take(job, event, targets, clock.now())
+            acked = True
+        finally:
+            seen.end(event, clock.monotonic(), acked=acked)
+
+    async def _take(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
+        """Send an event to its targets, or park or split it; acked at the end."""
+        context = self._context
         context.observe.event_matched(event)
         if event.expires_at is not None and now >= event.expires_at:
             await self._expire(job, event, targets, now)

@@ -105,6 +105,11 @@ class DeliveryReporter(Reporter):
         else:
             tally.inc()
 
+    def event_repeated(self, event: Event) -> None:
+        """Count an event whose id this worker has finished within the window; it is not sent again."""
+        self._series.events.labels("duplicate").inc()
+        self._log.debug("event.repeated", event_id=event.id, tenant=event.tenant, type=event.type)
+
     def event_readdressed(self, event_id: str, queue: str) -> None:
         """Count an event that went through the inbox hop and has an id now."""
         self._series.events.labels("inbox").inc()

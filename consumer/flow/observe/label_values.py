@@ -24,7 +24,7 @@ def begin_at_zero(series: Series) -> None:
     for way in ("replayed", "archived", "purged"):
         series.parked_age.labels(way)
     for counter, values in (
-        (series.events, "matched unmatched bad inbox suspect"),
+        (series.events, "matched unmatched bad inbox suspect duplicate"),
         (series.deliveries, "delivered parked cancelled archived"),
         (series.deferrals, "breaker local locked paced paused proxy saturated slow unknown"),
         (series.publish_failures, "unroutable refused unavailable"),
