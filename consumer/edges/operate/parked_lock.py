@@ -25,13 +25,13 @@ import orjson
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
-from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
+from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource, ChannelNotFoundEntity
 from pamqp.commands import Basic
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.parked import rfc3339
 from consumer.core.text.printable import printable
-from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
+from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
 from consumer.edges.broker.look import Look, OnRead, QueueInUse, completed, look_into
 from topology.names import Names
 
@@ -189,4 +189,5 @@ def _in_use(names: Names, holder: Holder | None) -> str:
 
 
 def _unavailable(names: Names, error: BaseException) -> BrokerUnavailable:
-    return BrokerUnavailable(f"queue {names.parked_lock}: {str(error) or type(error).__name__}")
+    remedy = f"; {NOT_THERE}" if isinstance(error, ChannelNotFoundEntity) else ""
+    return BrokerUnavailable(f"queue {names.parked_lock}: {str(error) or type(error).__name__}{remedy}")
