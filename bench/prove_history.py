@@ -1,4 +1,4 @@
-"""The proofs of the history: cost, truth, retention, a store that is away, and the time of a trace.
+"""The proofs of the history and of parked entries: cost, truth, retention, trace, listings, replays.
 
 Run ``python -m bench.prove_history [--only NAME,...] [--scale 0.05]``.
 It writes ``build/prove-history.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1
@@ -11,7 +11,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.history import cost, faithful, retention, store_gone, trace
+from bench.history import (
+    cost,
+    faithful,
+    parked_account,
+    parked_history,
+    parked_list,
+    retention,
+    store_gone,
+    trace,
+)
 from bench.prove import Proof, command
 
 PROOFS: Sequence[Proof] = (
@@ -19,6 +28,9 @@ PROOFS: Sequence[Proof] = (
     store_gone.PROOF,
     retention.PROOF,
     trace.PROOF,
+    parked_list.PROOF,
+    parked_account.PROOF,
+    parked_history.PROOF,
     cost.PROOF,
 )
 
