@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -24,6 +24,9 @@ class BuildSender(Protocol):
 
 
 #: Both senders, by the name of their client in the settings.
+MakeSender = Callable[..., WebhookSender]
+"""Makes a sender with some options, given by name."""
+
 SENDERS: Mapping[str, BuildSender] = {
     "aiohttp": partial(WebhookSender, "aiohttp"),
     "httpx": partial(WebhookSender, "httpx"),

@@ -10,8 +10,9 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from consumer.edges.http import WebhookSender
-from tests.support.loopback import OPTIONS, SENDERS, BuildSender
+from consumer.edges.http import SenderOptions, WebhookSender
+from tests.support.loopback import LOOPBACK, OPTIONS, SENDERS, BuildSender, MakeSender
+from tests.support.servers.name_server import NameServer
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -41,3 +42,26 @@ async def sender(build: BuildSender) -> AsyncIterator[WebhookSender]:
     built = build(OPTIONS)
     yield built
     await built.close()
+
+
+@pytest_asyncio.fixture
+async def dns() -> AsyncIterator[NameServer]:
+    """A name server that knows nothing yet."""
+    async with NameServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def make(build: BuildSender, dns: NameServer) -> AsyncIterator[MakeSender]:
+    """Makes senders that ask the name server, with these options beside."""
+    made: list[WebhookSender] = []
+
+    def make_one(**options: float) -> WebhookSender:
+        values: dict[str, float] = {"resolve_ttl_min_s": 0.0, "resolve_timeout_s": 2.0, **options}
+        sender = build(SenderOptions(egress=LOOPBACK, name_servers=(dns.address,), **values))  # type: ignore[arg-type]  # numbers only
+        made.append(sender)
+        return sender
+
+    yield make_one
+    for sender in made:
+        await sender.close()

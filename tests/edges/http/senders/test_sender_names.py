@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from consumer.core.access import Access, OAuth2Client
 from consumer.core.model import OutcomeKind
-from consumer.edges.http import Proxy, SenderOptions, WebhookSender
+from consumer.edges.http import Proxy, SenderOptions
 from consumer.edges.http.connect.guard import BlockedAddress, Goal, Guard
-from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, in_namespaces, to
+from tests.support.loopback import LOOPBACK, SOON_S, BuildSender, MakeSender, in_namespaces, to
 from tests.support.servers.name_server import Answer, NameServer
 from tests.support.servers.raw_server import Call, RawServer, eventually, ok, says
 
@@ -27,31 +25,6 @@ pytestmark = pytest.mark.timeout(120)
 HOST = "hook.example"
 HERE = "127.0.0.1"
 CLOSE = b"Connection: close\r\n"
-
-MakeSender = Callable[..., WebhookSender]
-
-
-@pytest_asyncio.fixture
-async def dns() -> AsyncIterator[NameServer]:
-    """A name server that knows nothing yet."""
-    async with NameServer() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
-async def make(build: BuildSender, dns: NameServer) -> AsyncIterator[MakeSender]:
-    """Makes senders that ask the name server, with these options beside."""
-    made: list[WebhookSender] = []
-
-    def make_one(**options: float) -> WebhookSender:
-        values: dict[str, float] = {"resolve_ttl_min_s": 0.0, "resolve_timeout_s": 2.0, **options}
-        sender = build(SenderOptions(egress=LOOPBACK, name_servers=(dns.address,), **values))  # type: ignore[arg-type]  # numbers only
-        made.append(sender)
-        return sender
-
-    yield make_one
-    for sender in made:
-        await sender.close()
 
 
 @pytest.mark.parametrize(("here", "bad"), [(HERE, "192.168.1.1"), ("::1", "fd00::1")])
@@ -168,65 +141,6 @@ async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer
 
     assert (first.kind, first.status, first.detail) == (OutcomeKind.DNS, None, second.detail)
     assert dns.asked[HOST] == asked
-
-
-async def test_a_silent_name_server_holds_up_nobody_else(make: MakeSender, dns: NameServer) -> None:
-    """Fault 42: two hundred look-ups hang; others go on, no thread is added, and all end in their time."""
-    dns.on("first.example", Answer((HERE,)))
-    sender = make(resolve_timeout_s=1.5)
-    async with RawServer(says(ok())) as server:
-        assert (await sender.send(to(server.url(host="first.example")))).kind is OutcomeKind.OK
-        threads = threading.active_count()
-        for number in range(200):
-            dns.on(f"silent{number}.example", Answer(silent=True))
-        hung = [
-            asyncio.create_task(sender.send(to(f"http://silent{number}.example/", timeout_s=10)))
-            for number in range(200)
-        ]
-        first = await sender.send(to(server.url()))
-        assert not any(task.done() for task in hung)
-        meanwhile = [await sender.send(to(server.url())) for _ in range(50)]
-
-        assert {outcome.kind for outcome in (first, *meanwhile)} == {OutcomeKind.OK}
-        assert threading.active_count() <= threads
-        outcomes = await asyncio.gather(*hung)
-    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.DNS}
-    assert max(outcome.duration_s for outcome in outcomes) < 5
-
-
-async def test_a_long_answer_without_tcp_is_the_names_fault(make: MakeSender, dns: NameServer) -> None:
-    """Faults 86, 87: an answer too long for UDP from a name server without TCP turns nothing else red."""
-    long4 = tuple(f"192.0.{number // 250}.{number % 250 + 1}" for number in range(1_000))
-    long6 = tuple(f"2001:db8::{number:x}" for number in range(1, 1_000))
-    dns.on(HOST, Answer((*long4, *long6)))
-    await dns.refuse_tcp()
-
-    outcome = await make(resolve_timeout_s=3).send(to(f"http://{HOST}/", timeout_s=10))
-
-    assert (outcome.kind, outcome.detail) == (
-        OutcomeKind.DNS,
-        "the name server refused this look-up's connection",
-    )
-
-
-async def test_name_servers_that_are_away_are_no_endpoints_fault(
-    build: BuildSender, dns: NameServer, make: MakeSender
-) -> None:
-    """Fault 87: silent to all, or nobody there: this machine's fault; silent to one name: that name's."""
-    dns.on(HOST, Answer(silent=True))
-    sender = make(resolve_timeout_s=1.5)
-    of_name = await sender.send(to(f"http://{HOST}/"))
-    dns.on("other.example", Answer(silent=True))
-    dns.on("", Answer(silent=True))
-    silent = await sender.send(to("http://other.example/"))
-    nobody = build(SenderOptions(egress=LOOPBACK, name_servers=("127.0.0.1:1",)))
-    try:
-        away = await nobody.send(to(f"http://{HOST}/"))
-    finally:
-        await nobody.close()
-
-    assert (of_name.kind, silent.kind, away.kind) == (OutcomeKind.DNS, OutcomeKind.LOCAL, OutcomeKind.LOCAL)
-    assert silent.detail == "no name server answers anything"
 
 
 async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns: NameServer) -> None:
