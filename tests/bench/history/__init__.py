@@ -1,0 +1,1 @@
+"""The proofs of the history and of parked entries, in small."""
