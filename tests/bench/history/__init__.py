@@ -1,1 +1,0 @@
-"""The proofs of the history and of parked entries, in small."""
