@@ -61,6 +61,7 @@ from consumer.flow.store_sync import StoreSync
 from consumer.flow.take.backlog import Backlog
 from consumer.flow.take.reroute import Reroute
 from consumer.flow.take.sharing import Sharing
+from consumer.flow.tenant_notices import TenantNotices
 from consumer.ports import BrokerListener, Clock, Publisher, Sender
 from consumer.settings import Settings
 from metrics.series import Series
@@ -124,6 +125,7 @@ class Flow:
             ),
             settings.parked.rules(),
         )
+        self.tenant_notices = TenantNotices(context, self.subscriptions, store.records, self.agreement.leads)
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
         self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)

@@ -115,6 +115,7 @@ class Life:
             ("pressure", worker.pressure.run()),
             ("replay jobs", flow.replay_jobs.run()),
             ("parked sizes", flow.parked_sizes.run()),
+            ("tenant notices", flow.tenant_notices.run()),
             ("slow probe", flow.slow_probe.run()),
         )
 
