@@ -65,15 +65,15 @@ def test_each_layer_wins_over_the_one_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "delays", "cap"),
-    [("development", (0.5, 1.0), 30.0), ("production", (1.0, 2.0, 4.0, 8.0), 300.0)],
+    ("profile", "attempts", "delays", "cap"),
+    [("development", 3, (0.5, 1.0), 30.0), ("production", 5, (1.0, 2.0, 4.0, 8.0), 300.0)],
 )
-def test_profiles(profile: str, delays: tuple[float, ...], cap: float) -> None:
+def test_profiles(profile: str, attempts: int, delays: tuple[float, ...], cap: float) -> None:
     """S2-2: development has 3 attempts, 500 ms, 30 s; production 5, 1 s, 300 s."""
     retry = load_settings({"LEVERET_PROFILE": profile}).subscription_rules().retry
 
     assert planned_delays_s(retry) == delays
-    assert retry.max_s == cap
+    assert (retry.max_attempts, retry.max_s) == (attempts, cap)
 
 
 @pytest.mark.parametrize(

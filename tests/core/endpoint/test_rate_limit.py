@@ -46,6 +46,19 @@ def test_a_rate_is_reached_and_kept() -> None:
     assert len(began) == pytest.approx(4 * 100 + 5, abs=2)
 
 
+def test_a_hundred_jobs_in_sixty_seconds() -> None:
+    """S1-11: 100 jobs per 60 s, asked all the time for 10 minutes: no 60 s have more than 100."""
+    limit, began = per_second(100 / 60, burst=1), []
+    for tick in range(6000):
+        now = 1000 + tick / 10
+        if now >= limit.opens_at(now):
+            limit = limit.sent(now)
+            began.append(now)
+
+    assert len(began) == pytest.approx(10 * 100, abs=1)
+    assert max(sum(first <= at < first + 60 for at in began) for first in began) <= 100
+
+
 @pytest.mark.parametrize("workers", [1, 2, 4, 7])
 def test_workers_share_a_rate(workers: int) -> None:
     """The shares of all live workers add up to the configured rate."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
+from random import Random
 from typing import Any
 
 import pytest
@@ -132,6 +134,16 @@ def test_jitter_is_even_over_the_whole_range() -> None:
     waits = [delay_s(POLICIES["default"], 1, n / 200) for n in range(200)]
 
     assert waits == pytest.approx([0.9 + n / 1000 for n in range(200)], abs=0.0005)
+
+
+def test_a_thousand_events_that_fail_at_once_do_not_return_as_a_spike() -> None:
+    """S4-3: 1,000 waits spread over the 200 ms of the first one; the busiest 10 ms have a tenth at most."""
+    random = Random(1)
+    waits = [delay_s(POLICIES["adr"], 1, random.random()) for _ in range(1000)]
+
+    assert max(Counter(int(wait * 100) for wait in waits).values()) <= 100
+    assert min(waits) < 0.91
+    assert max(waits) > 1.09
 
 
 @given(
@@ -263,7 +275,7 @@ def test_age_limit_is_a_day_or_the_schedule_and_a_fifth() -> None:
     long = RetryPolicy(max_attempts=2, schedule_s=(100 * HOUR,))
     short = RetryPolicy(max_age_s=30.0)
 
-    assert max_age_s(POLICIES["default"]) == 24 * HOUR
+    assert max_age_s(POLICIES["default"]) == 24 * HOUR == 86_400.0
     assert max_age_s(long) == pytest.approx(120 * HOUR)
     assert max_age_s(short) == 30.0
     assert deadline(short, 1000.0) == 1030.0

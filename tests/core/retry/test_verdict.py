@@ -49,6 +49,14 @@ def test_any_2xx_is_delivered(status: int, kind: OutcomeKind) -> None:
     assert decide(outcome, situation(attempt=5, rules={"200": StatusRule.PARK})) == Delivered()
 
 
+@pytest.mark.parametrize("status", [200, 201, 299, 300])
+def test_a_status_under_300_is_a_success(status: int) -> None:
+    """S0-7: 299 is a success, 300 is an error."""
+    outcome = Outcome(kind=OutcomeKind.OK, status=status, duration_s=0.1)
+
+    assert (decide(outcome, situation()) == Delivered()) is (status < 300)
+
+
 def test_retry_waits_by_the_schedule() -> None:
     """S0-1: the attempt that failed gives the wait."""
     waits = [decide(failure(), situation(attempt=n)) for n in (1, 2, 3, 4)]
@@ -180,7 +188,7 @@ def test_redirect_parks_with_its_location(status: int) -> None:
 
 
 def test_gone_disables() -> None:
-    """SW-37, fault 38: 410 parks this one and disables the endpoint."""
+    """S1-7, SW-37, fault 38: 410 parks this one and disables the endpoint."""
     assert decide(failure(410), situation()) == Park(ParkReason.DISABLED, "HTTP 410", disables=True)
 
 

@@ -102,7 +102,7 @@ async def test_during_the_drain_nothing_is_held(worker: Worker) -> None:
 def test_slots_are_never_exceeded_nor_lost(
     capacity: int, jobs: list[tuple[int, int]], cut_after: int | None
 ) -> None:
-    """Neither the worker's nor an endpoint's bound, with waiters and cuts; all are free at the end."""
+    """S1-11: neither the worker's nor an endpoint's bound, with waiters and cuts; all are free at the end."""
 
     async def main() -> None:
         worker = Worker(concurrency=capacity, quick_wait_s=5.0)
@@ -175,3 +175,16 @@ async def test_a_retry_after_stops_those_in_line() -> None:
     assert worker.sent("shop") == 1
     assert min(m.not_before for m in worker.waiting()) >= START + 60
     assert sorted(m.attempts_made for m in worker.waiting()) == [0] * 9 + [1]
+
+
+async def test_a_worker_of_five_has_five_requests_in_flight() -> None:
+    """S1-11: with concurrency 5, five of ten jobs are sent at once; none is lost."""
+    worker = Worker(concurrency=5, quick_wait_s=5.0)
+    shop = await worker.subscribe("shop")
+    worker.sender.latency_s[shop.url] = 1.0
+    for number in range(10):
+        worker.offer(event_message(message_id=f"ord-{number}"))
+    await worker.intake.idle()
+
+    assert worker.sender.peak_in_flight == 5
+    assert worker.sent("shop") + len(worker.waiting()) == 10
