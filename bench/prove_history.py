@@ -18,6 +18,8 @@ from bench.history import (
     parked_history,
     parked_list,
     retention,
+    seed_costs,
+    seed_rows,
     store_gone,
     trace,
 )
@@ -31,6 +33,8 @@ PROOFS: Sequence[Proof] = (
     parked_list.PROOF,
     parked_account.PROOF,
     parked_history.PROOF,
+    seed_rows.PROOF,
+    seed_costs.PROOF,
     cost.PROOF,
 )
 
