@@ -156,11 +156,13 @@ def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
     )
     refused = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two")
     wrong = run("subscriptions", "rotate-secret", "acme/shop", "--secret-file", "two", "--drop-old")
+    long = run("subscriptions", "rotate-secret", "acme/shop", "--expire-in", "99999999999d")
 
     assert secret_of("mine") not in given.output
     assert kept(run)[0]["secrets"][0] == secret_of("mine")
     assert error(refused) == "two: holds 2 lines; write only the secret into it, on one line"
     assert wrong.exit_code == 2
+    assert "is over 366 days" in error(long)
 
 
 def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path: Path) -> None:

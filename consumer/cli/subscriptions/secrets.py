@@ -15,10 +15,13 @@ from consumer.cli.shared.secrets import fresh_like, read_secret
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described, identity
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import drop_old, find, limit_overlap, rotate
+from consumer.core.errors import ConfigError
 from consumer.core.text.durations import parse_duration
 from consumer.core.text.rfc3339 import from_ms
 from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.settings import load_settings
+
+OVERLAP_MAX_S = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ def rotate_secret(options: Rotate) -> None:
 
     with errors_in_one_line():
         overlap_s = parse_duration(options.expire_in)
+        if overlap_s > OVERLAP_MAX_S:
+            raise ConfigError(f"--expire-in {options.expire_in!r} is over 366 days; give a shorter time")
         given = None if options.secret_file is None else read_secret(options.secret_file)
         merged = change(load_settings(), step)
     for entry in (*merged.changed, *merged.unchanged):

@@ -96,7 +96,7 @@ def _print_json(entry: StoredEntry, trial: Trial, outcome: Outcome) -> None:
 
 def _print_text(entry: StoredEntry, trial: Trial, outcome: Outcome) -> None:
     code = outcome.kind.value if outcome.status is None else f"HTTP {outcome.status}"
-    count = len(entry.secrets)
+    count = len(trial.signature.split())
     typer.echo(described(entry))
     typer.echo(f"outcome: {code} after {outcome.duration_s * 1000:.0f} ms")
     typer.echo(f"signed:  {trial.event_id}.{trial.timestamp}.{trial.body.decode()}")
