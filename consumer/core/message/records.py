@@ -120,6 +120,8 @@ def _safe(value: object) -> object:
     """Return a field with its texts printable and short."""
     if isinstance(value, str):
         return printable(value)[:DETAIL_MAX]
+    if isinstance(value, bytes | bytearray):
+        return printable(value.decode("utf-8", "replace"))[:DETAIL_MAX]
     if isinstance(value, Mapping):
         return {key: _safe(each) for key, each in value.items()}
     if isinstance(value, list):
