@@ -39,17 +39,21 @@ class _SideChannel:
     pause_s: float = 0.0  #: last pause; 0 unless the exchange was missing
     until: float = 0.0  #: loop time before which no message is published to it
 
-    async def opened(self, connection: AbstractConnection | None) -> Confirms:
+    async def opened(self, connection: Callable[[], AbstractConnection | None]) -> Confirms:
         """Return the channel for the exchange, and open it again if it is closed.
+
+        Args:
+            connection: Returns the present connection, which may be another one after the wait for the lock.
 
         Raises:
             BrokerUnavailable: there is no connection.
         """
         async with self.opening:
             if self.confirms is None or self.confirms.channel.is_closed:
-                if connection is None:
+                present = connection()
+                if present is None:
                     raise BrokerUnavailable("no publishing connection to the broker")
-                self.confirms = Confirms(await open_channel(connection, confirms=True))
+                self.confirms = Confirms(await open_channel(present, confirms=True))
             return self.confirms
 
     def forget_channel(self) -> None:
@@ -124,7 +128,7 @@ class Aside:
         confirms: Confirms | None = None
         try:
             async with asyncio.timeout(self._limit_s):
-                confirms = await side.opened(self._connection)
+                confirms = await side.opened(lambda: self._connection)
                 waited_s = await confirms.publish(publication, message_id)
         except DeliveryError:  # returned, or a nack: the exchange exists
             side.found()

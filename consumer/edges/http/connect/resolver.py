@@ -169,7 +169,7 @@ class Lookup:
                 )
         except (DNSError, TimeoutError) as error:
             if error.args[:1] == (_REFUSED,):  # by TCP perhaps, which only this name's long answer needs
-                await self._await_root_query()
+                await self._await_root_query(asked + _OWN_RATIO * self._timeout_s)
             fault = self._fault(error, host, asked)
             is_away = isinstance(fault, NameServersAway)
             return _Answer((), fault, time.monotonic() + (_AWAY_S if is_away else self._ttl_min_s))
@@ -194,11 +194,12 @@ class Lookup:
         if self._root_query is None and self._resolver is not None:
             self._root_query = asyncio.get_running_loop().create_task(self._query_root(self._resolver))
 
-    async def _await_root_query(self) -> None:
-        """Ask the question that every name server can answer, and wait for the end of it."""
+    async def _await_root_query(self, until: float) -> None:
+        """Ask what every name server can answer, and wait for the end, to *until* (monotonic seconds)."""
         self._start_root_query()
-        if self._root_query is not None:
-            await asyncio.wait({self._root_query}, timeout=self._timeout_s)
+        left_s = until - time.monotonic()
+        if self._root_query is not None and left_s > 0:
+            await asyncio.wait({self._root_query}, timeout=left_s)
 
     async def _query_root(self, resolver: aiodns.DNSResolver) -> None:
         try:
