@@ -136,6 +136,17 @@ async def test_a_job_sends_its_entries_and_names_those_that_stay(worker: Worker)
     assert (store.refused, store.detail, store.jobs[0].state) == (["prk_3"], "no subscription", JobState.DONE)
 
 
+async def test_both_messages_of_one_id_are_sent(worker: Worker) -> None:
+    """S1-5: a crash may park an entry twice; both copies leave the parked queue, and the job ends."""
+    [shop] = await worker.subscribe_all("shop")
+    parked, store = MemoryParked(entry(1, shop), entry(1, shop), entry(2, shop)), MemoryJobs(JOB)
+
+    await jobs_of(worker, store, parked).look()
+
+    assert (parked.entries_left, list(store.replayed)) == ([], ["prk_1", "prk_2"])
+    assert store.jobs[0].state is JobState.DONE
+
+
 async def test_a_paused_job_stops_between_two_batches_and_continues(worker: Worker) -> None:
     """S1-5: nothing is noted that is not sent, and the resumed job ends with exact counts."""
     [shop] = await worker.subscribe_all("shop")

@@ -73,6 +73,20 @@ async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
     assert await jobs.last_made() == {Origin.OPERATOR: AT}
 
 
+async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:
+    """Fault 57: a crash may park one entry twice; its copies do not stop the job."""
+    jobs = place.open().records.jobs
+    await jobs.add(job())
+    await jobs.claim("w1")
+
+    assert await jobs.intend(job().id, "w1", ["a", "b", "a"])
+    assert await jobs.intend(job().id, "w1", ["a", "c", "c"])
+    await jobs.sent(job().id, {"a": AT, "b": AT, "c": AT})
+    assert await jobs.end_pass(job().id, "w1", [], "")
+
+    assert await _counts(jobs) == ("done", 3, 0)
+
+
 async def test_one_worker_holds_a_job_until_it_shows_no_progress(place: Place) -> None:
     """Fault 57: after a kill -9 the next worker takes it over; the one before cannot go on beside it."""
     store, now = place.open(), AT

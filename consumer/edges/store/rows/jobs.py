@@ -138,6 +138,8 @@ class Jobs:
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's.
 
+        Two messages may have the same id (a crash parked one twice): they share a row, so they count once.
+
         Raises:
             StoreUnavailable: the store cannot be written.
         """
@@ -150,10 +152,11 @@ class Jobs:
             if not done.rowcount:
                 return False
             known: set[str] = set()
-            for some in chunks(list(entries)):
+            different = list(dict.fromkeys(entries))
+            for some in chunks(different):
                 of_job = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry.in_(some))
                 known |= set((await connection.execute(select(JOB_ENTRIES.c.entry).where(of_job))).scalars())
-            fresh = [{"job": job, "entry": entry, "sent": False} for entry in entries if entry not in known]
+            fresh = [{"job": job, "entry": entry, "sent": False} for entry in different if entry not in known]
             if fresh:
                 await connection.execute(insert(JOB_ENTRIES), fresh)
         return True
