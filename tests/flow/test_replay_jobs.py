@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from consumer.core.errors import BrokerUnavailable
-from consumer.core.message.jobs import AutoReplay, JobCounts, JobRow, JobState, Origin, ReplayJob
+from consumer.core.message.jobs import AutoReplay, JobCounts, JobRow, JobState, LastMade, Origin, ReplayJob
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
@@ -32,9 +32,9 @@ class MemoryJobs:
         self.detail = ""
         self.stop_after = 10_000  #: batches after which the job is paused
 
-    async def last_made(self) -> Mapping[Origin, float]:
+    async def last_made(self) -> Mapping[Origin, LastMade]:
         """Return when the last job of each origin was made."""
-        return {job.origin: job.created for job in self.jobs}
+        return {job.origin: LastMade(job.created, job.state is JobState.RUNNING) for job in self.jobs}
 
     async def add(self, job: ReplayJob) -> None:
         """Store a new job."""

@@ -187,17 +187,30 @@ class AutoReplay:
     rate_per_s: float = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class LastMade:
+    """The jobs of one origin."""
+
+    at: float  #: Unix seconds at which the last one was made
+    is_pending: bool  #: one of them is running or paused
+
+
 def due_jobs(
-    rules: AutoReplay, last: Mapping[Origin, float], now: float, make_id: Callable[[], str]
+    rules: AutoReplay, last: Mapping[Origin, LastMade], now: float, make_id: Callable[[], str]
 ) -> tuple[ReplayJob, ...]:
-    """Return the jobs to make now.
+    """Return the jobs to make now; of each origin at most one is pending.
 
     Args:
         rules: The settings.
-        last: When the last job of each origin was made, in Unix seconds.
+        last: The jobs so far, by origin.
         now: Unix seconds.
         make_id: Makes a fresh id.
     """
+
+    def is_due(origin: Origin, every_s: float) -> bool:
+        made = last.get(origin)
+        return made is None or not (made.is_pending or 0 <= now - made.at < every_s)
+
     waits = {Origin.AUTOMATIC: rules.cooldown_s, Origin.SCHEDULE: rules.scheduled_s}
     return tuple(
         ReplayJob(
@@ -211,5 +224,5 @@ def due_jobs(
             closed_only=True,
         )
         for origin, every_s in waits.items()
-        if every_s is not None and not 0 <= now - last.get(origin, float("-inf")) < every_s
+        if every_s is not None and is_due(origin, every_s)
     )

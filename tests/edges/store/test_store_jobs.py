@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from consumer.core.message.jobs import JobState, Origin, ReplayJob, Steer
+from consumer.core.message.jobs import JobState, LastMade, Origin, ReplayJob, Steer
 from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import ParkedRow
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
@@ -70,7 +70,7 @@ async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
     assert await _counts(jobs) == ("done", 3, 2)
     assert not await jobs.intend(job().id, "w1", ["f"])
     assert not await jobs.end_pass(job().id, "w1", [], "")
-    assert await jobs.last_made() == {Origin.OPERATOR: AT}
+    assert await jobs.last_made() == {Origin.OPERATOR: LastMade(AT, is_pending=False)}
 
 
 async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:
@@ -105,6 +105,24 @@ async def test_one_worker_holds_a_job_until_it_shows_no_progress(place: Place) -
     assert await jobs.intend(job(0).id, "w3", ["a"])
     now -= 3_600  # the clock is set back
     assert await jobs.claim("w4") is not None
+
+
+async def test_jobs_of_operators_come_first(place: Place) -> None:
+    """S0-8: an automatic replay lets an operator pass; one that still runs is known as pending."""
+    jobs = place.open().records.jobs
+    await jobs.add(job(0, origin=Origin.AUTOMATIC))
+    await jobs.add(job(1, origin=Origin.AUTOMATIC, state=JobState.DONE))
+    await jobs.add(job(2, state=JobState.DONE))
+    await jobs.add(job(3))
+
+    assert await jobs.claim("w1") == job(3)
+    await jobs.end_pass(job(3).id, "w1", [], "")
+    assert await jobs.claim("w1") == job(0, origin=Origin.AUTOMATIC)
+
+    assert await jobs.last_made() == {
+        Origin.AUTOMATIC: LastMade(AT + 1, is_pending=True),
+        Origin.OPERATOR: LastMade(AT + 3, is_pending=False),
+    }
 
 
 async def test_an_operator_pauses_resumes_and_cancels(place: Place) -> None:

@@ -19,6 +19,7 @@ from consumer.core.message.jobs import (
     JobCounts,
     JobRow,
     JobState,
+    LastMade,
     Origin,
     ReplayJob,
     Steer,
@@ -65,12 +66,17 @@ class Jobs:
             found = () if connection is None else await _rows(connection, job)
         return found[0] if found else None
 
-    async def last_made(self) -> Mapping[Origin, float]:
-        """Return when the last job of each origin was made, in Unix seconds."""
-        query = select(JOBS.c.spec, JOBS.c.created).order_by(JOBS.c.created)
+    async def last_made(self) -> Mapping[Origin, LastMade]:
+        """Return when the last job of each origin was made, and whether one is pending."""
+        query = select(JOBS.c.spec, JOBS.c.state, JOBS.c.created).order_by(JOBS.c.created)
         async with self._reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
-        return {read_spec(row.spec)["origin"]: row.created for row in rows}
+        last: dict[Origin, LastMade] = {}
+        for row in rows:
+            origin = read_spec(row.spec)["origin"]
+            was_pending = origin in last and last[origin].is_pending
+            last[origin] = LastMade(row.created, was_pending or row.state in _PENDING)
+        return last
 
     async def add(self, job: ReplayJob) -> None:
         """Store a new job, and delete the oldest ended ones.
@@ -114,7 +120,7 @@ class Jobs:
         return (found[0] if found else None), bool(done.rowcount)
 
     async def claim(self, worker: str) -> ReplayJob | None:
-        """Take the oldest running job that no other worker holds; None if there is none.
+        """Take the oldest running job that no other worker holds, those of operators first; None: no job.
 
         Raises:
             StoreUnavailable: the store cannot be read or written.
@@ -124,11 +130,12 @@ class Jobs:
             JOBS.c.state == JobState.RUNNING.value,
             or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
         )
-        oldest = select(JOBS.c.id).where(free).order_by(JOBS.c.created, JOBS.c.id).limit(1)
+        oldest = select(JOBS.c.id, JOBS.c.spec).where(free).order_by(JOBS.c.created, JOBS.c.id)
         async with self._reading() as connection:
-            found = None if connection is None else await connection.scalar(oldest)
-        if found is None:
+            free_rows = () if connection is None else (await connection.execute(oldest)).all()
+        if not free_rows:
             return None
+        found = min(free_rows, key=lambda row: read_spec(row.spec)["origin"] is not Origin.OPERATOR).id
         async with self._database.writing() as connection:
             held = update(JOBS).where(JOBS.c.id == found, free)
             done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
