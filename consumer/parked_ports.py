@@ -33,8 +33,8 @@ class JobStore(Protocol):
     async def get(self, job: str) -> JobRow | None:
         """Return one job; None if there is none with this id."""
 
-    async def claim(self, worker: str) -> ReplayJob | None:
-        """Take the oldest running job that no other worker holds, those of operators first; None: no job."""
+    async def claim(self, worker: str, origins: Collection[Origin]) -> ReplayJob | None:
+        """Take the oldest running job of *origins* that no other worker holds, those of operators first."""
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's."""

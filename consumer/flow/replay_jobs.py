@@ -93,7 +93,7 @@ class ReplayJobs:
             return
         try:
             await self._make_due()
-            job = await self._places.jobs.claim(self._places.worker)
+            job = await self._places.jobs.claim(self._places.worker, self._rules.origins)
             if job is not None:
                 await self._work(job)
         except (LeveretError, OSError) as error:

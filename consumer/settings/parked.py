@@ -28,11 +28,12 @@ class ParkedSettings(Section):
     rate_per_s: Annotated[float, Field(gt=0, le=100_000)] = 10.0
     """Entries that such a replay sends a second."""
 
-    def rules(self) -> AutoReplay:
-        """Return the section as the core reads it."""
+    def rules(self, *, is_dry: bool = False) -> AutoReplay:
+        """Return the section as the core reads it; a dry worker replays nothing without an operator."""
         return AutoReplay(
             cooldown_s=self.auto_replay_cooldown_s if self.auto_replay else None,
             scheduled_s=self.scheduled_replay_s,
             max_replays=self.max_replays,
             rate_per_s=self.rate_per_s,
+            is_dry=is_dry,
         )

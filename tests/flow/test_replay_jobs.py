@@ -14,6 +14,7 @@ from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import Subscription
 from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
 from consumer.parked_ports import HeldEntry
+from consumer.settings.parked import ParkedSettings
 from tests.support.builders.parked import delivery
 from tests.support.fakes import START
 from tests.support.worker import Worker
@@ -45,9 +46,10 @@ class MemoryJobs:
         counts = JobCounts(replayed=len(self.replayed), refused=len(self.refused), detail=self.detail)
         return next((JobRow(job=each, counts=counts) for each in self.jobs if each.id == job), None)
 
-    async def claim(self, worker: str) -> ReplayJob | None:
+    async def claim(self, worker: str, origins: Collection[Origin]) -> ReplayJob | None:
         """Take the oldest running job."""
-        return next((job for job in self.jobs if job.state is JobState.RUNNING), None)
+        running = (job for job in self.jobs if job.state is JobState.RUNNING and job.origin in origins)
+        return next(running, None)
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries, until the job is paused."""
@@ -194,6 +196,22 @@ async def test_an_automatic_replay_takes_only_closed_endpoints_and_informs_opera
     assert list(store.replayed) == ["prk_1"]
     assert len(store.jobs) == 1
     assert notes == [f"parked.replayed: automatic replay {store.jobs[0].id}: 1 entries"]
+
+
+async def test_a_dry_worker_replays_nothing_without_an_operator(worker: Worker) -> None:
+    """S0-8: such a replay would count entries as delivered that nobody got; an operator may ask for it."""
+    [shop] = await worker.subscribe_all("shop")
+    parked, automatic = MemoryParked(entry(1, shop)), replace(JOB, origin=Origin.AUTOMATIC)
+    store = MemoryJobs(automatic)
+    settings = ParkedSettings(auto_replay=True, scheduled_replay_s=60)
+    jobs = jobs_of(worker, store, parked, settings.rules(is_dry=True))
+
+    await jobs.look()
+    assert (store.jobs, store.replayed) == ([automatic], {})
+
+    await store.add(replace(JOB, id="job_2"))
+    await jobs.look()
+    assert list(store.replayed) == ["prk_1"]
 
 
 async def test_only_the_leading_worker_works(worker: Worker) -> None:

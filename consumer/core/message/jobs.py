@@ -185,6 +185,12 @@ class AutoReplay:
     scheduled_s: float | None = None  #: time between two scheduled passes
     max_replays: int = 3  #: an entry that was replayed so often stays for an operator
     rate_per_s: float = 10.0
+    is_dry: bool = False  #: nothing is sent, so only jobs of operators are worked off, and none is made
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """The origins of the jobs that are worked off."""
+        return frozenset({Origin.OPERATOR}) if self.is_dry else frozenset(Origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,5 +230,5 @@ def due_jobs(
             closed_only=True,
         )
         for origin, every_s in waits.items()
-        if every_s is not None and is_due(origin, every_s)
+        if every_s is not None and origin in rules.origins and is_due(origin, every_s)
     )

@@ -117,6 +117,7 @@ async def test_jobs_of_operators_come_first(place: Place) -> None:
 
     assert await jobs.claim("w1") == job(3)
     await jobs.end_pass(job(3).id, "w1", [], "")
+    assert await jobs.claim("w1", {Origin.OPERATOR}) is None
     assert await jobs.claim("w1") == job(0, origin=Origin.AUTOMATIC)
 
     assert await jobs.last_made() == {

@@ -119,8 +119,12 @@ class Jobs:
             found = await _rows(connection, job)
         return (found[0] if found else None), bool(done.rowcount)
 
-    async def claim(self, worker: str) -> ReplayJob | None:
+    async def claim(self, worker: str, origins: Collection[Origin] = tuple(Origin)) -> ReplayJob | None:
         """Take the oldest running job that no other worker holds, those of operators first; None: no job.
+
+        Args:
+            worker: This worker.
+            origins: Jobs of other origins are left.
 
         Raises:
             StoreUnavailable: the store cannot be read or written.
@@ -132,15 +136,17 @@ class Jobs:
         )
         oldest = select(JOBS.c.id, JOBS.c.spec).where(free).order_by(JOBS.c.created, JOBS.c.id)
         async with self._reading() as connection:
-            free_rows = () if connection is None else (await connection.execute(oldest)).all()
-        if not free_rows:
+            rows = () if connection is None else (await connection.execute(oldest)).all()
+        by_origin = [(read_spec(row.spec)["origin"], row.id) for row in rows]
+        wanted = [(origin is not Origin.OPERATOR, job) for origin, job in by_origin if origin in origins]
+        if not wanted:
             return None
-        found = min(free_rows, key=lambda row: read_spec(row.spec)["origin"] is not Origin.OPERATOR).id
+        _, found = min(wanted, key=lambda each: each[0])
         async with self._database.writing() as connection:
             held = update(JOBS).where(JOBS.c.id == found, free)
             done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
-            rows = await _rows(connection, found)
-        return rows[0].job if done.rowcount and rows else None
+            now_held = await _rows(connection, found)
+        return now_held[0].job if done.rowcount and now_held else None
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's.
