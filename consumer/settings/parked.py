@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 class ParkedSettings(Section):
     """Replays of parked entries without an operator: only entries that were parked exhausted or expired, and
-    only while the breaker of their endpoint is closed."""
+    only while the breaker of their endpoint is closed; none while [sending] mode is dry."""
 
     auto_replay: bool = False
     """Replay an entry once auto_replay_cooldown_s have passed since it was parked. Source: S1-16."""
@@ -25,7 +25,7 @@ class ParkedSettings(Section):
     passes. Source: S0-8."""
     max_replays: Annotated[int, Field(ge=1, le=1_000)] = 3
     """An entry that was replayed so often, by anybody, is left to an operator."""
-    rate_per_s: Annotated[float, Field(gt=0, le=100_000)] = 10.0
+    rate_per_s: Annotated[float, Field(ge=0.01, le=100_000)] = 10.0
     """Entries that such a replay sends a second."""
 
     def rules(self, *, is_dry: bool = False) -> AutoReplay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import Subscription
-from consumer.flow.replay_jobs import JobPlaces, ReplayJobs
+from consumer.flow.replay_jobs import LOOK_S, REST_S, JobPlaces, ReplayJobs
 from consumer.parked_ports import HeldEntry
 from consumer.settings.parked import ParkedSettings
 from tests.support.builders.parked import delivery
@@ -50,6 +51,10 @@ class MemoryJobs:
         """Take the oldest running job."""
         running = (job for job in self.jobs if job.state is JobState.RUNNING and job.origin in origins)
         return next(running, None)
+
+    async def keep(self, job: str, worker: str) -> bool:
+        """Hold the job on, until it is paused."""
+        return any(each.id == job and each.state is JobState.RUNNING for each in self.jobs)
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries, until the job is paused."""
@@ -90,16 +95,18 @@ class MemoryParked:
         if self.failure is not None:
             raise self.failure
         self.are_in_hand = True
-        for entry in list(self.entries_left):
+        try:
+            for entry in list(self.entries_left):
 
-            async def send(entry: ParkedEntry = entry) -> None:
-                assert self.are_in_hand, "the entries went back"
-                self.entries_left.remove(entry)
+                async def send(entry: ParkedEntry = entry) -> None:
+                    assert self.are_in_hand, "the entries went back"
+                    self.entries_left.remove(entry)
 
-            if job.wants(entry):
-                yield HeldEntry(entry, self.refusals.get(entry.id), send)
-        yield None
-        self.are_in_hand = False
+                if job.wants(entry):
+                    yield HeldEntry(entry, self.refusals.get(entry.id), send)
+            yield None
+        finally:
+            self.are_in_hand = False
 
 
 def entry(number: int, subscription: Subscription, **more: Any) -> ParkedEntry:
@@ -164,6 +171,40 @@ async def test_a_paused_job_stops_between_two_batches_and_continues(worker: Work
 
     assert (len(store.replayed), parked.entries_left) == (250, [])
     assert store.jobs[0].state is JobState.DONE
+
+
+async def test_a_slow_job_keeps_its_rate_and_gives_the_entries_back_between_passes(worker: Worker) -> None:
+    """S1-5: at one entry in 100 s four go in a pass; the fifth waits without the entries in hand."""
+    [shop] = await worker.subscribe_all("shop")
+    parked = MemoryParked(*(entry(number, shop) for number in range(6)))
+    store = MemoryJobs(replace(JOB, rate_per_s=0.01))
+    jobs, began = jobs_of(worker, store, parked), worker.clock.monotonic()
+
+    await jobs.look()
+    assert (len(store.replayed), worker.clock.monotonic() - began) == (4, 300 + REST_S)
+    await jobs.look()
+    assert (len(store.replayed), parked.are_in_hand) == (4, False)
+    await worker.clock.advance(100 - REST_S)
+    await jobs.look()
+
+    assert (len(store.replayed), store.jobs[0].state) == (6, JobState.DONE)
+    assert worker.clock.monotonic() - began == 500
+
+
+async def test_a_slow_job_notices_a_pause_within_a_second(worker: Worker) -> None:
+    """S1-5: it does not hold the entries until its next turn."""
+    [shop] = await worker.subscribe_all("shop")
+    parked = MemoryParked(entry(1, shop), entry(2, shop))
+    store = MemoryJobs(replace(JOB, rate_per_s=0.01))
+    looking = asyncio.create_task(jobs_of(worker, store, parked).look())
+    await worker.clock.advance(10)
+    assert parked.are_in_hand
+
+    store.jobs = [replace(JOB, state=JobState.PAUSED)]
+    await worker.clock.advance(LOOK_S)
+
+    assert (parked.are_in_hand, list(store.replayed)) == (False, ["prk_1"])
+    await looking
 
 
 async def test_a_job_waits_while_a_command_has_the_entries_in_hand(worker: Worker) -> None:

@@ -73,6 +73,25 @@ async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
     assert await jobs.last_made() == {Origin.OPERATOR: LastMade(AT, is_pending=False)}
 
 
+async def test_a_waiting_job_is_held_on_and_rarely_written(place: Place) -> None:
+    """Fault 57: at a slow rate its worker keeps it; a pause ends that."""
+    store, now = place.open(), AT
+    await store.load()
+    jobs = _clock(store, lambda: now)
+    assert not await jobs.keep(job().id, "w1")
+    await jobs.add(job())
+    await jobs.claim("w1")
+
+    for _ in range(5):
+        now += LEASE_S * 0.75
+        assert await jobs.keep(job().id, "w1")
+        assert await jobs.claim("w2") is None
+    assert not await jobs.keep(job().id, "w2")
+    await jobs.steer(job().id, Steer.PAUSE)
+
+    assert not await jobs.keep(job().id, "w1")
+
+
 async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:
     """Fault 57: a crash may park one entry twice; its copies do not stop the job."""
     jobs = place.open().records.jobs

@@ -148,6 +148,24 @@ class Jobs:
             now_held = await _rows(connection, found)
         return now_held[0].job if done.rowcount and now_held else None
 
+    async def keep(self, job: str, worker: str) -> bool:
+        """Hold a job on while it waits; False if it is no longer running, or another worker's.
+
+        Raises:
+            StoreUnavailable: the store cannot be read or written.
+        """
+        now = self._now()
+        ours = and_(JOBS.c.id == job, JOBS.c.holder == worker, JOBS.c.state == JobState.RUNNING.value)
+        async with self._reading() as connection:
+            until = (
+                None if connection is None else await connection.scalar(select(JOBS.c.held_until).where(ours))
+            )
+        if until is None or _is_fresh(until, now):
+            return until is not None
+        async with self._database.writing() as connection:
+            done = await connection.execute(update(JOBS).where(ours).values(held_until=now + LEASE_S))
+        return bool(done.rowcount)
+
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's.
 
@@ -245,6 +263,11 @@ async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence
     rows = (await connection.execute(query)).all()
     counts = {row[0]: row[1] for row in (await connection.execute(counted)).all()}
     return [_job_row(row, counts.get(row.id, 0)) for row in rows]
+
+
+def _is_fresh(held_until: float, now: float) -> bool:
+    """Return whether less than half of a lease has passed, so that it need not be written again."""
+    return now + LEASE_S / 2 < held_until <= now + LEASE_S
 
 
 def _has_jobs(connection: Connection) -> bool:
