@@ -36,6 +36,9 @@ class JobStore(Protocol):
     async def claim(self, worker: str, origins: Collection[Origin]) -> ReplayJob | None:
         """Take the oldest running job of *origins* that no other worker holds, those of operators first."""
 
+    def unreadable(self) -> Mapping[str, str]:
+        """Return why the last claim skipped rows, by the ids of their jobs."""
+
     async def keep(self, job: str, worker: str) -> bool:
         """Hold a job on; False if it is no longer running, or another worker's."""
 

@@ -80,6 +80,7 @@ class ReplayJobs:
         self._turns: dict[
             str, float
         ] = {}  #: job id -> monotonic seconds of its next entry, between two passes
+        self._unreadable: set[str] = set()  #: ids of jobs that were logged
 
     async def run(self) -> None:
         """Look until cancelled; a store or broker that is away, or a bug here, stops no delivery."""
@@ -97,10 +98,18 @@ class ReplayJobs:
         try:
             await self._make_due()
             job = await self._places.jobs.claim(self._places.worker, self._rules.origins)
+            self._report_unreadable()
             if job is not None:
                 await self._work(job)
         except (LeveretError, OSError) as error:
             self._context.observe.store_failed("read", error)
+
+    def _report_unreadable(self) -> None:
+        """Log each job that cannot be read once; the others go on."""
+        unreadable = self._places.jobs.unreadable()
+        for job in unreadable.keys() - self._unreadable:
+            self._context.observe.warned("job.unreadable", job=job, detail=unreadable[job])
+        self._unreadable = set(unreadable)
 
     async def _make_due(self) -> None:
         context, rules = self._context, self._rules

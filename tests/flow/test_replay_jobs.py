@@ -32,6 +32,7 @@ class MemoryJobs:
         self.replayed: dict[str, float] = {}
         self.refused: list[str] = []
         self.detail = ""
+        self.damaged: dict[str, str] = {}
         self.stop_after = 10_000  #: batches after which the job is paused
 
     async def last_made(self) -> Mapping[Origin, LastMade]:
@@ -51,6 +52,10 @@ class MemoryJobs:
         """Take the oldest running job."""
         running = (job for job in self.jobs if job.state is JobState.RUNNING and job.origin in origins)
         return next(running, None)
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return why a row was skipped."""
+        return self.damaged
 
     async def keep(self, job: str, worker: str) -> bool:
         """Hold the job on, until it is paused."""
@@ -154,6 +159,19 @@ async def test_both_messages_of_one_id_are_sent(worker: Worker) -> None:
 
     assert (parked.entries_left, list(store.replayed)) == ([], ["prk_1", "prk_2"])
     assert store.jobs[0].state is JobState.DONE
+
+
+async def test_a_damaged_job_is_logged_once(worker: Worker) -> None:
+    """Fault 57: the others go on."""
+    store = MemoryJobs(JOB)
+    store.damaged = {"job_0": "no JSON"}
+    jobs = jobs_of(worker, store, MemoryParked())
+
+    await jobs.look()
+    await jobs.look()
+
+    assert store.jobs[0].state is JobState.DONE
+    assert [line["job"] for line in worker.log.events("job.unreadable")] == ["job_0"]
 
 
 async def test_a_paused_job_stops_between_two_batches_and_continues(worker: Worker) -> None:

@@ -34,6 +34,7 @@ class JobState(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"  #: as paused, and not listed as pending; may be resumed too
     DONE = "done"
+    UNREADABLE = "unreadable"  #: how a damaged row is shown, or one of another release; no row has this state
 
 
 class Steer(StrEnum):
@@ -84,6 +85,13 @@ class ReplayJob:
             and (self.replays_below is None or (entry.delivery is not None and replays < self.replays_below))
             and self.chosen(entry)
         )
+
+    def may_want(self, entry: ParkedEntry) -> bool | None:
+        """Return :meth:`wants`; None where the two cannot be compared: that stops no job."""
+        try:
+            return self.wants(entry)
+        except Exception:
+            return None
 
     @property
     def batch(self) -> int:
@@ -141,6 +149,14 @@ def read_spec(text: str) -> Mapping[str, Any]:
     """
     spec = orjson.loads(text)
     chosen = dict(spec["chosen"])
+    numbers = (chosen.get("since"), chosen.get("until"), spec.get("rate_per_s"), spec.get("replays_below"))
+    texts = (*(chosen.get(name) for name in ("tenant", "type", "reason", "subscription")), spec.get("to"))
+    if not all(isinstance(number, float | int | None) for number in numbers):
+        raise TypeError("a number of the job is not a number")
+    if not all(isinstance(text, str | None) for text in texts):
+        raise TypeError("a text of the job is not a text")
+    if spec.get("rate_per_s") is not None and spec["rate_per_s"] <= 0:
+        raise ValueError("its rate is not above 0")
     chosen["ids"] = None if chosen["ids"] is None else frozenset(chosen["ids"])
     return {
         **spec,

@@ -124,6 +124,13 @@ def test_the_settings_make_a_job_when_it_is_due_and_none_by_default() -> None:
     )  # set back
 
 
+def test_an_entry_that_cannot_be_compared_stops_no_job() -> None:
+    """Fault 57: it is left parked."""
+    assert job().may_want(entry()) is True
+    assert job().may_want(entry(parked_at=AT + 1)) is False
+    assert job().may_want(entry(parked_at=None)) is None
+
+
 def test_no_job_is_made_while_one_of_its_kind_is_pending() -> None:
     """S0-8: a pass that takes longer than the time between two passes makes no second one."""
     rules = AutoReplay(cooldown_s=600, scheduled_s=600)

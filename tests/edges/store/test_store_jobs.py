@@ -6,12 +6,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from consumer.core.message.jobs import JobState, LastMade, Origin, ReplayJob, Steer
+import pytest
+from sqlalchemy import update
+
+from consumer.core.message.jobs import (
+    JobState,
+    LastMade,
+    Origin,
+    ReplayJob,
+    Steer,
+    job_as_dict,
+    write_spec,
+)
 from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import ParkedRow
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
 from consumer.edges.store.rows.records import Batch
 from consumer.edges.store.store import SqlStore
+from consumer.edges.store.tables import JOBS
 from tests.support.stores import Place
 
 AT = 1_767_225_600.0
@@ -90,6 +102,31 @@ async def test_a_waiting_job_is_held_on_and_rarely_written(place: Place) -> None
     await jobs.steer(job().id, Steer.PAUSE)
 
     assert not await jobs.keep(job().id, "w1")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["", "[]", "{", write_spec(job())[:-1] + ',"newer":1}', write_spec(job()).replace("50.0", '"fast"')],
+)
+async def test_a_damaged_job_stops_no_other(place: Place, spec: str) -> None:
+    """Fault 57: a row of a newer release, or a damaged one, is shown and skipped; it can be cancelled."""
+    store = place.open()
+    jobs = store.records.jobs
+    await jobs.add(job(0))
+    await jobs.add(job(1))
+    async with store.records._database.writing() as connection:
+        await connection.execute(update(JOBS).where(JOBS.c.id == job(0).id).values(spec=spec))
+
+    assert await jobs.claim("w1") == job(1)
+
+    assert list(jobs.unreadable()) == [job(0).id]
+    assert await jobs.last_made() == {Origin.OPERATOR: LastMade(AT + 1, is_pending=True)}
+    shown = [job_as_dict(found) for found in await jobs.all()]
+    assert [each["state"] for each in shown] == ["running", "unreadable"]
+    assert str(shown[1]["detail"]).startswith("this row cannot be read: ")
+    assert (await jobs.steer(job(0).id, Steer.CANCEL))[1]
+    await jobs.claim("w1")
+    assert jobs.unreadable() == {}
 
 
 async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, inspect, or_, select, update
@@ -26,6 +27,7 @@ from consumer.core.message.jobs import (
     read_spec,
     write_spec,
 )
+from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import short
 from consumer.edges.store.batches import chunks
 from consumer.edges.store.database import Database
@@ -43,6 +45,7 @@ class Jobs:
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
+        self._unreadable: dict[str, str] = {}
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection | None]:
@@ -68,14 +71,16 @@ class Jobs:
 
     async def last_made(self) -> Mapping[Origin, LastMade]:
         """Return when the last job of each origin was made, and whether one is pending."""
-        query = select(JOBS.c.spec, JOBS.c.state, JOBS.c.created).order_by(JOBS.c.created)
+        query = select(JOBS).order_by(JOBS.c.created)
         async with self._reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
         last: dict[Origin, LastMade] = {}
         for row in rows:
-            origin = read_spec(row.spec)["origin"]
-            was_pending = origin in last and last[origin].is_pending
-            last[origin] = LastMade(row.created, was_pending or row.state in _PENDING)
+            job = _read(row)
+            if isinstance(job, str):
+                continue
+            was_pending = job.origin in last and last[job.origin].is_pending
+            last[job.origin] = LastMade(row.created, was_pending or row.state in _PENDING)
         return last
 
     async def add(self, job: ReplayJob) -> None:
@@ -134,19 +139,23 @@ class Jobs:
             JOBS.c.state == JobState.RUNNING.value,
             or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
         )
-        oldest = select(JOBS.c.id, JOBS.c.spec).where(free).order_by(JOBS.c.created, JOBS.c.id)
+        oldest = select(JOBS).where(free).order_by(JOBS.c.created, JOBS.c.id)
         async with self._reading() as connection:
             rows = () if connection is None else (await connection.execute(oldest)).all()
-        by_origin = [(read_spec(row.spec)["origin"], row.id) for row in rows]
-        wanted = [(origin is not Origin.OPERATOR, job) for origin, job in by_origin if origin in origins]
-        if not wanted:
+        read = {row.id: _read(row) for row in rows}
+        self._unreadable = {key: each for key, each in read.items() if isinstance(each, str)}
+        jobs = [each for each in read.values() if isinstance(each, ReplayJob) and each.origin in origins]
+        if not jobs:
             return None
-        _, found = min(wanted, key=lambda each: each[0])
+        found = min(jobs, key=lambda job: job.origin is not Origin.OPERATOR)
         async with self._database.writing() as connection:
-            held = update(JOBS).where(JOBS.c.id == found, free)
+            held = update(JOBS).where(JOBS.c.id == found.id, free)
             done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
-            now_held = await _rows(connection, found)
-        return now_held[0].job if done.rowcount and now_held else None
+        return found if done.rowcount else None
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return why the last claim skipped rows, by the ids of their jobs."""
+        return self._unreadable
 
     async def keep(self, job: str, worker: str) -> bool:
         """Hold a job on while it waits; False if it is no longer running, or another worker's.
@@ -275,6 +284,18 @@ def _has_jobs(connection: Connection) -> bool:
 
 
 def _job_row(row: Row[Any], replayed: int) -> JobRow:
-    job = ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+    job = _read(row)
     counts = JobCounts(replayed=row.replayed + replayed, refused=row.refused, detail=row.detail)
+    if isinstance(job, str):  # it chooses no entry
+        nothing = Filter(ids=frozenset())
+        counts = replace(counts, detail=short(job))
+        job = ReplayJob(id=row.id, chosen=nothing, created=row.created, state=JobState.UNREADABLE)
     return JobRow(job=job, counts=counts, updated=row.updated, holder=row.holder)
+
+
+def _read(row: Row[Any]) -> ReplayJob | str:
+    """Return the job of a row, or why it cannot be read."""
+    try:
+        return ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+    except (ValueError, KeyError, TypeError) as error:
+        return f"this row cannot be read: {type(error).__name__}: {error}"
