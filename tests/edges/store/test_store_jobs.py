@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Engine, event, update
 
 from consumer.core.message.jobs import (
     JobState,
@@ -58,6 +58,14 @@ async def _counts(jobs: Jobs, number: int = 0) -> tuple[str, int, int]:
     found = await jobs.get(job(number).id)
     assert found is not None
     return found.job.state.value, found.counts.replayed, found.counts.refused
+
+
+def _writes_into(writes: list[str]) -> Callable[..., None]:
+    def note(*seen: Any) -> None:
+        if seen[2].startswith("UPDATE leveret_jobs"):
+            writes.append(seen[2])
+
+    return note
 
 
 def _clock(store: SqlStore, at: Callable[[], float]) -> Jobs:
@@ -127,6 +135,29 @@ async def test_a_damaged_job_stops_no_other(place: Place, spec: str) -> None:
     assert (await jobs.steer(job(0).id, Steer.CANCEL))[1]
     await jobs.claim("w1")
     assert jobs.unreadable() == {}
+
+
+async def test_a_job_that_waits_for_a_command_is_not_written_each_second(place: Place) -> None:
+    """Decision 36: its row changes with its detail, and when half of its lease has passed."""
+    store, now, writes = place.open(), AT, list[str]()
+    await store.load()
+    jobs = _clock(store, lambda: now)
+    await jobs.add(job())
+    listener = _writes_into(writes)
+    event.listen(Engine, "before_cursor_execute", listener)
+    try:
+        for _ in range(9):
+            assert await jobs.claim("w1") == job()
+            await jobs.explain(job().id, "waits: in use by `leveret parked show`")
+            now += 1
+        assert len(writes) == 2  # the claim, and the detail
+        await jobs.explain(job().id, "waits: the broker is away")
+        now += LEASE_S / 2
+        assert await jobs.claim("w1") == job()
+    finally:
+        event.remove(Engine, "before_cursor_execute", listener)
+
+    assert len(writes) == 4
 
 
 async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:

@@ -148,6 +148,9 @@ class Jobs:
         if not jobs:
             return None
         found = min(jobs, key=lambda job: job.origin is not Origin.OPERATOR)
+        at = next(row for row in rows if row.id == found.id)
+        if at.holder == worker and _is_fresh(at.held_until, now):
+            return found
         async with self._database.writing() as connection:
             held = update(JOBS).where(JOBS.c.id == found.id, free)
             done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
@@ -256,10 +259,16 @@ class Jobs:
         return True
 
     async def explain(self, job: str, detail: str) -> None:
-        """Note what a job waits for."""
+        """Note what a job waits for; the same text is written once."""
+        text = short(detail)
+        async with self._reading() as connection:
+            query = select(JOBS.c.detail).where(JOBS.c.id == job)
+            before = text if connection is None else await connection.scalar(query)
+        if before == text:
+            return
         async with self._database.writing() as connection:
             await connection.execute(
-                update(JOBS).where(JOBS.c.id == job).values(detail=short(detail), updated=self._now())
+                update(JOBS).where(JOBS.c.id == job).values(detail=text, updated=self._now())
             )
 
 
