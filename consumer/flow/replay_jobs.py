@@ -77,9 +77,7 @@ class ReplayJobs:
         self._endpoints = endpoints
         self._places = places
         self._rules = rules
-        self._turns: dict[
-            str, float
-        ] = {}  #: job id -> monotonic seconds of its next entry, between two passes
+        self._turns: dict[str, float] = {}  #: job id -> monotonic seconds of its next entry
         self._unreadable: set[str] = set()  #: ids of jobs that were logged
 
     async def run(self) -> None:
