@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import dataclass
 from typing import Protocol
 
-from consumer.core.message.jobs import JobRow, Origin, ReplayJob
+from consumer.core.message.jobs import JobRow, LastMade, Origin, ReplayJob
 from consumer.core.message.parked import ParkedEntry
 
 
@@ -24,8 +24,8 @@ class ParkedIndex(Protocol):
 class JobStore(Protocol):
     """The replay jobs in the store. Each method raises ``StoreUnavailable``."""
 
-    async def last_made(self) -> Mapping[Origin, float]:
-        """Return when the last job of each origin was made, in Unix seconds."""
+    async def last_made(self) -> Mapping[Origin, LastMade]:
+        """Return when the last job of each origin was made, and whether one is pending."""
 
     async def add(self, job: ReplayJob) -> None:
         """Store a new job."""
@@ -33,8 +33,14 @@ class JobStore(Protocol):
     async def get(self, job: str) -> JobRow | None:
         """Return one job; None if there is none with this id."""
 
-    async def claim(self, worker: str) -> ReplayJob | None:
-        """Take the oldest running job that no other worker holds; None if there is none."""
+    async def claim(self, worker: str, origins: Collection[Origin]) -> ReplayJob | None:
+        """Take the oldest running job of *origins* that no other worker holds, those of operators first."""
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return why the last claim skipped rows, by the ids of their jobs."""
+
+    async def keep(self, job: str, worker: str) -> bool:
+        """Hold a job on; False if it is no longer running, or another worker's."""
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's."""

@@ -110,7 +110,8 @@ class Flow:
         self.parked_sizes = ParkedSizes(store.records, observe)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
-        probe_s = None if settings.sending.mode == "dry" else settings.sending.probe_disabled_s
+        is_dry = settings.sending.mode == "dry"
+        probe_s = None if is_dry else settings.sending.probe_disabled_s
         self.slow_probe = SlowProbe(context, self.subscriptions, store, probe_s, self.agreement.leads)
         self.operator_events = OperatorEvents(context, self.subscriptions)
         self.replay_jobs = ReplayJobs(
@@ -123,7 +124,7 @@ class Flow:
                 worker=outside.instance,
                 leads=self.agreement.leads,
             ),
-            settings.parked.rules(),
+            settings.parked.rules(is_dry=is_dry),
         )
         self.tenant_notices = TenantNotices(context, self.subscriptions, store.records, self.agreement.leads)
         self.router = Router(context, self.subscriptions, self.endpoints)

@@ -77,6 +77,8 @@ class ReplayJobs:
         self._endpoints = endpoints
         self._places = places
         self._rules = rules
+        self._turns: dict[str, float] = {}  #: job id -> monotonic seconds of its next entry
+        self._unreadable: set[str] = set()  #: ids of jobs that were logged
 
     async def run(self) -> None:
         """Look until cancelled; a store or broker that is away, or a bug here, stops no delivery."""
@@ -93,11 +95,19 @@ class ReplayJobs:
             return
         try:
             await self._make_due()
-            job = await self._places.jobs.claim(self._places.worker)
+            job = await self._places.jobs.claim(self._places.worker, self._rules.origins)
+            self._report_unreadable()
             if job is not None:
                 await self._work(job)
         except (LeveretError, OSError) as error:
             self._context.observe.store_failed("read", error)
+
+    def _report_unreadable(self) -> None:
+        """Log each job that cannot be read once; the others go on."""
+        unreadable = self._places.jobs.unreadable()
+        for job in unreadable.keys() - self._unreadable:
+            self._context.observe.warned("job.unreadable", job=job, detail=unreadable[job])
+        self._unreadable = set(unreadable)
 
     async def _make_due(self) -> None:
         context, rules = self._context, self._rules
@@ -111,6 +121,9 @@ class ReplayJobs:
         """Do one pass; the job ends with it if every entry was seen."""
         context, places = self._context, self._places
         now = context.clock.monotonic()
+        self._turns = {key: at for key, at in self._turns.items() if at > now}
+        if job.id in self._turns:
+            return
         progress = _Progress(began=now, next_at=now)
         try:
             is_complete = await self._pass(job, progress)
@@ -118,6 +131,7 @@ class ReplayJobs:
             await places.jobs.explain(job.id, f"waits: {error}")
             return
         finally:
+            self._turns[job.id] = progress.next_at
             if progress.sent:
                 context.observe.said("job.passed", job=job.id, replayed=progress.sent)
         if not is_complete:
@@ -162,15 +176,17 @@ class ReplayJobs:
         return None
 
     async def _send(self, job: ReplayJob, batch: Sequence[HeldEntry], progress: _Progress) -> bool:
-        """Send a batch; False if the job was paused, cancelled or taken over before it."""
+        """Send a batch; False if its turn is too late for this pass, or the job no longer runs here."""
         places, sent = self._places, dict[str, float]()
-        await self._pace(job, progress)
+        if batch and not await self._may_begin(job, progress):
+            return False
         if not await places.jobs.intend(job.id, places.worker, [one.entry.id for one in batch]):
             return False
         try:
             for number, one in enumerate(batch):
-                if number:
-                    await self._pace(job, progress)
+                if number:  # a batch lasts for half a second at most
+                    await asyncio.sleep(progress.next_at - self._context.clock.monotonic())
+                progress.next_at = self._next_turn(job, progress)
                 await one.send()
                 sent[one.entry.id] = one.entry.parked_at
                 progress.sent += 1
@@ -178,13 +194,21 @@ class ReplayJobs:
             await places.jobs.sent(job.id, sent)
         return True
 
-    async def _pace(self, job: ReplayJob, progress: _Progress) -> None:
-        """Wait for the turn of the next entry; after a delay the rate is kept, not caught up."""
-        if job.rate_per_s is None:
-            return
-        now = self._context.clock.monotonic()
-        await asyncio.sleep(max(progress.next_at - now, 0.0))
-        progress.next_at = max(progress.next_at, now) + 1 / job.rate_per_s
+    async def _may_begin(self, job: ReplayJob, progress: _Progress) -> bool:
+        """Wait for the turn of a batch; False if it is too late for this pass, or the job stops here."""
+        clock, places = self._context.clock, self._places
+        if progress.next_at > progress.began + PASS_S:
+            return False
+        while (wait_s := progress.next_at - clock.monotonic()) > 0:
+            await asyncio.sleep(min(wait_s, LOOK_S))
+            if wait_s > LOOK_S and not await places.jobs.keep(job.id, places.worker):
+                return False
+        return True
+
+    def _next_turn(self, job: ReplayJob, progress: _Progress) -> float:
+        """Return the turn of the entry after this one; after a delay the rate is kept, not caught up."""
+        at = max(progress.next_at, self._context.clock.monotonic())
+        return at if job.rate_per_s is None else at + 1 / job.rate_per_s
 
     async def _report_end(self, job: ReplayJob) -> None:
         row = await self._places.jobs.get(job.id)

@@ -34,6 +34,7 @@ class JobState(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"  #: as paused, and not listed as pending; may be resumed too
     DONE = "done"
+    UNREADABLE = "unreadable"  #: how a damaged row is shown, or one of another release; no row has this state
 
 
 class Steer(StrEnum):
@@ -84,6 +85,13 @@ class ReplayJob:
             and (self.replays_below is None or (entry.delivery is not None and replays < self.replays_below))
             and self.chosen(entry)
         )
+
+    def may_want(self, entry: ParkedEntry) -> bool | None:
+        """Return :meth:`wants`; None where the two cannot be compared: that stops no job."""
+        try:
+            return self.wants(entry)
+        except Exception:
+            return None
 
     @property
     def batch(self) -> int:
@@ -141,6 +149,14 @@ def read_spec(text: str) -> Mapping[str, Any]:
     """
     spec = orjson.loads(text)
     chosen = dict(spec["chosen"])
+    numbers = (chosen.get("since"), chosen.get("until"), spec.get("rate_per_s"), spec.get("replays_below"))
+    texts = (*(chosen.get(name) for name in ("tenant", "type", "reason", "subscription")), spec.get("to"))
+    if not all(isinstance(number, float | int | None) for number in numbers):
+        raise TypeError("a number of the job is not a number")
+    if not all(isinstance(text, str | None) for text in texts):
+        raise TypeError("a text of the job is not a text")
+    if spec.get("rate_per_s") is not None and spec["rate_per_s"] <= 0:
+        raise ValueError("its rate is not above 0")
     chosen["ids"] = None if chosen["ids"] is None else frozenset(chosen["ids"])
     return {
         **spec,
@@ -185,19 +201,38 @@ class AutoReplay:
     scheduled_s: float | None = None  #: time between two scheduled passes
     max_replays: int = 3  #: an entry that was replayed so often stays for an operator
     rate_per_s: float = 10.0
+    is_dry: bool = False  #: nothing is sent, so only jobs of operators are worked off, and none is made
+
+    @property
+    def origins(self) -> frozenset[Origin]:
+        """The origins of the jobs that are worked off."""
+        return frozenset({Origin.OPERATOR}) if self.is_dry else frozenset(Origin)
+
+
+@dataclass(frozen=True, slots=True)
+class LastMade:
+    """The jobs of one origin."""
+
+    at: float  #: Unix seconds at which the last one was made
+    is_pending: bool  #: one of them is running or paused
 
 
 def due_jobs(
-    rules: AutoReplay, last: Mapping[Origin, float], now: float, make_id: Callable[[], str]
+    rules: AutoReplay, last: Mapping[Origin, LastMade], now: float, make_id: Callable[[], str]
 ) -> tuple[ReplayJob, ...]:
-    """Return the jobs to make now.
+    """Return the jobs to make now; of each origin at most one is pending.
 
     Args:
         rules: The settings.
-        last: When the last job of each origin was made, in Unix seconds.
+        last: The jobs so far, by origin.
         now: Unix seconds.
         make_id: Makes a fresh id.
     """
+
+    def is_due(origin: Origin, every_s: float) -> bool:
+        made = last.get(origin)
+        return made is None or not (made.is_pending or 0 <= now - made.at < every_s)
+
     waits = {Origin.AUTOMATIC: rules.cooldown_s, Origin.SCHEDULE: rules.scheduled_s}
     return tuple(
         ReplayJob(
@@ -211,5 +246,5 @@ def due_jobs(
             closed_only=True,
         )
         for origin, every_s in waits.items()
-        if every_s is not None and not 0 <= now - last.get(origin, float("-inf")) < every_s
+        if every_s is not None and origin in rules.origins and is_due(origin, every_s)
     )

@@ -33,6 +33,8 @@ from consumer.parked_ports import HeldEntry
 from consumer.ports import Publication
 from topology.names import Names
 
+_NOT_COMPARED = "the filter of the job cannot be compared with it"
+
 
 class BrokerParkedPass:
     """Reaches the parked queue over a connection of its own, which ends with the pass."""
@@ -51,7 +53,12 @@ class BrokerParkedPass:
             writing = Confirms(await opened(connection))
             async with parked_look(connection, names, turn) as look:
                 async for found in entries_of(look):
-                    if isinstance(found, Found) and job.wants(found.entry):
+                    if not isinstance(found, Found):
+                        continue
+                    is_wanted = job.may_want(found.entry)
+                    if is_wanted is None:
+                        yield _held(found, Skipped(found.entry.id, _NOT_COMPARED), writing)
+                    elif is_wanted:
                         yield _held(found, _addressed(found.entry, job, names, subscriptions), writing)
                 yield None
         finally:

@@ -16,6 +16,7 @@ from consumer.core.message.jobs import (
     AutoReplay,
     JobRow,
     JobState,
+    LastMade,
     Origin,
     ReplayJob,
     due_jobs,
@@ -113,10 +114,32 @@ def test_the_settings_make_a_job_when_it_is_due_and_none_by_default() -> None:
     assert (automatic.origin, automatic.chosen.until) == (Origin.AUTOMATIC, AT - 600)
     assert (scheduled.origin, scheduled.chosen.until) == (Origin.SCHEDULE, None)
     assert all(each.closed_only and each.replays_below == 2 for each in (automatic, scheduled))
-    last = {Origin.AUTOMATIC: AT, Origin.SCHEDULE: AT}
+    made = LastMade(AT, is_pending=False)
+    last = {Origin.AUTOMATIC: made, Origin.SCHEDULE: made}
     assert due_jobs(rules, last, AT + 599, lambda: next(ids)) == ()
     assert [each.origin for each in due_jobs(rules, last, AT + 600, lambda: next(ids))] == [Origin.AUTOMATIC]
-    assert len(due_jobs(rules, {Origin.SCHEDULE: AT + 9_999}, AT, lambda: next(ids))) == 2  # set back
+    assert (
+        len(due_jobs(rules, {Origin.SCHEDULE: LastMade(AT + 9_999, is_pending=False)}, AT, lambda: next(ids)))
+        == 2
+    )  # set back
+
+
+def test_an_entry_that_cannot_be_compared_stops_no_job() -> None:
+    """Fault 57: it is left parked."""
+    assert job().may_want(entry()) is True
+    assert job().may_want(entry(parked_at=AT + 1)) is False
+    assert job().may_want(entry(parked_at=None)) is None
+
+
+def test_no_job_is_made_while_one_of_its_kind_is_pending() -> None:
+    """S0-8: a pass that takes longer than the time between two passes makes no second one."""
+    rules = AutoReplay(cooldown_s=600, scheduled_s=600)
+    last = {
+        Origin.AUTOMATIC: LastMade(AT - 9_999, is_pending=True),
+        Origin.SCHEDULE: LastMade(AT - 9_999, False),
+    }
+
+    assert [each.origin for each in due_jobs(rules, last, AT, lambda: "job_1")] == [Origin.SCHEDULE]
 
 
 @pytest.mark.parametrize("step", STEERS)

@@ -6,12 +6,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from consumer.core.message.jobs import JobState, Origin, ReplayJob, Steer
+import pytest
+from sqlalchemy import Engine, event, update
+
+from consumer.core.message.jobs import (
+    JobState,
+    LastMade,
+    Origin,
+    ReplayJob,
+    Steer,
+    job_as_dict,
+    write_spec,
+)
 from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import ParkedRow
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
 from consumer.edges.store.rows.records import Batch
 from consumer.edges.store.store import SqlStore
+from consumer.edges.store.tables import JOBS
 from tests.support.stores import Place
 
 AT = 1_767_225_600.0
@@ -48,6 +60,14 @@ async def _counts(jobs: Jobs, number: int = 0) -> tuple[str, int, int]:
     return found.job.state.value, found.counts.replayed, found.counts.refused
 
 
+def _writes_into(writes: list[str]) -> Callable[..., None]:
+    def note(*seen: Any) -> None:
+        if seen[2].startswith("UPDATE leveret_jobs"):
+            writes.append(seen[2])
+
+    return note
+
+
 def _clock(store: SqlStore, at: Callable[[], float]) -> Jobs:
     return Jobs(store.records._database, at)
 
@@ -70,7 +90,88 @@ async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
     assert await _counts(jobs) == ("done", 3, 2)
     assert not await jobs.intend(job().id, "w1", ["f"])
     assert not await jobs.end_pass(job().id, "w1", [], "")
-    assert await jobs.last_made() == {Origin.OPERATOR: AT}
+    assert await jobs.last_made() == {Origin.OPERATOR: LastMade(AT, is_pending=False)}
+
+
+async def test_a_waiting_job_is_held_on_and_rarely_written(place: Place) -> None:
+    """Fault 57: at a slow rate its worker keeps it; a pause ends that."""
+    store, now = place.open(), AT
+    await store.load()
+    jobs = _clock(store, lambda: now)
+    assert not await jobs.keep(job().id, "w1")
+    await jobs.add(job())
+    await jobs.claim("w1")
+
+    for _ in range(5):
+        now += LEASE_S * 0.75
+        assert await jobs.keep(job().id, "w1")
+        assert await jobs.claim("w2") is None
+    assert not await jobs.keep(job().id, "w2")
+    await jobs.steer(job().id, Steer.PAUSE)
+
+    assert not await jobs.keep(job().id, "w1")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["", "[]", "{", write_spec(job())[:-1] + ',"newer":1}', write_spec(job()).replace("50.0", '"fast"')],
+)
+async def test_a_damaged_job_stops_no_other(place: Place, spec: str) -> None:
+    """Fault 57: a row of a newer release, or a damaged one, is shown and skipped; it can be cancelled."""
+    store = place.open()
+    jobs = store.records.jobs
+    await jobs.add(job(0))
+    await jobs.add(job(1))
+    async with store.records._database.writing() as connection:
+        await connection.execute(update(JOBS).where(JOBS.c.id == job(0).id).values(spec=spec))
+
+    assert await jobs.claim("w1") == job(1)
+
+    assert list(jobs.unreadable()) == [job(0).id]
+    assert await jobs.last_made() == {Origin.OPERATOR: LastMade(AT + 1, is_pending=True)}
+    shown = [job_as_dict(found) for found in await jobs.all()]
+    assert [each["state"] for each in shown] == ["running", "unreadable"]
+    assert str(shown[1]["detail"]).startswith("this row cannot be read: ")
+    assert (await jobs.steer(job(0).id, Steer.CANCEL))[1]
+    await jobs.claim("w1")
+    assert jobs.unreadable() == {}
+
+
+async def test_a_job_that_waits_for_a_command_is_not_written_each_second(place: Place) -> None:
+    """Decision 36: its row changes with its detail, and when half of its lease has passed."""
+    store, now, writes = place.open(), AT, list[str]()
+    await store.load()
+    jobs = _clock(store, lambda: now)
+    await jobs.add(job())
+    listener = _writes_into(writes)
+    event.listen(Engine, "before_cursor_execute", listener)
+    try:
+        for _ in range(9):
+            assert await jobs.claim("w1") == job()
+            await jobs.explain(job().id, "waits: in use by `leveret parked show`")
+            now += 1
+        assert len(writes) == 2  # the claim, and the detail
+        await jobs.explain(job().id, "waits: the broker is away")
+        now += LEASE_S / 2
+        assert await jobs.claim("w1") == job()
+    finally:
+        event.remove(Engine, "before_cursor_execute", listener)
+
+    assert len(writes) == 4
+
+
+async def test_two_entries_of_one_id_in_a_batch_count_once(place: Place) -> None:
+    """Fault 57: a crash may park one entry twice; its copies do not stop the job."""
+    jobs = place.open().records.jobs
+    await jobs.add(job())
+    await jobs.claim("w1")
+
+    assert await jobs.intend(job().id, "w1", ["a", "b", "a"])
+    assert await jobs.intend(job().id, "w1", ["a", "c", "c"])
+    await jobs.sent(job().id, {"a": AT, "b": AT, "c": AT})
+    assert await jobs.end_pass(job().id, "w1", [], "")
+
+    assert await _counts(jobs) == ("done", 3, 0)
 
 
 async def test_one_worker_holds_a_job_until_it_shows_no_progress(place: Place) -> None:
@@ -91,6 +192,25 @@ async def test_one_worker_holds_a_job_until_it_shows_no_progress(place: Place) -
     assert await jobs.intend(job(0).id, "w3", ["a"])
     now -= 3_600  # the clock is set back
     assert await jobs.claim("w4") is not None
+
+
+async def test_jobs_of_operators_come_first(place: Place) -> None:
+    """S0-8: an automatic replay lets an operator pass; one that still runs is known as pending."""
+    jobs = place.open().records.jobs
+    await jobs.add(job(0, origin=Origin.AUTOMATIC))
+    await jobs.add(job(1, origin=Origin.AUTOMATIC, state=JobState.DONE))
+    await jobs.add(job(2, state=JobState.DONE))
+    await jobs.add(job(3))
+
+    assert await jobs.claim("w1") == job(3)
+    await jobs.end_pass(job(3).id, "w1", [], "")
+    assert await jobs.claim("w1", {Origin.OPERATOR}) is None
+    assert await jobs.claim("w1") == job(0, origin=Origin.AUTOMATIC)
+
+    assert await jobs.last_made() == {
+        Origin.AUTOMATIC: LastMade(AT + 1, is_pending=True),
+        Origin.OPERATOR: LastMade(AT + 3, is_pending=False),
+    }
 
 
 async def test_an_operator_pauses_resumes_and_cancels(place: Place) -> None:

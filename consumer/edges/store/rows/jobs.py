@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, inspect, or_, select, update
@@ -19,12 +20,14 @@ from consumer.core.message.jobs import (
     JobCounts,
     JobRow,
     JobState,
+    LastMade,
     Origin,
     ReplayJob,
     Steer,
     read_spec,
     write_spec,
 )
+from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import short
 from consumer.edges.store.batches import chunks
 from consumer.edges.store.database import Database
@@ -42,6 +45,7 @@ class Jobs:
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
+        self._unreadable: dict[str, str] = {}
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection | None]:
@@ -65,12 +69,19 @@ class Jobs:
             found = () if connection is None else await _rows(connection, job)
         return found[0] if found else None
 
-    async def last_made(self) -> Mapping[Origin, float]:
-        """Return when the last job of each origin was made, in Unix seconds."""
-        query = select(JOBS.c.spec, JOBS.c.created).order_by(JOBS.c.created)
+    async def last_made(self) -> Mapping[Origin, LastMade]:
+        """Return when the last job of each origin was made, and whether one is pending."""
+        query = select(JOBS).order_by(JOBS.c.created)
         async with self._reading() as connection:
             rows = () if connection is None else (await connection.execute(query)).all()
-        return {read_spec(row.spec)["origin"]: row.created for row in rows}
+        last: dict[Origin, LastMade] = {}
+        for row in rows:
+            job = _read(row)
+            if isinstance(job, str):
+                continue
+            was_pending = job.origin in last and last[job.origin].is_pending
+            last[job.origin] = LastMade(row.created, was_pending or row.state in _PENDING)
+        return last
 
     async def add(self, job: ReplayJob) -> None:
         """Store a new job, and delete the oldest ended ones.
@@ -113,8 +124,12 @@ class Jobs:
             found = await _rows(connection, job)
         return (found[0] if found else None), bool(done.rowcount)
 
-    async def claim(self, worker: str) -> ReplayJob | None:
-        """Take the oldest running job that no other worker holds; None if there is none.
+    async def claim(self, worker: str, origins: Collection[Origin] = tuple(Origin)) -> ReplayJob | None:
+        """Take the oldest running job that no other worker holds, those of operators first; None: no job.
+
+        Args:
+            worker: This worker.
+            origins: Jobs of other origins are left.
 
         Raises:
             StoreUnavailable: the store cannot be read or written.
@@ -124,19 +139,49 @@ class Jobs:
             JOBS.c.state == JobState.RUNNING.value,
             or_(JOBS.c.held_until <= now, JOBS.c.held_until > now + LEASE_S, JOBS.c.holder == worker),
         )
-        oldest = select(JOBS.c.id).where(free).order_by(JOBS.c.created, JOBS.c.id).limit(1)
+        oldest = select(JOBS).where(free).order_by(JOBS.c.created, JOBS.c.id)
         async with self._reading() as connection:
-            found = None if connection is None else await connection.scalar(oldest)
-        if found is None:
+            rows = () if connection is None else (await connection.execute(oldest)).all()
+        read = {row.id: _read(row) for row in rows}
+        self._unreadable = {key: each for key, each in read.items() if isinstance(each, str)}
+        jobs = [each for each in read.values() if isinstance(each, ReplayJob) and each.origin in origins]
+        if not jobs:
             return None
+        found = min(jobs, key=lambda job: job.origin is not Origin.OPERATOR)
+        at = next(row for row in rows if row.id == found.id)
+        if at.holder == worker and _is_fresh(at.held_until, now):
+            return found
         async with self._database.writing() as connection:
-            held = update(JOBS).where(JOBS.c.id == found, free)
+            held = update(JOBS).where(JOBS.c.id == found.id, free)
             done = await connection.execute(held.values(holder=worker, held_until=now + LEASE_S))
-            rows = await _rows(connection, found)
-        return rows[0].job if done.rowcount and rows else None
+        return found if done.rowcount else None
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return why the last claim skipped rows, by the ids of their jobs."""
+        return self._unreadable
+
+    async def keep(self, job: str, worker: str) -> bool:
+        """Hold a job on while it waits; False if it is no longer running, or another worker's.
+
+        Raises:
+            StoreUnavailable: the store cannot be read or written.
+        """
+        now = self._now()
+        ours = and_(JOBS.c.id == job, JOBS.c.holder == worker, JOBS.c.state == JobState.RUNNING.value)
+        async with self._reading() as connection:
+            until = (
+                None if connection is None else await connection.scalar(select(JOBS.c.held_until).where(ours))
+            )
+        if until is None or _is_fresh(until, now):
+            return until is not None
+        async with self._database.writing() as connection:
+            done = await connection.execute(update(JOBS).where(ours).values(held_until=now + LEASE_S))
+        return bool(done.rowcount)
 
     async def intend(self, job: str, worker: str, entries: Collection[str]) -> bool:
         """Note entries that are sent next; False if the job is no longer running, or another worker's.
+
+        Two messages may have the same id (a crash parked one twice): they share a row, so they count once.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -150,10 +195,11 @@ class Jobs:
             if not done.rowcount:
                 return False
             known: set[str] = set()
-            for some in chunks(list(entries)):
+            different = list(dict.fromkeys(entries))
+            for some in chunks(different):
                 of_job = and_(JOB_ENTRIES.c.job == job, JOB_ENTRIES.c.entry.in_(some))
                 known |= set((await connection.execute(select(JOB_ENTRIES.c.entry).where(of_job))).scalars())
-            fresh = [{"job": job, "entry": entry, "sent": False} for entry in entries if entry not in known]
+            fresh = [{"job": job, "entry": entry, "sent": False} for entry in different if entry not in known]
             if fresh:
                 await connection.execute(insert(JOB_ENTRIES), fresh)
         return True
@@ -213,10 +259,16 @@ class Jobs:
         return True
 
     async def explain(self, job: str, detail: str) -> None:
-        """Note what a job waits for."""
+        """Note what a job waits for; the same text is written once."""
+        text = short(detail)
+        async with self._reading() as connection:
+            query = select(JOBS.c.detail).where(JOBS.c.id == job)
+            before = text if connection is None else await connection.scalar(query)
+        if before == text:
+            return
         async with self._database.writing() as connection:
             await connection.execute(
-                update(JOBS).where(JOBS.c.id == job).values(detail=short(detail), updated=self._now())
+                update(JOBS).where(JOBS.c.id == job).values(detail=text, updated=self._now())
             )
 
 
@@ -231,11 +283,28 @@ async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence
     return [_job_row(row, counts.get(row.id, 0)) for row in rows]
 
 
+def _is_fresh(held_until: float, now: float) -> bool:
+    """Return whether less than half of a lease has passed, so that it need not be written again."""
+    return now + LEASE_S / 2 < held_until <= now + LEASE_S
+
+
 def _has_jobs(connection: Connection) -> bool:
     return inspect(connection).has_table(JOBS.name)
 
 
 def _job_row(row: Row[Any], replayed: int) -> JobRow:
-    job = ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+    job = _read(row)
     counts = JobCounts(replayed=row.replayed + replayed, refused=row.refused, detail=row.detail)
+    if isinstance(job, str):  # it chooses no entry
+        nothing = Filter(ids=frozenset())
+        counts = replace(counts, detail=short(job))
+        job = ReplayJob(id=row.id, chosen=nothing, created=row.created, state=JobState.UNREADABLE)
     return JobRow(job=job, counts=counts, updated=row.updated, holder=row.holder)
+
+
+def _read(row: Row[Any]) -> ReplayJob | str:
+    """Return the job of a row, or why it cannot be read."""
+    try:
+        return ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+    except (ValueError, KeyError, TypeError) as error:
+        return f"this row cannot be read: {type(error).__name__}: {error}"
