@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from consumer.ports import Source
 from tests.support.fakes_sender import Reply
 from tests.support.worker import Worker, event_message
@@ -51,3 +53,19 @@ async def test_other_ids_and_other_tenants_are_not_duplicates() -> None:
         await worker.handle(event_message(message_id=message_id), Source.LANE)
 
     assert worker.sent("shop") == 2
+
+
+async def test_only_an_event_that_goes_on_to_its_deliveries_is_noted_as_received() -> None:
+    """S1-15: neither a suppressed event nor one that is held behind the first one adds rows to the history."""
+    worker = Worker(dedupe_window_s=60.0)
+    await worker.subscribe("shop")
+    gate = asyncio.Event()
+    worker.sender.on("https://shop.example/", Reply(gate=gate))
+    worker.offer(event_message())
+    worker.offer(event_message())
+    await worker.clock.advance(5.0)
+    gate.set()
+    await worker.clock.advance(5.0)
+
+    assert worker.count("events_total", outcome="duplicate") == 1
+    assert [row.step for row in worker.history.rows] == ["received", "attempt"]
