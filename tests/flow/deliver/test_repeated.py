@@ -55,8 +55,21 @@ async def test_other_ids_and_other_tenants_are_not_duplicates() -> None:
     assert worker.sent("shop") == 2
 
 
+async def test_one_id_of_two_types_is_two_events() -> None:
+    """S1-15: both types are sent; a suppressed event is logged at info."""
+    worker = Worker(dedupe_window_s=60.0)
+    await worker.subscribe("shop")
+
+    for type_ in ("order.created", "order.paid", "order.paid"):
+        await worker.handle(event_message(type=type_))
+
+    assert worker.sent("shop") == 2
+    [(level, fields)] = [(level, more) for level, name, more in worker.log.lines if name == "event.repeated"]
+    assert (level, fields["type"]) == ("info", "order.paid")
+
+
 async def test_only_an_event_that_goes_on_to_its_deliveries_is_noted_as_received() -> None:
-    """S1-15: neither a suppressed event nor one that is held behind the first one adds rows to the history."""
+    """S1-15: an event that is suppressed, or held behind the first one, adds no row to the history."""
     worker = Worker(dedupe_window_s=60.0)
     await worker.subscribe("shop")
     gate = asyncio.Event()
