@@ -9,7 +9,7 @@ from typing import Protocol
 
 from consumer.core.endpoint.health import Health
 from consumer.core.history.records import HistoryRow
-from consumer.core.message.parked import ParkedEntry
+from consumer.core.message.records import ParkedRow
 from consumer.core.model import Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
@@ -195,7 +195,7 @@ class Recorder(Protocol):
     def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
         """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it; *anew* as above."""
 
-    def parked(self, entry: ParkedEntry) -> None:
+    def parked(self, row: ParkedRow) -> None:
         """Note what was parked."""
 
     def unparked(self, entry_id: str) -> None:

@@ -10,8 +10,7 @@ from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
 from consumer.core.history.records import HistoryRow
-from consumer.core.message.parked import ParkedEntry
-from consumer.core.message.records import ParkedRow, parked_row
+from consumer.core.message.records import ParkedRow
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone, keep_until
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
@@ -192,9 +191,9 @@ class MemoryRecorder:
         """Record until when an endpoint asked to wait."""
         self.holds.append((subscription.name, until))
 
-    def parked(self, entry: ParkedEntry) -> None:
+    def parked(self, row: ParkedRow) -> None:
         """Record a parked entry."""
-        self.entries[entry.id] = parked_row(entry)
+        self.entries[row.id] = row
 
     def unparked(self, entry_id: str) -> None:
         """Record that an entry has left the parked queue."""

@@ -36,7 +36,7 @@ class Rotate:
         typer.Option(metavar="FILE", help="File with the new secret; - is stdin. Absent: generated."),
     ] = None
     expire_in: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time after which the replaced secrets stop to sign.")
+        str, typer.Option(metavar="DURATION", help="Time after which the secret replaced now stops to sign.")
     ] = "24h"
     drop: Annotated[
         bool, typer.Option("--drop-old", help="End the overlap: only the newest secret signs. Adds none.")
@@ -61,9 +61,9 @@ def register(app: typer.Typer) -> None:
 
 
 def rotate_secret(options: Rotate) -> None:
-    """Add a new secret to a subscription and show it once, here. Old ones sign beside it for --expire-in.
+    """Add a new secret to a subscription and show it once, here. The old one signs beside it for --expire-in.
 
-    After that time, or with --drop-old at once, they end. At most 10 sign. An eleventh is
+    Older secrets keep their ends; --drop-old ends all of them at once. At most 10 sign. An eleventh is
     refused for 24 h after the oldest was replaced; then the oldest goes.
 
     If a subscriptions file lists the secrets, put the new one there too, or the next apply removes it.

@@ -186,15 +186,16 @@ def rotate(
 
 
 def limit_overlap(rotated: Merge, end: int) -> Merge:
-    """Return *rotated* with *end* (Unix seconds) as the last moment at which the replaced secrets sign.
+    """Return *rotated* with *end* (Unix seconds) as the last moment at which the secret replaced now signs.
 
-    A secret that ends earlier keeps its end.
+    Each older secret keeps the end that was promised for it, or none.
     """
 
     def limited(entry: StoredEntry) -> StoredEntry:
-        known = entry.ends_at or (0,) * len(entry.secrets)
-        ends = tuple(min(at or end, end) if place else 0 for place, at in enumerate(known))
-        return entry.model_copy(update={"ends_at": ends if any(ends) else ()})
+        if len(entry.secrets) < 2:
+            return entry
+        older = entry.ends_at[2:] or (0,) * (len(entry.secrets) - 2)
+        return entry.model_copy(update={"ends_at": (0, end, *older)})
 
     fresh = {entry.id: limited(entry) for entry in rotated.changed}
     changed = tuple(fresh.values())

@@ -3,7 +3,7 @@
 Data flow: Event -> :meth:`SeenEvents.begin` -> handled and acked -> :meth:`SeenEvents.end`.
 
 An event counts as seen only after its message was acked: until then the broker may give the same message out
-again, and that copy owes the deliveries.
+again, and that copy owes the deliveries. Events of two types are two events, even with one id.
 
 Source: S1-15.
 """
@@ -24,8 +24,8 @@ class Seen(Enum):
     """What is known of an event."""
 
     NEW = auto()
-    RUNNING = auto()  #: another message with its id is being handled
-    DONE = auto()  #: a message with its id was acked within the window
+    RUNNING = auto()  #: another message of its tenant, type and id is being handled
+    DONE = auto()  #: a message of its tenant, type and id was acked within the window
 
 
 class SeenEvents:
@@ -40,8 +40,8 @@ class SeenEvents:
         """
         self._window_s = window_s
         self._most = most
-        self._running: set[tuple[str, str]] = set()
-        self._done: dict[tuple[str, str], float] = {}  #: when it ended, the oldest first
+        self._running: set[tuple[str, str, str]] = set()
+        self._done: dict[tuple[str, str, str], float] = {}  #: when it ended, the oldest first
 
     def __len__(self) -> int:
         """Return how many events are remembered."""
@@ -49,7 +49,7 @@ class SeenEvents:
 
     def begin(self, event: Event, now: float) -> Seen:
         """Return what is known of *event*; a new one is running from now on."""
-        key = (event.tenant, event.id)
+        key = (event.tenant, event.type, event.id)
         ended = self._done.get(key)
         if ended is not None and now - ended < self._window_s:
             return Seen.DONE
@@ -60,7 +60,7 @@ class SeenEvents:
 
     def end(self, event: Event, now: float, *, acked: bool) -> None:
         """Take in the end of a running event; one that was not acked is forgotten."""
-        key = (event.tenant, event.id)
+        key = (event.tenant, event.type, event.id)
         self._running.discard(key)
         if not acked:
             return

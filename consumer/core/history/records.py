@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from consumer.core.errors import ConfigError
+from consumer.core.text.printable import printable
 
 ANSWER_BYTES: Final = 512  #: default number of bytes that a row keeps of an answer
 DETAIL_MAX: Final = 200  #: characters that a row keeps of a detail
@@ -91,6 +92,23 @@ class Query:
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= LIMIT_MAX:
             raise ConfigError(f"limit: {self.limit} is not a number from 1 to {LIMIT_MAX}")
+
+
+def safe_row(row: HistoryRow) -> HistoryRow:
+    """Return *row* with each text printable, as every store takes it; an ordinary row is returned itself."""
+    ids = f"{row.event_id}{row.tenant}{row.type}{row.subscription_id}{row.delivery_id}"
+    if f"{ids}{row.reason}{row.detail}{row.answer_type}".isprintable():
+        return row
+    return row._replace(
+        event_id=printable(row.event_id),
+        tenant=printable(row.tenant),
+        type=printable(row.type),
+        subscription_id=printable(row.subscription_id),
+        delivery_id=printable(row.delivery_id),
+        reason=printable(row.reason),
+        detail=printable(row.detail)[:DETAIL_MAX],
+        answer_type=printable(row.answer_type),
+    )
 
 
 def is_failure(row: HistoryRow) -> bool:

@@ -19,6 +19,8 @@ from consumer.core.text.printable import printable
 TEXT_MAX: Final = 256
 """Characters kept of a producer's text, such as a refused tenant."""
 DETAIL_MAX: Final = 1_000
+SHOWN_ATTEMPTS: Final = 20
+"""Attempts that a row keeps, the newest ones; the entry in the broker keeps more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,11 @@ class ParkedRow:
     expires_at: float  #: when the parked queue removes it
     replays: int = 0
     messages: int = 1  #: of this id in the queue: a crash may park one entry twice
-    shown: str = ""  #: all fields as JSON, see :func:`entry_as_dict`; empty in rows of earlier releases
+    shown: str = ""  #: fields as JSON, see :func:`parked_row`; empty in rows of earlier releases
 
 
 def parked_row(entry: ParkedEntry) -> ParkedRow:
-    """Return the line of *entry*, with a producer's texts made printable and short."""
+    """Return the line of *entry*, with a producer's texts printable and short, and its newest attempts."""
     shown = entry_as_dict(entry)
     delivery = entry.delivery
     return ParkedRow(
@@ -74,8 +76,13 @@ def parked_row(entry: ParkedEntry) -> ParkedRow:
         parked_at=_ms(entry.parked_at),
         expires_at=_ms(entry.parked_at) + entry.ttl_s,
         replays=int(str(shown.get("replays", 0))),
-        shown=orjson.dumps({key: _safe(value) for key, value in shown.items()}).decode(),
+        shown=orjson.dumps({key: _safe(value) for key, value in _few_attempts(shown).items()}).decode(),
     )
+
+
+def _few_attempts(shown: Mapping[str, object]) -> Mapping[str, object]:
+    attempts = shown["attempts"]
+    return {**shown, "attempts": attempts[-SHOWN_ATTEMPTS:]} if isinstance(attempts, list) else shown
 
 
 def row_as_dict(row: ParkedRow) -> dict[str, object]:

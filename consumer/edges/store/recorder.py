@@ -14,8 +14,7 @@ from typing import Protocol
 
 from consumer.core.endpoint.health import Health
 from consumer.core.errors import LeveretError
-from consumer.core.message.parked import ParkedEntry
-from consumer.core.message.records import EndpointState, ParkedRow, parked_row, short
+from consumer.core.message.records import EndpointState, ParkedRow, short
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.rows.records import Batch
 from consumer.ports import StoreReports
@@ -95,9 +94,9 @@ class StoreRecorder:
             these.add(endpoint)
         self._work.set()
 
-    def parked(self, entry: ParkedEntry) -> None:
+    def parked(self, row: ParkedRow) -> None:
         """Note a parked entry; returns at once."""
-        self._keep(entry.id, parked_row(entry))
+        self._keep(row.id, row)
 
     def unparked(self, entry_id: str) -> None:
         """Note that an entry is no longer parked; returns at once."""

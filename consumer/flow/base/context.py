@@ -64,7 +64,7 @@ class Bounds:
     weight_of: Callable[[str], float] = equal  #: the weight of a tenant's deliveries against those of others
     limit_of: Callable[[str], TenantLimit] = unlimited  #: how many events a tenant may send
     dedicated: frozenset[str] = frozenset()  #: tenants with a lane of their own: these are never rerouted
-    dedupe_window_s: float = 0.0  #: an event id that was acked within this time is not sent again; 0: it is
+    dedupe_window_s: float = 0.0  #: an event that was acked within this time is not sent again; 0: it is
     user_agent: str = "leveret/0"
     parked_ttl_s: float = 7 * 86400.0
     unknown_age_s: float = 86400.0  #: a delivery of an unknown subscription is parked at this age

@@ -11,8 +11,8 @@ from typing import Final
 
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, Keep, Step
 from consumer.core.message.delivery import DeliveryMessage
-from consumer.core.message.parked import ParkedEntry, delivery_id
-from consumer.core.message.records import parked_row
+from consumer.core.message.parked import delivery_id
+from consumer.core.message.records import ParkedRow
 from consumer.core.model import Defer, Delivered, Drop, Event, Park, Retry, Verdict
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import printable
@@ -106,24 +106,23 @@ class HistoryNotes:
         row = self._row(Step.DEFERRED, message.event, subscription.id)
         self._history.note(row._replace(reason=reason, wait_ms=wait_s * 1000))
 
-    def parked(self, entry: ParkedEntry) -> None:
+    def parked(self, parked: ParkedRow) -> None:
         """An entry was parked."""
         if self._history is None:
             return
-        shown = parked_row(entry)
-        for target in shown.subscription_ids or ("",):
+        for target in parked.subscription_ids or ("",):
             self._history.note(
                 HistoryRow(
-                    at=entry.parked_at,
+                    at=parked.parked_at,
                     step=Step.PARKED.value,
-                    event_id=shown.event_id or "",
-                    tenant=shown.tenant or "",
-                    type=shown.type or "",
+                    event_id=parked.event_id or "",
+                    tenant=parked.tenant or "",
+                    type=parked.type or "",
                     subscription_id=target,
-                    delivery_id=delivery_id(shown.event_id or "", target) if target else "",
-                    number=shown.attempts,
-                    reason=shown.reason,
-                    detail=shown.detail[:DETAIL_MAX],
+                    delivery_id=delivery_id(parked.event_id or "", target) if target else "",
+                    number=parked.attempts,
+                    reason=parked.reason,
+                    detail=parked.detail[:DETAIL_MAX],
                 )
             )
 

@@ -15,6 +15,7 @@ from consumer.core.errors import BrokerUnavailable, Refused
 from consumer.core.message.delivery import DeliveryMessage, headers_of, short_text
 from consumer.core.message.due import rest_s, served
 from consumer.core.message.parked import ParkedEntry, ParkNote, delivery_entry_headers, raw_entry_headers
+from consumer.core.message.records import parked_row
 from consumer.core.model import Attempt, Event, ParkReason, RawMessage
 from consumer.flow.base.context import Context
 from consumer.ports import Publication
@@ -167,8 +168,7 @@ class Outbox:
         headers = delivery_entry_headers(message, note)
         await self._to_parked(self._entry(event, headers, note), note, give_up)
         entry = _recorded(headers, note, message)
-        self._context.record.parked(entry)
-        self._context.notes.parked(entry)
+        self._note_parked(entry)
         self._context.observe.parked(
             reason,
             note.detail,
@@ -191,9 +191,13 @@ class Outbox:
         headers = raw_entry_headers(raw, note)
         await self._to_parked(self._entry(raw, headers, note), note, give_up)
         entry = _recorded(headers, note, raw)
-        self._context.record.parked(entry)
-        self._context.notes.parked(entry)
+        self._note_parked(entry)
         self._context.observe.parked(reason, note.detail, queue=raw.queue, size_bytes=len(raw.body))
+
+    def _note_parked(self, entry: ParkedEntry) -> None:
+        row = parked_row(entry)
+        self._context.record.parked(row)
+        self._context.notes.parked(row)
 
     def _entry(self, of: Event | RawMessage, headers: dict[str, object], note: ParkNote) -> Publication:
         return Publication(

@@ -47,8 +47,8 @@ class Events:
             return
         event = decoded
         targets = self._subscriptions.match(event.tenant, event.type)
-        context.notes.received(event, len(targets))
         if not targets:
+            context.notes.received(event, 0)
             context.observe.unmatched.event(event, context.clock.monotonic())
             await job.incoming.ticket.ack()
             return
@@ -82,6 +82,7 @@ class Events:
         """Send an event to its targets, or park or split it; acked at the end."""
         context = self._context
         context.observe.event_matched(event)
+        context.notes.received(event, len(targets))
         if event.expires_at is not None and now >= event.expires_at:
             await self._expire(job, event, targets, now)
             return

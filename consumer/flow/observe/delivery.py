@@ -106,9 +106,9 @@ class DeliveryReporter(Reporter):
             tally.inc()
 
     def event_repeated(self, event: Event) -> None:
-        """Count an event whose id this worker has finished within the window; it is not sent again."""
+        """Count and log an event that this worker has finished within the window; it is not sent again."""
         self._series.events.labels("duplicate").inc()
-        self._log.debug("event.repeated", event_id=event.id, tenant=event.tenant, type=event.type)
+        self._log.info("event.repeated", event_id=event.id, tenant=event.tenant, type=event.type)
 
     def event_readdressed(self, event_id: str, queue: str) -> None:
         """Count an event that went through the inbox hop and has an id now."""

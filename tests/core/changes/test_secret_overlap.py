@@ -111,8 +111,19 @@ def test_replaced_secrets_end_by_themselves_after_a_day() -> None:
     assert secrets([later]) == [secret_of("c"), secret_of("b")]
 
 
-def test_an_end_only_comes_nearer() -> None:
-    """A second rotation moves no end into the future, and the newest secret has none."""
+@pytest.mark.parametrize("overlap", [10, 100_000])
+def test_a_rotation_moves_no_end_that_was_promised_earlier(overlap: int) -> None:
+    """SW-32: no overlap counts for older secrets; one without an end keeps none."""
+    entries = kept(*listed("c", "b", "a"))
+    first = limit_overlap(rotate(entries, entries[0].id, secret_of("d"), now=T0), int(T0) + 5_000)
+    second = limit_overlap(rotate(first.entries, entries[0].id, secret_of("e"), now=T0), int(T0) + overlap)
+
+    assert first.entries[0].ends_at == (0, int(T0) + 5_000, 0, 0)
+    assert second.entries[0].ends_at == (0, int(T0) + overlap, int(T0) + 5_000, 0, 0)
+
+
+def test_each_replaced_secret_has_its_own_end() -> None:
+    """A description names the end of each replaced secret; the newest one has none."""
     entries = kept(entry("shop", secrets=[secret_of("a")]))
     first = limit_overlap(rotate(entries, entries[0].id, secret_of("b"), now=T0), int(T0) + 100)
     second = limit_overlap(rotate(first.entries, entries[0].id, secret_of("c"), now=T0 + 1), int(T0) + 500)

@@ -10,7 +10,7 @@ from tests.support.worker import event
 
 
 def test_an_event_is_seen_after_its_ack_and_for_the_window() -> None:
-    """S1-15: running, done for 60 s, then new again; another tenant's event of that id is another event."""
+    """S1-15: running, done for 60 s, then new again; that id of another tenant or type is another event."""
     seen, one = SeenEvents(60.0), event()
 
     assert seen.begin(one, 0.0) is Seen.NEW
@@ -18,6 +18,7 @@ def test_an_event_is_seen_after_its_ack_and_for_the_window() -> None:
     seen.end(one, 2.0, acked=True)
     assert seen.begin(one, 61.9) is Seen.DONE
     assert seen.begin(event(tenant="globex"), 3.0) is Seen.NEW
+    assert seen.begin(event(type="order.paid"), 3.0) is Seen.NEW
     assert seen.begin(one, 62.0) is Seen.NEW
 
 

@@ -14,8 +14,8 @@ from consumer.core.message.parked import (
     read_entry,
 )
 from consumer.core.message.parked_filter import Filter
-from consumer.core.message.records import parked_row, row_as_cells, row_as_dict
-from consumer.core.model import RawMessage
+from consumer.core.message.records import SHOWN_ATTEMPTS, parked_row, row_as_cells, row_as_dict
+from consumer.core.model import Attempt, OutcomeKind, RawMessage
 from tests.support.builders.parked import AT, NOTE, delivery, parked
 
 TENANTS = st.sampled_from(["acme", "beta"])
@@ -37,6 +37,20 @@ def test_a_row_has_every_field_of_its_entry() -> None:
     assert row_as_cells(row).items() <= entry_as_dict(one).items()
     before = row_as_dict(replace(row, shown=""))
     assert {**before, "ttl_s": one.ttl_s}.items() <= entry_as_dict(one).items()
+
+
+def test_a_row_keeps_only_the_newest_attempts() -> None:
+    """Rows stay small, however often a delivery was tried; its number of attempts stays whole."""
+    one = entry()
+    assert one.delivery is not None
+    tried = [Attempt(n, AT + n, OutcomeKind.HTTP_5XX, 503, 0.1) for n in range(1, 61)]
+    many = replace(one, delivery=replace(one.delivery, attempts=tuple(tried), attempts_made=60))
+    shown, whole = row_as_dict(parked_row(many)), entry_as_dict(many)
+
+    attempts = whole["attempts"]
+    assert isinstance(attempts, list)
+    assert shown["attempts"] == attempts[-SHOWN_ATTEMPTS:]
+    assert {**shown, "attempts": None} == {**whole, "attempts": None}
 
 
 @given(

@@ -29,6 +29,7 @@ class MemoryHistoryStore:
         self.rows: list[HistoryRow] = []
         self.numbers: set[int] = set()
         self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
+        self.refused: set[str] = set()  #: ids of events whose rows it never takes
         self.trims = 0
         self.closed = False
         self.trimmed = asyncio.Event()  #: nothing is left to delete
@@ -39,7 +40,8 @@ class MemoryHistoryStore:
         """Write a batch, or fail as asked."""
         await self.gate.wait()
         fault = self.faults.pop(0) if self.faults else ""
-        if fault == "refuses" and number not in self.numbers:
+        refuses = fault == "refuses" or not self.refused.isdisjoint(each.event_id for each in rows)
+        if refuses and fault != "away" and number not in self.numbers:
             raise ValueError("history.db: a NUL")
         if fault != "away" and number not in self.numbers:
             self.numbers.add(number)
@@ -148,17 +150,33 @@ async def test_long_answers_leave_room_for_fewer_rows() -> None:
     assert desk.dropped("full") == 3
 
 
-async def test_rows_that_are_refused_are_counted_and_the_next_ones_are_written() -> None:
-    """A batch that the store can never take does not stop the history."""
+async def test_only_the_rows_that_are_refused_are_left_out_and_counted() -> None:
+    """The other rows of their batch are written in their order, also if the store is away in between."""
     desk = Desk()
-    desk.store.faults = ["refuses"]
-    desk.note(3)
-    assert await desk.writer.flush()
-    desk.note(2, 3)
-    assert await desk.writer.flush()
+    desk.store.refused = {"ord-7", "ord-8", f"ord-{BATCH_ROWS - 1}"}
+    desk.store.faults = ["", "", "away", *[""] * 5, "unheard"]  # rows 0 to 6 are unheard
+    desk.note(BATCH_ROWS + 2)
+
+    assert [await desk.writer.flush() for _ in range(4)] == [False, False, True, True]
 
     assert desk.dropped("refused") == 3
-    assert desk.store.rows == [row(3), row(4)]
+    assert desk.store.rows == [row(n) for n in range(BATCH_ROWS + 2) if f"ord-{n}" not in desk.store.refused]
+    assert len(desk.log.events("history.failed")) == 2
+    assert len(desk.log.events("history.recovered")) == 1
+
+
+async def test_each_text_of_a_row_is_printable() -> None:
+    """PostgreSQL takes neither a NUL nor half a character; bytes of an answer stay as they are."""
+    desk = Desk()
+    bad = HistoryRow(1.0, "attempt", "a\0b", "acme", "t\ud800", detail="\x1b" * DETAIL_MAX, answer=b"\0")
+    desk.writer.note(bad._replace(answer_type="text/\n"))
+    desk.writer.note(row(1))
+    await desk.writer.flush()
+
+    safe, same = desk.store.rows
+    assert (safe.event_id, safe.type, safe.answer_type) == (r"a\x00b", r"t\ud800", r"text/\n")
+    assert safe.detail == (r"\x1b" * DETAIL_MAX)[:DETAIL_MAX]
+    assert (safe.answer, same) == (b"\0", row(1))
 
 
 async def test_the_end_writes_the_rest() -> None:

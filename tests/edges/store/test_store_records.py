@@ -13,7 +13,7 @@ from consumer.core.endpoint.health import Failing, Health, gone_note
 from consumer.core.errors import StoreUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry
-from consumer.core.message.records import EndpointState, ParkedRow
+from consumer.core.message.records import EndpointState, ParkedRow, parked_row
 from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
 from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
 from consumer.edges.store import StoreRecorder
@@ -248,8 +248,8 @@ async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
     running = asyncio.create_task(desk.recorder.run())
     for name in ("closed", "open", "probing"):
         desk.recorder.endpoint(shop_, name, epoch=3)
-    desk.recorder.parked(parked(1))
-    desk.recorder.parked(parked(2))
+    desk.recorder.parked(parked_row(parked(1)))
+    desk.recorder.parked(parked_row(parked(2)))
     desk.recorder.unparked(parked(2).id)
 
     async with asyncio.timeout(20):
@@ -274,7 +274,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
     desk.recorder.endpoint(crm, "open", epoch=1)
     desk.recorder.health(crm, Health(Failing(NOW)))
     for number in range(5):
-        desk.recorder.parked(parked(number))
+        desk.recorder.parked(parked_row(parked(number)))
         assert not await desk.recorder.flush()
     desk.recorder.endpoint(shop_, "probing", epoch=2)
     assert (desk.count("records_dropped_total"), desk.count("store_up")) == (2, 0)
@@ -304,7 +304,7 @@ async def test_a_producers_words_do_no_harm(place: Place) -> None:
         id="prk_1", reason=ParkReason.BAD_TENANT, detail="\x00no", parked_at=NOW, ttl_s=9e9, body=b"", raw=raw
     )
 
-    desk.recorder.parked(entry)
+    desk.recorder.parked(parked_row(entry))
     shop_ = await subscription(desk)
     desk.recorder.endpoint(shop_, "disabled", epoch=0, reason="gone\x00\ud800" + "x" * 5_000)
     await desk.recorder.finish()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from consumer.ports import Source
 from tests.support.fakes_sender import Reply
 from tests.support.worker import Worker, event_message
@@ -51,3 +53,32 @@ async def test_other_ids_and_other_tenants_are_not_duplicates() -> None:
         await worker.handle(event_message(message_id=message_id), Source.LANE)
 
     assert worker.sent("shop") == 2
+
+
+async def test_one_id_of_two_types_is_two_events() -> None:
+    """S1-15: both types are sent; a suppressed event is logged at info."""
+    worker = Worker(dedupe_window_s=60.0)
+    await worker.subscribe("shop")
+
+    for type_ in ("order.created", "order.paid", "order.paid"):
+        await worker.handle(event_message(type=type_))
+
+    assert worker.sent("shop") == 2
+    [(level, fields)] = [(level, more) for level, name, more in worker.log.lines if name == "event.repeated"]
+    assert (level, fields["type"]) == ("info", "order.paid")
+
+
+async def test_only_an_event_that_goes_on_to_its_deliveries_is_noted_as_received() -> None:
+    """S1-15: an event that is suppressed, or held behind the first one, adds no row to the history."""
+    worker = Worker(dedupe_window_s=60.0)
+    await worker.subscribe("shop")
+    gate = asyncio.Event()
+    worker.sender.on("https://shop.example/", Reply(gate=gate))
+    worker.offer(event_message())
+    worker.offer(event_message())
+    await worker.clock.advance(5.0)
+    gate.set()
+    await worker.clock.advance(5.0)
+
+    assert worker.count("events_total", outcome="duplicate") == 1
+    assert [row.step for row in worker.history.rows] == ["received", "attempt"]

@@ -3,7 +3,7 @@
 Data flow: flow -> :meth:`HistoryWriter.note` (in memory, bounded) -> a batch each quarter second -> store.
 While the store is away, a batch is tried until it is written, and rows gather up to the bounds. A row that
 finds no room is dropped and counted, and so is each row that is left at the end: each row is either written
-or counted.
+or counted. A batch that the store refuses is halved until only the refused rows are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from consumer.core.errors import LeveretError
-from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow
+from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, safe_row
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
 
@@ -56,8 +56,8 @@ class HistoryWriter:
         self._now = now
         self._rows: deque[HistoryRow] = deque()
         self._rows_max = min(ROWS_MAX, BYTES_MAX // (answer_bytes + DETAIL_MAX))
-        self._batch: Sequence[HistoryRow] = ()  #: the batch that is being written
-        self._number = 0  #: of that batch
+        self._parts: list[Sequence[HistoryRow]] = []  #: of the batch that is being written, the next one last
+        self._number = 1  #: of the next part
         self._work = asyncio.Event()
         self._trim_at = 0.0  #: monotonic seconds
 
@@ -69,7 +69,7 @@ class HistoryWriter:
             return
         if not rows:
             self._work.set()
-        rows.append(row)
+        rows.append(safe_row(row))
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
@@ -92,15 +92,15 @@ class HistoryWriter:
         """Write the remaining rows for a bounded time, count the others, and close the store."""
         try:
             async with asyncio.timeout(FINISH_S):
-                while self._batch or self._rows:
+                while self._parts or self._rows:
                     if not await self.flush():
                         break
         except TimeoutError:
             pass
-        left = len(self._batch) + len(self._rows)
+        left = sum(map(len, self._parts)) + len(self._rows)
         if left:
             self._observe.history_dropped("stopped", left)
-        self._batch = ()
+        self._parts.clear()
         self._rows.clear()
         try:
             async with asyncio.timeout(FINISH_S):
@@ -109,25 +109,38 @@ class HistoryWriter:
             self._observe.history_failed(error)
 
     async def flush(self) -> bool:
-        """Write one batch; return False if the store could not take it, and keep the batch."""
-        if not self._batch:
+        """Write one batch; return False if the store could not take it, and keep its rest."""
+        parts = self._parts
+        if not parts:
             if not self._rows:
                 return True
-            self._batch = self._take()
+            parts.append(self._take())
+        refused = 0
+        while parts:
+            try:
+                await self._store.write(self._number, parts[-1])
+            except ValueError as error:  # some of these rows would be refused for ever
+                refused += self._halve(error)
+            except (LeveretError, OSError) as error:
+                self._observe.history_failed(error)
+                return False
+            else:
+                parts.pop()
             self._number += 1
-        try:
-            await self._store.write(self._number, self._batch)
-        except ValueError as error:  # these rows would be refused for ever
-            self._observe.history_failed(error)
-            self._observe.history_dropped("refused", len(self._batch))
-            self._batch = ()
-            return True
-        except (LeveretError, OSError) as error:
-            self._observe.history_failed(error)
-            return False
-        self._batch = ()
-        self._observe.history_worked()
+        if not refused:
+            self._observe.history_worked()
         return True
+
+    def _halve(self, error: ValueError) -> int:
+        """Replace the refused part by its halves, or drop its only row; return how many were dropped."""
+        rows = self._parts.pop()
+        if len(rows) > 1:
+            middle = len(rows) // 2
+            self._parts += [rows[middle:], rows[:middle]]
+            return 0
+        self._observe.history_failed(error)
+        self._observe.history_dropped("refused", 1)
+        return 1
 
     def _take(self) -> Sequence[HistoryRow]:
         rows = self._rows
