@@ -150,6 +150,29 @@ async def execute(place: Place, statement: str) -> None:
     await engine.dispose()
 
 
+LATER_TABLES = {
+    "0004": ("leveret_holds",),
+    "0005": ("leveret_generations", "leveret_tombstones"),
+    "0006": ("leveret_history", "leveret_history_writers"),
+    "0008": ("leveret_jobs", "leveret_job_entries"),
+}
+"""Tables by the schema that made them."""
+
+LATER_COLUMNS = {"0007": ("replays", "messages", "shown")}
+"""Columns of the index of parked entries by the schema that added them."""
+
+
+async def take_back(place: Place, schema: str) -> None:
+    """Turn the store into one of an earlier release, by its schema."""
+    for number, names in LATER_TABLES.items():
+        for name in names if number > schema else ():
+            await execute(place, f"DROP TABLE IF EXISTS {name}")
+    for number, names in LATER_COLUMNS.items():
+        for name in names if number > schema else ():
+            await execute(place, f"ALTER TABLE leveret_parked_index DROP COLUMN {name}")
+    await execute(place, f"UPDATE leveret_schema SET version_num = '{schema}'")  # noqa: S608 (ours)
+
+
 def copied(path: Path) -> Path:
     """Return a copy of the store, made as a backup is."""
     copy = path.with_name("backup.db")

@@ -15,7 +15,7 @@ from consumer.core.history.records import HistoryRow, Query, Step, is_failure
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.edges.store.history.sqlite_history import FILE_NAME
 from consumer.edges.store.history.statements import FUTURE_S
-from tests.support.stores import Place, execute
+from tests.support.stores import Place, take_back
 
 NOW = 1_767_225_600.0
 KEEP = Limits(max_age_s=86_400, max_rows=1_000_000)
@@ -246,8 +246,7 @@ async def test_tables_that_are_gone_are_made_again(place: Place) -> None:
         pytest.skip("with SQLite the file is looked at before each batch")
     history = place.open_history()
     await history.write(1, [row(1)])
-    await execute(place, "DROP TABLE leveret_history, leveret_history_writers")
-    await execute(place, "UPDATE leveret_schema SET version_num = '0005'")
+    await take_back(place, "0005")
 
     with pytest.raises(StoreUnavailable):
         await history.write(2, [row(2)])

@@ -15,7 +15,7 @@ from consumer.core.store.lineage import Doubt, Generation, judge
 from consumer.core.store.tombstone import DAY_S, MARGIN_S
 from consumer.edges.store import SqlStore
 from consumer.edges.store.rows import lineage
-from tests.support.stores import RULES, SHOP, Place, apply, execute, shop
+from tests.support.stores import RULES, SHOP, Place, apply, execute, shop, take_back
 
 
 async def removed(store: SqlStore, by: str | None = None) -> None:
@@ -48,9 +48,7 @@ def replace_mark(generation: Generation) -> Generation:
 async def test_a_store_of_before_begins_its_history_where_it_is(place: Place) -> None:
     """An upgrade: what was recorded cannot be older than the tables, and what is there is known."""
     await apply(place.open(), shop())
-    for later in ("leveret_generations", "leveret_tombstones"):
-        await execute(place, f"DROP TABLE {later}")
-    await execute(place, "UPDATE leveret_schema SET version_num = '0004'")
+    await take_back(place, "0004")
 
     store = place.open()
     await store.load()

@@ -16,7 +16,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.edges.store import migrate
 from consumer.edges.store.tables import METADATA, SCHEMA, VERSION_TABLE
 from tests.support.data import ROOT
-from tests.support.stores import Place, apply, engine_of, execute, shop
+from tests.support.stores import Place, apply, engine_of, execute, shop, take_back
 
 NEWER = "UPDATE leveret_schema SET version_num = '0999'"
 
@@ -120,14 +120,7 @@ async def test_a_step_that_breaks_off_leaves_nothing(place: Place) -> None:
 async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
     """Fault 68: a listing beside workers of the release before; the first one that writes brings it up."""
     await apply(place.open(), shop())
-    later_tables = ["leveret_holds", "leveret_generations", "leveret_tombstones"]
-    later_tables += ["leveret_jobs", "leveret_job_entries"]
-    later_tables += ["leveret_history", "leveret_history_writers"] if place.url else []
-    for later in later_tables:
-        await execute(place, f"DROP TABLE {later}")
-    for column in ("replays", "messages", "shown"):
-        await execute(place, f"ALTER TABLE leveret_parked_index DROP COLUMN {column}")
-    await execute(place, NEWER.replace("0999", "0003"))
+    await take_back(place, "0003")
 
     assert await place.open().records.holds() == {}
     assert list(await place.open().parked_index()) == []
