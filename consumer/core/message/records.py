@@ -133,7 +133,12 @@ def _safe(value: object) -> object:
         return {key: _safe(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_safe(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float) else _safe(str(value))
+    plain = (
+        value is None
+        or isinstance(value, bool | float)
+        or (isinstance(value, int) and value.bit_length() < 64)
+    )
+    return value if plain else _safe(str(value))
 
 
 def short(text: str) -> str:
