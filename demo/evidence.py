@@ -116,7 +116,7 @@ def final_book(stage: Stage, watch: Watch) -> Book:
     for row in Tail(stage.requests).rows():
         book.requested(request_of(row))
     names = {id_: name for (_, name), id_ in stage.subscription_ids.items()}
-    for entry in stage.listing("parked", "list"):
+    for entry in stage.parked():
         book.parked(Pair(str(entry["event_id"]), names.get(str(entry["subscription_id"]), "?")))
     enabled = {str(row["id"]): row["enabled"] for row in stage.listing("subscriptions", "list")}
     if any(not enabled[id_] for id_, name in names.items() if name == GONE):

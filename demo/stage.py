@@ -55,7 +55,11 @@ class Stage:
 
     def listing(self, *arguments: str) -> list[dict[str, object]]:
         """Run a ``leveret`` listing with ``--json`` and return its rows."""
-        return listing(self.home, *arguments)
+        return listing(self.home, *arguments, "--json")
+
+    def parked(self) -> list[dict[str, object]]:
+        """Return the entries of the parked queue, read from the queue itself."""
+        return listing(self.home, "parked", "export", "--wait")
 
     def ended(self) -> str | None:
         """Name a process that has ended, with the end of its log; None if all run.
@@ -125,7 +129,7 @@ def _play_parts(home: Path, endpoint: BrokerEndpoint, stack: ExitStack) -> Stage
     stack.callback(children.end, listener, LISTENER_GRACE_S)
     url = _heard(listener, home / "listen.log", r"listening on (http://\S+)")
     _write_private(home / "subscriptions.yaml", cast.subscriptions(url, secrets))
-    applied = listing(home, "subscriptions", "apply", "subscriptions.yaml")
+    applied = listing(home, "subscriptions", "apply", "subscriptions.yaml", "--json")
     daemon = _start(home, "run")
     stack.callback(children.end, daemon, DAEMON_GRACE_S)
     port = _heard(daemon, home / "run.log", r'"port":(\d+),.*"event":"daemon.started"')
@@ -144,13 +148,13 @@ def _play_parts(home: Path, endpoint: BrokerEndpoint, stack: ExitStack) -> Stage
 
 
 def listing(home: Path, *arguments: str) -> list[dict[str, object]]:
-    """Run a ``leveret`` command with ``--json`` on *home* and return its rows.
+    """Run a ``leveret`` command that prints JSON lines on *home*, and return its rows.
 
     Raises:
         RuntimeError: it failed; contains the end of its stderr.
     """
     done = subprocess.run(  # noqa: S603 - argv is ours
-        [*_leveret(*arguments), "--json"],
+        _leveret(*arguments),
         env=_environment(home),
         cwd=home,
         stdin=subprocess.DEVNULL,

@@ -155,8 +155,11 @@ class Daemon:
         await self.cli("subscriptions", "apply", "--prune", "--yes", str(path))
 
     async def listing(self, *arguments: str) -> list[dict[str, object]]:
-        """Run a listing with ``--json`` and return its rows."""
-        out = await self.cli(*arguments, "--json")
+        """Run a listing with ``--json`` and return its rows; parked entries come from their queue itself."""
+        if arguments[:2] == ("parked", "list"):
+            out = await self.cli("parked", "export", "--wait", *arguments[2:])
+        else:
+            out = await self.cli(*arguments, "--json")
         return [json.loads(line) for line in out.splitlines() if line.strip()]
 
     def lines(self, event: str = "") -> Iterator[dict[str, object]]:
