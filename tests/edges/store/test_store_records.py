@@ -159,15 +159,6 @@ async def test_the_index_counts_the_messages_of_the_queue(place: Place) -> None:
     ]
 
 
-async def test_parked_entries_are_counted_by_tenant(place: Place) -> None:
-    """S1-6: those that are parked now; expired ones and those without a tenant are left out."""
-    store = place.open()
-    strange = row(5, tenant=None, event_id=None, type=None, subscription_ids=(), code=None, arrived_at=None)
-    await store.records.write(batch(row(1), row(2, tenant="beta"), row(3), row(4, expires_at=1.0), strange))
-
-    assert await store.records.parked_sizes() == {"acme": 2, "beta": 1}
-
-
 async def test_the_index_is_bounded(place: Place) -> None:
     """S1-4: the newest lines stay; what is replayed, archived or over its time goes; twice is once."""
     store = place.open(STORE__PARKED_INDEX_MAX="5")
