@@ -38,12 +38,17 @@ PROOFS: Sequence[Proof] = (
     cost.PROOF,
 )
 
+ON_ANOTHER_BROKER: Sequence[Proof] = (parked_account.PROOF,)
+"""The proofs of a run with ``--suffix``, which adds the figures of another RabbitMQ to the same file."""
+
 OUTPUT = Path("build/prove-history.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the proofs; 0 only when every figure is ok."""
-    return command(PROOFS, OUTPUT, __doc__, arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    proofs = ON_ANOTHER_BROKER if "--suffix" in given else PROOFS
+    return command(proofs, OUTPUT, __doc__, given)
 
 
 if __name__ == "__main__":
