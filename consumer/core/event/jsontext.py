@@ -33,6 +33,9 @@ BYTES_A_CONTAINER: Final = 16
 
 MAX_HUGE: Final = 1_024  #: the most numbers in one text that may be too large for a double
 
+MAX_QUOTES: Final = 32_768
+"""The most quotation marks in a text with a number too large for a double, which is passed twice."""
+
 HUGE_FROM: Final = 1e29  #: a parsed number from here on may stand for one that is too large for a double
 
 MAX_STEPS: Final = 4_096
@@ -130,7 +133,8 @@ def parse(text: bytes) -> object:
 
     Raises:
         BadEvent: *text* is not JSON, ``malformed``; or it holds more than :data:`MAX_CONTAINERS` arrays and
-            objects, or more than :data:`MAX_HUGE` numbers too large for a double, ``too_large``.
+            objects, more than :data:`MAX_HUGE` numbers too large for a double, or one of those beside more
+            than :data:`MAX_QUOTES` quotation marks, ``too_large``.
 
     Source: RFC 8259; section 8.1 (UTF-8, no byte order mark), section 9 (a parser may limit depth).
     """
@@ -146,14 +150,19 @@ def parse(text: bytes) -> object:
 def _check_containers(text: bytes) -> None:
     """Refuse too many arrays and objects; brackets in strings are left out only if they are many."""
     most = max(MAX_CONTAINERS, len(text) // BYTES_A_CONTAINER)
-    if text.count(b"[") + text.count(b"{") <= most:
+    if _openings(text, len(text)) <= most:
         return
+    quote = text.find(b'"') % (len(text) + 1)  # the length if there is none
     openings = (match for match in _TO_OPENING.finditer(text) if match[1])
-    if next(islice(openings, most, None), None) is not None:
+    if _openings(text, quote) > most or next(islice(openings, most, None), None) is not None:
         raise BadEvent(
             ParkReason.TOO_LARGE,
             f"the JSON has more than {most} arrays and objects; send less, or a link to it",
         )
+
+
+def _openings(text: bytes, end: int) -> int:
+    return text.count(b"[", 0, end) + text.count(b"{", 0, end)
 
 
 def _parse_without_huge(text: bytes) -> object:
@@ -161,6 +170,11 @@ def _parse_without_huge(text: bytes) -> object:
 
     Only digits become fewer digits, so an invalid text stays invalid.
     """
+    if text.count(b'"') > MAX_QUOTES:
+        raise BadEvent(
+            ParkReason.TOO_LARGE,
+            f"the JSON has a number beyond 1e308 and more than {MAX_QUOTES} quotation marks",
+        )
     left = MAX_HUGE
 
     def smaller(match: re.Match[bytes]) -> bytes:
