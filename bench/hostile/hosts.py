@@ -58,6 +58,7 @@ class Servers:
 
     async def __aenter__(self) -> Servers:
         argv = [sys.executable, "-m", "bench.hostile.hosts"]
+        self._out.unlink(missing_ok=True)  # it begins with the ports of earlier servers
         self._process = spawn(argv, log=self._out, env=python_env())
         if not await wait_until(lambda: self._out.read_text().endswith("\n"), START_S):
             raise TimeoutError("the hostile servers did not start")
