@@ -38,7 +38,7 @@ prometheus-install: ## Install Prometheus and promtool with apt if they are miss
 .PHONY: test
 test: lint broker-install postgres-install prometheus-install ## Run all checks of CI: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
-	$(BIN)/python -m tests.support.halves $(PYTEST)
+	$(BIN)/python -m tests.support.parts $(PYTEST)
 
 .PHONY: dashboard
 dashboard: $(READY) ## Write grafana/dashboards/leveret.json anew from grafana/rows_*.py

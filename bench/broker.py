@@ -1,4 +1,7 @@
-"""The proofs' broker: a private node per proof, started fresh and removed with its folder."""
+"""The proofs' broker: a private node per proof, started fresh and removed with its folder.
+
+A proof in small may run on a vhost of a node that its test shares with others (``Bench.amqp_url``).
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ class Broker:
         self.endpoint: BrokerEndpoint
 
     async def __aenter__(self) -> Broker:
+        if self._bench.amqp_url:
+            return self
         await self.start()
         self._bench.notes["rabbitmq"] = self.endpoint.version
         if not self.endpoint.version.startswith(self._bench.broker_version):
@@ -35,6 +40,8 @@ class Broker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._bench.amqp_url:
+            return
         await asyncio.to_thread(self._node.kill)  # a clean stop takes seconds, and its data is removed
         await asyncio.to_thread(self._node.stop)
         shutil.rmtree(self._home, ignore_errors=True)
@@ -64,7 +71,7 @@ class Broker:
     @property
     def url(self) -> str:
         """AMQP URL with the password."""
-        return self.endpoint.amqp_url
+        return self._bench.amqp_url or self.endpoint.amqp_url
 
     @property
     def management(self) -> Management:

@@ -77,6 +77,8 @@ class Bench:
         folder: A private folder, emptied before each proof.
         scale: 1 is the real thing; smaller shrinks every count, and every figure is then short.
         broker_version: What the RabbitMQ server's version begins with; another one ends the run.
+        amqp_url: Of an empty vhost on a node that runs already, for a proof in small that does not stop its
+            broker; empty: each proof starts a node of its own.
         suffix: Ends the name of each figure, where one file holds the figures of several brokers.
         notes: Further measurements, printed and kept beside the figures.
     """
@@ -84,6 +86,7 @@ class Bench:
     folder: Path
     scale: float = 1.0
     broker_version: str = ""
+    amqp_url: str = ""
     suffix: str = ""
     notes: dict[str, object] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)

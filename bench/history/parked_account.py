@@ -1,7 +1,7 @@
 """Each parked entry is in exactly one place, whatever commands look at the same time.
 
 Listings, filters, shows and exports run together while another command has the entries in hand. A listing has
-every entry; a command that takes entries either has every one of them or is refused by name. Afterwards the
+every entry; a command that takes entries either has every one of them or is refused. Afterwards the
 queue and the index have each entry once. Then a replay job is killed, cancelled and resumed
 (:mod:`bench.history.parked_jobs`).
 """
@@ -58,7 +58,7 @@ async def settled(bench: Bench, here: Ground, expected: Collection[str]) -> int:
 
 
 def judged(bench: Bench, answer: Answer, expected: Collection[str]) -> int:
-    """Return how many entries an answer has amiss; a refusal that names the holder has none."""
+    """Return how many entries an answer has amiss; a refusal has none."""
     if answer.is_refused:
         return 0
     lost = amiss(expected, answer.ids()) if answer.code == 0 else len(expected)

@@ -54,8 +54,11 @@ class Answer:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it ended because another command has the entries in hand, and names that one."""
-        return self.code == 1 and not self.out and "is in use by `leveret parked " in self.err
+        """Whether it ended because another command has the entries in hand.
+
+        A busy machine may take longer than the command waits for the name of that one.
+        """
+        return self.code == 1 and not self.out and "leveret.parked is in use by " in self.err
 
 
 class Ground:

@@ -22,14 +22,15 @@ GOALS = (
 
 async def prove(bench: Bench) -> Sequence[Measured]:
     """Measure the three commands."""
+    runs = bench.count(RUNS, least=2)
     async with ground(bench, bench.count(ENTRIES, least=TENANTS)) as here:
-        lists = [await here.parked("list", *kind) for kind in _kinds()]
+        lists = [await here.parked("list", *kind) for kind in _kinds(runs)]
         groups = [
             await here.parked("list", "--group-by", "tenant", "--group-by", "status", "--json")
-            for _ in range(RUNS)
+            for _ in range(runs)
         ]
         ids = sorted(here.tenant_of)
-        chosen = [ids[len(ids) * number // RUNS] for number in range(RUNS)]
+        chosen = [ids[len(ids) * number // runs] for number in range(runs)]
         shows = [await here.parked("show", entry_id, "--json") for entry_id in chosen]
         shown = [
             answer.code == 0 and list(answer.ids()) == [i] for answer, i in zip(shows, chosen, strict=True)
@@ -41,8 +42,8 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         ]
 
 
-def _kinds() -> Sequence[Sequence[str]]:
-    return [("--json",) if number % 2 else () for number in range(RUNS)]
+def _kinds(runs: int) -> Sequence[Sequence[str]]:
+    return [("--json",) if number % 2 else () for number in range(runs)]
 
 
 def _is_exact(here: Ground, answer: Answer) -> bool:

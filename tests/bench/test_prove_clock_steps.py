@@ -71,9 +71,9 @@ def test_the_shifted_clock_follows_its_file(tmp_path: Path) -> None:
     assert clock.monotonic() >= steady
 
 
-async def test_a_clock_that_is_set_back_in_small(tmp_path: Path) -> None:
+async def test_a_clock_that_is_set_back_in_small(tmp_path: Path, vhost: str) -> None:
     """Fault 82: a real daemon behind the clock port: its retries come in seconds, not in an hour."""
-    bench = Bench(folder=tmp_path)
+    bench = Bench(folder=tmp_path, amqp_url=vhost)
 
     found = await run_case(bench, Case("port", -3_600), 10)
 

@@ -180,9 +180,9 @@ async def test_the_sink_reads_what_the_receiver_logged_and_verifies_it(tmp_path:
     assert requests[0].digest != requests[1].digest
 
 
-async def test_the_timing_proof_in_small(tmp_path: Path) -> None:
-    """A daemon on a broker of its own retries never early; so few deliveries leave the figure short."""
-    bench = Bench(folder=tmp_path / "run", scale=0.08)
+async def test_the_timing_proof_in_small(tmp_path: Path, vhost: str) -> None:
+    """A daemon on a vhost of its own retries never early; so few deliveries leave the figure short."""
+    bench = Bench(folder=tmp_path / "run", scale=0.08, amqp_url=vhost)
 
     figures = {figure.name: figure for figure in await run_proof(timing.PROOF, bench)}
 
@@ -204,9 +204,9 @@ def test_the_figures_of_two_brokers_share_one_file(tmp_path: Path) -> None:
     assert not of_other_brokers(path, "")
 
 
-async def test_the_proof_of_hanging_in_small(tmp_path: Path) -> None:
+async def test_the_proof_of_hanging_in_small(tmp_path: Path, vhost: str) -> None:
     """Fault 83: four endpoints, ill for two seconds, take all that waited; so few are short."""
-    bench = Bench(folder=tmp_path / "run", scale=0.03)
+    bench = Bench(folder=tmp_path / "run", scale=0.03, amqp_url=vhost)
 
     figures = {figure.name: figure for figure in await run_proof(hang.PROOF, bench)}
 

@@ -85,7 +85,7 @@ async def test_the_trace_proof_in_small(tmp_path: Path) -> None:
 
     [figure] = await run_proof(trace.PROOF, bench)
 
-    assert figure.n == 2 * trace.RUNS
+    assert figure.n == 2 * 3
     assert figure.value is not None
     assert figure.value > 0
     assert bench.notes["trace_sqlite_rows"] == 96 * trace.EVENT_ROWS

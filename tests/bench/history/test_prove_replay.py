@@ -68,15 +68,17 @@ def test_an_entry_is_in_one_place() -> None:
     assert account.unaccounted() == ["b", "c", "e", "f"]
 
 
-async def test_three_failed_replays_lose_no_attempt(tmp_path: Path) -> None:
+async def test_three_failed_replays_lose_no_attempt(tmp_path: Path, vhost: str) -> None:
     """S1-5: the proof in small."""
-    [found] = await parked_history.prove(Bench(folder=tmp_path, scale=0.04))
+    [found] = await parked_history.prove(Bench(folder=tmp_path, scale=0.04, amqp_url=vhost))
 
     assert (found.value, found.n) == (0, 20)
 
 
-async def test_a_job_that_is_killed_cancelled_and_resumed_accounts_for_every_entry(tmp_path: Path) -> None:
+async def test_a_job_that_is_killed_cancelled_and_resumed_accounts_for_every_entry(
+    tmp_path: Path, vhost: str
+) -> None:
     """S1-5: the proof in small."""
-    bench = Bench(folder=tmp_path, scale=0.1)
+    bench = Bench(folder=tmp_path, scale=0.1, amqp_url=vhost)
 
     assert await parked_jobs.unaccounted(bench) == 0, bench.notes

@@ -244,7 +244,8 @@ async def test_parked_on_a_terminal_is_for_people(
     )
 
     assert shown.code == 0
-    assert [line.split()[0] for line in shown.text.splitlines() if " http_5xx " in line] == ["1", "2", "3"]
+    table = [line.split() for line in shown.text.splitlines() if " http_5xx " in line]
+    assert [(replay, number) for replay, number, *_ in table] == [("0", "1"), ("0", "2"), ("0", "3")]
     assert '"note": "a\\x9b2J"' in shown.text
     assert (kept.code, asked.code) == (1, 0)
     assert "nothing was purged" in kept.text

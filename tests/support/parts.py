@@ -1,7 +1,10 @@
-"""Run the suite as two processes side by side: while one waits for a broker or a daemon, the other goes on.
+"""Run the suite as three processes side by side: while one waits for a broker or a daemon, the others go on.
 
-Data flow: two pytest processes -> their progress, line by line -> one coverage report, then the
-summary of each -> one exit code. ``python -m tests.support.halves ARGUMENTS`` is one plain run of
+Most tests wait for processes that they start: one part alone leaves two processors idle for three quarters of
+its time.
+
+Data flow: three pytest processes -> their progress, line by line -> one coverage report, then the
+summary of each -> one exit code. ``python -m tests.support.parts ARGUMENTS`` is one plain run of
 the named tests.
 """
 
@@ -24,48 +27,47 @@ from tests.support.processes.children import spawn
 
 SYSTEM = ROOT / "tests" / "system"
 OWN_NODES = frozenset(SYSTEM / "broker" / name for name in ("test_broker_blocks.py", "test_broker_faults.py"))
-"""System tests that start brokers of their own, or take long for another reason."""
-FIRST = (
-    "tests/core",
-    "tests/flow",
-    *sorted(str(p.relative_to(ROOT)) for p in SYSTEM.rglob("test_*.py") if p not in OWN_NODES),
-)
-"""About half of the suite, by time: tests that only compute, and the system tests that share one broker."""
+"""System tests that share a broker which they may stop."""
+FIRST = tuple(sorted(str(p.relative_to(ROOT)) for p in SYSTEM.rglob("test_*.py") if p not in OWN_NODES))
+"""System tests that share one broker."""
+SECOND = ("tests/bench", "tests/demo", *sorted(str(p.relative_to(ROOT)) for p in OWN_NODES))
+"""Tests of proofs and of the demo, and system tests that stop their broker."""
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
-LOOK_S = 0.1  #: pause between two reads of the output of the halves
+LOOK_S = 0.1  #: pause between two reads of the output of the parts
 
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class Part:
     """Tests that run one after the other."""
 
     name: str
     arguments: tuple[str, ...]
 
 
-HALVES = (
-    Half("first", ("--no-skips", *FIRST)),
-    Half("second", ("--no-skips", "tests", *(f"--ignore={path}" for path in FIRST))),
+PARTS = (
+    Part("first", ("--no-skips", *FIRST)),
+    Part("second", ("--no-skips", *SECOND)),
+    Part("third", ("--no-skips", "tests", *(f"--ignore={path}" for path in (*FIRST, *SECOND)))),
 )
-"""Each test is in one of the halves: the second is all that the first leaves out."""
+"""Each test is in one part, and each part takes about as long: the third is all that the others leave out."""
 
 
 class Running:
-    """One half at work."""
+    """One part at work."""
 
-    def __init__(self, half: Half, root: Path, folder: Path) -> None:
-        self.name = half.name
-        self.covered = folder / f"{half.name}.coverage"
-        self._log = folder / f"{half.name}.log"
+    def __init__(self, part: Part, root: Path, folder: Path) -> None:
+        self.name = part.name
+        self.covered = folder / f"{part.name}.coverage"
+        self._log = folder / f"{part.name}.log"
         self._began = time.monotonic()
         self._read_bytes = 0
         self._rest = b""
         self._words: list[str] = []
-        cache = f"cache_dir={root / '.pytest_cache' / half.name}"  # two writers would lose each other's
-        argv = [*PYTEST, f"--rootdir={root}", "--cov", "--cov-report=", "-o", cache, *half.arguments]
+        cache = f"cache_dir={root / '.pytest_cache' / part.name}"  # two writers would lose each other's
+        argv = [*PYTEST, f"--rootdir={root}", "--cov", "--cov-report=", "-o", cache, *part.arguments]
         env = os.environ | {"COVERAGE_FILE": str(self.covered)}
         self.process = spawn(argv, log=self._log, env=env, cwd=root)
 
@@ -89,10 +91,10 @@ class Running:
         return "\n".join([f"--- {self.name}, {took_s:.0f} s", *self._words, rest]).rstrip()
 
 
-def run(halves: Sequence[Half], root: Path = ROOT) -> int:
-    """Run *halves* at the same time in *root*; return 0 when all of them passed, or else 1."""
-    with tempfile.TemporaryDirectory(prefix="leveret-halves-") as folder:
-        all_running = [Running(half, root, Path(folder)) for half in halves]
+def run(parts: Sequence[Part], root: Path = ROOT) -> int:
+    """Run *parts* at the same time in *root*; return 0 when all of them passed, or else 1."""
+    with tempfile.TemporaryDirectory(prefix="leveret-parts-") as folder:
+        all_running = [Running(part, root, Path(folder)) for part in parts]
         restored = _pass_on_signals(all_running)
         try:
             words = dict(_follow(all_running))
@@ -123,7 +125,7 @@ def _follow(all_running: Sequence[Running]) -> Iterator[tuple[str, str]]:
 
 
 def _pass_on_signals(all_running: Sequence[Running]) -> dict[signal.Signals, Handler]:
-    """Pass SIGTERM on, and let the halves end by themselves. A terminal sends them Ctrl-C itself."""
+    """Pass SIGTERM on, and let the parts end by themselves. A terminal sends them Ctrl-C itself."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         for one in all_running:
@@ -148,9 +150,9 @@ def _report_coverage(root: Path, files: Sequence[Path]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run both halves, or only the tests that *arguments* name."""
+    """Run all parts, or only the tests that *arguments* name."""
     if not arguments:
-        return run(HALVES)
+        return run(PARTS)
     alone = [*PYTEST, "--no-skips", "--cov", "--cov-report=term:skip-covered", *arguments]
     return subprocess.run(alone, cwd=ROOT, check=False).returncode
 
