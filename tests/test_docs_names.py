@@ -13,7 +13,7 @@ from docs.generate import ROOT
 from grafana.spec import SAMPLE, sample_names
 from tests.support.builders.messages import message
 from tests.support.builders.parked import NOTE, delivery, parked
-from tests.support.flow.desk import VERDICTS, ObserverDesk
+from tests.support.flow.observer import VERDICTS, ObserverDesk
 from tests.support.processes.prometheus import promtool
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")

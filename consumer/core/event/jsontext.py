@@ -33,7 +33,7 @@ BYTES_A_CONTAINER: Final = 16
 
 MAX_HUGE: Final = 1_024  #: the most numbers in one text that may be too large for a double
 
-HUGE_FROM: Final = 1e29  #: a parsed number from here on may stand for one that is too large for a double
+HUGE_FROM: Final = 1e29  #: a parsed number from here on may come from a text that is too large for a double
 
 MAX_STEPS: Final = 4_096
 """Members, elements and brackets that one search may pass; about 4 ms. A container with at most

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import Earlier
+from consumer.core.message.attempt_headers import Earlier
 from consumer.core.message.jobs import (
     BATCH_MAX,
     STEERS,

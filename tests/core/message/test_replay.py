@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import KEPT_EARLIER
+from consumer.core.message.attempt_headers import KEPT_EARLIER
 from consumer.core.message.delivery import DeliveryMessage, headers_of, read_delivery
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.replay import replayed_delivery, replayed_headers

@@ -247,11 +247,11 @@ async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWo
         await real.publisher.publish(HELLO)
 
     assert (told, len(await real.messages())) == ([], 20)
-    assert real.real.aside.suspects(exchange)
+    assert real.real.exchange_channels.suspects(exchange)
     await declare(real.live.plan, real.live.connection)
-    real.real.aside.look_again()
+    real.real.exchange_channels.look_again()
     await real.publisher.publish(missing)
-    assert not real.real.aside.suspects(exchange)
+    assert not real.real.exchange_channels.suspects(exchange)
 
 
 async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailable:
@@ -274,9 +274,9 @@ async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWor
 
     assert [reason is None for reason in told] == [False, True]
     gone = await real.live.channel.declare_exchange("gone", durable=False)
-    real.real.aside.look_again()
+    real.real.exchange_channels.look_again()
     assert type(await refused(real, adrift)) is Unroutable  # it is there, with no queue
-    assert not real.real.aside.suspects(gone.name)
+    assert not real.real.exchange_channels.suspects(gone.name)
 
 
 async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:

@@ -14,7 +14,7 @@ from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
 from tests.support.fakes import START, settled
 from tests.support.fakes_sender import Reply
-from tests.support.flow.crew import BREAKER, URL, crew, share
+from tests.support.flow.agreeing_workers import BREAKER, URL, crew, share
 from tests.support.worker import Worker, event_message
 
 

@@ -24,7 +24,7 @@ from consumer.flow.observe.observer import Attempted, Holdings
 from metrics.series import Series
 from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START
-from tests.support.flow.desk import SECRET_BODY, VERDICTS, ObserverDesk
+from tests.support.flow.observer import SECRET_BODY, VERDICTS, ObserverDesk
 from tests.support.worker import event
 
 

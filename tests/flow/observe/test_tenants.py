@@ -11,7 +11,7 @@ from consumer.core.model import (
 )
 from metrics.series import OTHER, own_label, tenant_of
 from tests.support.fakes import START
-from tests.support.flow.desk import ObserverDesk
+from tests.support.flow.observer import ObserverDesk
 from tests.support.worker import event
 
 

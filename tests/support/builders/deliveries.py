@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import Earlier
+from consumer.core.message.attempt_headers import Earlier
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, DataForm, Event, OutcomeKind
 

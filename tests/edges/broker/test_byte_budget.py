@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker import budget as budget_module
-from consumer.edges.broker.budget import ByteBudget
+from consumer.edges.broker import byte_budget as budget_module
+from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader

@@ -1,6 +1,6 @@
 """Show which ways of looking into a queue lose messages when the broker restarts: no code of Leveret's.
 
-Run ``python -m bench.returned``; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server.
+Run ``python -m bench.look_methods``; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server.
 
 Per queue: 400 messages are published and confirmed, taken unacked, and given back. Then 37 are taken and
 acked, and the broker restarts. What is in the queue afterwards is compared with the 363 that have to be.
@@ -76,7 +76,7 @@ async def look(url: str, queue: str, kind: str, taking: str, giving: str) -> set
     for number in range(MESSAGES):
         await channel.basic_publish(b"%d" % number, routing_key=queue, properties=lasting)
 
-    glancing = (sys.executable, "-m", "bench.returned", url, queue, taking, giving)
+    glancing = (sys.executable, "-m", "bench.look_methods", url, queue, taking, giving)
     await (await asyncio.create_subprocess_exec(*glancing)).wait()
     await counted(channel, queue, lambda found: found.message_count == MESSAGES)
 

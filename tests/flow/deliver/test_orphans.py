@@ -10,7 +10,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import subscription_id
-from consumer.flow.deliver.leftovers import LOOK_AGAIN_S, LOOKS_PER_S
+from consumer.flow.deliver.orphans import LOOK_AGAIN_S, LOOKS_PER_S
 from consumer.ports import Source
 from tests.support.fakes import START
 from tests.support.worker import LoopBack, Worker, delivery_message, event

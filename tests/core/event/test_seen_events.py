@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.event.seen import Seen, SeenEvents
+from consumer.core.event.seen_events import Seen, SeenEvents
 from tests.support.worker import event
 
 
