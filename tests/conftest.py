@@ -19,8 +19,8 @@ from tests.support.servers.certificates import Authority
 
 SERVER_VERSION = pytest.StashKey[str]()
 
-# No limit by the clock, which a busy machine breaks, and the same examples every time: a run fails for what
-# was changed. ``pytest --hypothesis-profile=explore`` looks further, with other examples each time.
+# No limit by the clock, which a busy machine breaks, and the same examples each time: only a changed program
+# changes the result. ``pytest --hypothesis-profile=explore`` looks further, with other examples each time.
 settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -29,7 +29,7 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what the Makefile asks of a run."""
+    """Add the options that the Makefile sets."""
     group = parser.getgroup("leveret")
     group.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
     group.addoption("--broker-version", default="", help="what the RabbitMQ server's version begins with")
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which server the tests ran on."""
+    """Print the server that the tests ran on."""
     terminalreporter.write_line(f"RabbitMQ server: {config.stash.get(SERVER_VERSION, 'not used')}")
 
 

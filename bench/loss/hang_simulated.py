@@ -43,7 +43,7 @@ ANSWER_S = 0.01  #: of the endpoint when it is well, and of its 503
 TIMEOUT_S = 15.0
 WELL_S = 20.0  #: before the outage
 LAG_S = 0.003  #: of a rung
-LONGEST_S = 86_400.0  #: what has not come by then counts as this
+LONGEST_S = 86_400.0  #: a delivery that has not come by then counts as this late
 
 GOALS = (Goal(name="hang_simulated_ratio", text="≤ 1.5", unit="ratio", n=6),)
 
@@ -79,7 +79,7 @@ class Drained:
 
 
 class _Log:
-    """A log that nobody reads."""
+    """A log that drops every line."""
 
     def __getattr__(self, _level: str) -> Callable[..., None]:
         return lambda *_words, **_fields: None
@@ -258,7 +258,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Run each case twice, side by side in processes of their own: no time is measured that passes."""
     cases = CASES[: bench.count(len(CASES))]
     runs = [(case, hangs) for case in reversed(cases) for hangs in (True, False)]
-    with get_context("spawn").Pool() as pool:  # its exit ends them, whatever happens
+    with get_context("spawn").Pool() as pool:  # its exit ends them in every case
         ending = pool.map_async(_run, runs, chunksize=1)
         while not ending.ready():  # noqa: ASYNC110 - a pool has no event
             await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Four workers and two sick endpoints: what they cost when all agree.
+"""Measure the cost of two sick endpoints with four workers that agree.
 
 One is down for a minute at 100 events/s. The other flaps: it takes whatever comes after some seconds of
 silence, so a probe, and fails all the rest; each probe that it takes begins a ramp. All times are the

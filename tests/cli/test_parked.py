@@ -180,7 +180,7 @@ def test_only_show_export_replay_and_purge_wait_for_the_lock(indexed: Run, vhost
 
 
 def test_what_is_purged_leaves_the_index(indexed: Run) -> None:
-    """S1-4: and a row whose entry left in another way goes with a reindex."""
+    """S1-4: a row whose entry left without a command goes with a reindex."""
     purged = rows(indexed("parked", "purge", "--older-than", "0s", "--tenant", "beta", "--yes", "--json"))
 
     left = indexed("parked", "list", "--json")

@@ -34,7 +34,7 @@ async def telling(worker: Worker) -> AsyncIterator[OperatorEvents]:
 
 
 def told(worker: Worker, exchange: str = NAMES.ops) -> list[str]:
-    """Return the types of what was published there."""
+    """Return the types of the events that were published there."""
     return [p.key for p in worker.publisher.confirmed if p.publication.exchange == exchange]
 
 
@@ -98,7 +98,7 @@ async def test_nobody_else_speaks_for_leveret(worker: Worker, source: Source) ->
 
 
 async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) -> None:
-    """What is parked for the tenant leveret is told on the exchange alone."""
+    """An entry of the tenant leveret is reported on the exchange alone."""
     await worker.subscribe("desk", tenant="leveret")
     async with telling(worker) as ops:
         ops.note(Note(type=OperatorEventType.DELIVERY_PARKED, tenant="leveret", subject="sub_1"))

@@ -39,7 +39,7 @@ ASKED = {
 
 
 def test_promtool_takes_the_rules_and_their_cases() -> None:
-    """S1-6, S2-4: every case of alerts_test.yml fires, or stays silent, as it says."""
+    """S1-6, S2-4: every case of alerts_test.yml fires, or stays silent, as the file requires."""
     for done in (promtool("check", "rules", ALERTS), promtool("test", "rules", ALERT_TESTS)):
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 

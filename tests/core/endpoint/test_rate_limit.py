@@ -110,7 +110,7 @@ def test_a_whole_quota_goes_at_once() -> None:
 
 @given(st.floats(-4000, 4000), st.integers(0, 10))
 def test_a_clock_that_is_set_changes_no_rest(by_s: float, count: int) -> None:
-    """Fault 82: what was left of a wait is left after the step."""
+    """Fault 82: the rest of a wait is the same after the step."""
     limit = per_second(10.0, burst=3)
     for _ in range(count):
         limit = limit.sent(1e9)

@@ -339,7 +339,7 @@ def test_without_a_time_arrival_counts(value: Any) -> None:
 
 @pytest.mark.parametrize("absent", [{}, {"tenant": None}, {"tenant": ""}])
 def test_no_tenant(absent: dict[str, object]) -> None:
-    """Fault 16: an event without tenant gets the default tenant, or is parked if there is none."""
+    """Fault 16: an event without tenant gets the default tenant, or is parked without a default."""
     assert decoded(message(headers=absent)).tenant == "default"
     assert parked(message(headers=absent), DecodeRules(default_tenant=None)) == "bad_tenant"
 

@@ -13,7 +13,7 @@ CAPS = Caps(capacity=256)  # a quarter: 64; a tenth: 25
 
 
 def test_alone_a_tenant_has_everything() -> None:
-    """Nobody is there for whom a slot would have to stay free, however late the loop is."""
+    """One tenant alone gets every slot, even if the loop lags."""
     limit = BorrowLimit(CAPS)
 
     assert limit.update(0.0) == 256

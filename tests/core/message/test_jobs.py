@@ -91,7 +91,7 @@ def test_what_a_replay_parks_again_is_no_part_of_its_job() -> None:
 
 
 def test_a_job_takes_only_its_reasons_and_entries_that_were_rarely_replayed() -> None:
-    """S1-16: what would fail again, and what failed often enough, is left to an operator."""
+    """S1-16: an entry that would fail again, or that failed often enough, is left to an operator."""
     earlier = Earlier(replays=3, first_arrived_at=AT)
     often = entry(delivery=delivery(earlier=earlier))
     automatic = job(reasons=frozenset({"exhausted", "expired"}), replays_below=3)

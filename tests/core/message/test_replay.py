@@ -39,7 +39,7 @@ def entry(delivery: DeliveryMessage | None) -> ParkedEntry:
 def test_a_replay_keeps_the_event_and_starts_its_age_and_attempts_anew(
     parked: DeliveryMessage, now: float
 ) -> None:
-    """The webhook-id and bytes stay, so the receiver can tell; attempts and age count anew (S1-5)."""
+    """The webhook-id and bytes stay, so the receiver recognises it; attempts and age count anew (S1-5)."""
     replayed = replayed_delivery(entry(parked), now)
 
     assert replayed is not None
@@ -54,7 +54,7 @@ def test_a_replay_keeps_the_event_and_starts_its_age_and_attempts_anew(
 
 @given(deliveries(), st.floats(1, 4e9))
 def test_a_replay_is_never_expired_when_it_arrives(parked: DeliveryMessage, now: float) -> None:
-    """However old the entry and whatever its producer's expiration: somebody wants it now (S1-5)."""
+    """However old the entry, and despite its producer's expiration: an operator wants it now (S1-5)."""
     replayed = replayed_delivery(entry(parked), now)
 
     assert replayed is not None

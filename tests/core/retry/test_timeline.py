@@ -36,7 +36,7 @@ def test_any_policy_can_be_drawn(policy: RetryPolicy, width: int) -> None:
 
 @given(ANY)
 def test_jitter_lies_around_the_plan(policy: RetryPolicy) -> None:
-    """S0-1: each wait lies between its least and its most, and the times only grow."""
+    """S0-1: each wait is between its least and its most, and the times only grow."""
     planned = steps(policy)
 
     assert [step.attempt for step in planned] == list(range(1, policy.max_attempts + 1))
@@ -61,7 +61,7 @@ def test_a_policy_is_told_in_one_line() -> None:
 
 
 def test_every_kind_of_policy_is_told_and_is_json() -> None:
-    """S0-6: growth, jitter and waits by status are named; what is printed as JSON is JSON."""
+    """S0-6: growth, jitter and waits by status are named; the printed JSON is valid."""
     own = RetryPolicy(growth=Growth.LINEAR, jitter_kind=Jitter.FULL)
     policy = RetryPolicy(adaptive=True, jitter_kind=Jitter.DECORRELATED, by_status=(("429", own),))
 

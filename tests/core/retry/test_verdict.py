@@ -122,7 +122,7 @@ def test_a_status_may_have_waits_of_its_own() -> None:
 
 @pytest.mark.parametrize("status", [400, 406, 411, 413, 414, 415, 422, 431, 501, 505])
 def test_hopeless_requests_park_at_once(status: int) -> None:
-    """S1-2, S1-7, fault 37: what can never succeed is not tried again."""
+    """S1-2, S1-7, fault 37: a delivery that can never succeed is not tried again."""
     assert decide(failure(status), situation()) == Park(ParkReason.PERMANENT, f"HTTP {status}")
 
 
@@ -248,7 +248,7 @@ def test_a_budget_only_postpones_a_retry(
 def test_a_failure_of_an_endpoint_that_is_gone_disables_it(
     outcome: Outcome, attempt: int, control: Control | None
 ) -> None:
-    """SW-41: what would be tried again or parked is parked as disabled; a deferral and a drop stay."""
+    """SW-41: instead of a retry it is parked as disabled; a deferral and a drop stay."""
     outcome = outcome._replace(control=control)
     at = situation(attempt=attempt, rules={"404": StatusRule.DROP})
     usual, verdict = decide(outcome, at), decide(outcome, replace(at, gone="failed for 5 days"))

@@ -14,7 +14,7 @@ from consumer.core.text import ids
 
 @given(st.text())
 def test_every_id_is_safe_to_sign_and_send(text: str) -> None:
-    """SW-06, fault 9: no id has a full stop, line break or space, whatever the producer wrote."""
+    """SW-06, fault 9: no id has a full stop, line break or space, for every text of a producer."""
     made = ids.event_id(text)
 
     assert ids.is_event_id(made)

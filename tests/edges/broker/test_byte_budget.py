@@ -26,7 +26,7 @@ LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
 
 
 class Reading:
-    """A window on its way, and what came by it."""
+    """A window on its way, and its messages so far."""
 
     def __init__(self, limit_bytes: int, prefetch: int = 50, room_bytes: float | None = None) -> None:
         self.taken: asyncio.Queue[Incoming] = asyncio.Queue()
@@ -120,7 +120,7 @@ async def test_a_long_wait_lets_some_through_and_keeps_the_connection(
 
 
 async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost: str) -> None:
-    """A drain never waits for memory; what comes meanwhile is another worker's."""
+    """A drain never waits for memory; messages that come meanwhile go back to other workers."""
     reading = Reading(2 * MIB)
     async with running(vhost, reading) as live:
         for number in range(12):
@@ -144,7 +144,7 @@ async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost
 
 
 async def test_what_came_by_a_lost_channel_is_charged_until_nobody_works_on_it(vhost: str) -> None:
-    """The broker gives it out again, but its bytes are still here; what was never handed over is free."""
+    """The broker gives it out again, but its bytes are still here; bytes of an undelivered one are free."""
     reading = Reading(2 * MIB + 200_000)
     async with running(vhost, reading) as live:
         for _ in range(4):

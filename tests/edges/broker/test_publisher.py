@@ -76,7 +76,7 @@ async def test_a_publish_returns_once_it_is_confirmed(world: World) -> None:
 
 
 async def test_content_type_and_encoding_arrive_as_they_are(world: World) -> None:
-    """None stays none: nobody is told that bytes are JSON."""
+    """A missing content type stays missing: bytes are not declared as JSON."""
     packed = replace(HELLO, content_type=None, content_encoding="gzip")
     await world.publisher.publish(packed)
 
@@ -125,7 +125,7 @@ async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
 
 
 async def test_a_full_queue_refuses(world: World) -> None:
-    """A queue at its length limit says nack; the next publish elsewhere works (fault 64)."""
+    """A queue at its length limit nacks; the next publish elsewhere works (fault 64)."""
 
     async def fill() -> int:
         for accepted in range(50):
@@ -162,7 +162,7 @@ async def test_equal_ids_do_not_cross_either(world: World) -> None:
 
 
 async def test_without_a_connection_it_is_unavailable_and_works_again_after(world: World) -> None:
-    """Cut off: says so, starts nothing, raises at once; mended: works without a restart (faults 59, 60)."""
+    """Cut off: reports it, starts nothing, raises at once; mended: works without a restart (59, 60)."""
     await world.publisher.publish(HELLO)
     await world.cut()
 
@@ -262,7 +262,7 @@ async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailabl
 
 
 async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWorld) -> None:
-    """What is owed to it waits, and is tried by a channel of its own until it is back."""
+    """Its messages wait, and a channel of its own tries it until it is back."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)
     adrift = replace(HELLO, exchange="gone", mandatory=True)
@@ -291,7 +291,7 @@ async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None
 
 
 async def test_a_cancelled_publish_lets_the_next_with_its_id_go_on(real: RealWorld) -> None:
-    """Neither hangs, and what was cut off while it waited for its turn holds up nobody (fault 65)."""
+    """Neither hangs, and a publish that was cut off while it waited for its turn delays no other (65)."""
     alike = replace(HELLO, message_id="17")
     tasks = [asyncio.create_task(real.publisher.publish(alike)) for _ in range(4)]
     await asyncio.sleep(0)

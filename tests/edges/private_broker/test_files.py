@@ -18,7 +18,7 @@ WAYS_ON = ("make broker-install", "docker run", "LEVERET_AMQP_URL", "LEVERET_RAB
 
 
 def test_the_size_of_a_folder_is_told_while_it_changes(tmp_path: Path) -> None:
-    """``broker status`` stands that the node makes and removes folders while their sizes are added up."""
+    """``broker status`` works while the node makes and removes folders."""
     over = threading.Event()
 
     def churn() -> None:

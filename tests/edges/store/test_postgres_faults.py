@@ -73,7 +73,7 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
 
 
 async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgres) -> None:
-    """Fault 68: who may not make tables hears what is missing."""
+    """Fault 68: a user without the right to make tables gets an error that names it."""
     sql_place.url = await postgres.database()
     user = f"u{secrets.token_hex(4)}"
     await on(sql_place.url, f"CREATE USER {user} PASSWORD 'hush'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")

@@ -42,7 +42,7 @@ async def test_an_exhausted_delivery_is_parked_with_every_attempt(worker: Worker
 
 
 async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
-    """410: disabled in memory and store; what waits is parked on arrival, new events unmatched (fault 38)."""
+    """410: disabled in memory and store; waiting deliveries are parked, new events unmatched (fault 38)."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -135,7 +135,7 @@ async def test_only_the_last_second_or_two_percent_is_held(
 
 
 async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
-    """Held here until its endpoint's clock said; what came meanwhile stands behind it, not before."""
+    """Held here until its reservation; deliveries that came meanwhile queue behind it."""
     shop = await worker.subscribe("shop", rate_per_s=2, burst=1)
     for n in range(3):
         worker.offer(delivery_message(due(shop.id, event=event(id=f"ord-{n}"))), Source.DUE)

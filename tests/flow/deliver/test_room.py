@@ -72,7 +72,7 @@ async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: DeadLette
 
 @pytest.mark.parametrize("expired", [False, True])
 async def test_leaving_waits_for_what_is_under_way(desk: DeadLetterDesk, expired: bool) -> None:
-    """Fault 58: parked or archived once: it is acked before the end; what was not begun is given back."""
+    """Fault 58: parked or archived once, it is acked before the end; messages not begun are given back."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
     raw = raw if expired else dead(event_message(), "expired", NAMES.lane(0))

@@ -64,7 +64,7 @@ async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worke
 
 @pytest.mark.parametrize("kind", [OutcomeKind.PROXY, OutcomeKind.LOCAL])
 async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: OutcomeKind) -> None:
-    """Fault 87: it says nothing about the endpoint, however long it lasts."""
+    """Fault 87: it shows nothing about the endpoint, however long it lasts."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))
 

@@ -36,7 +36,7 @@ async def test_one_probe_for_all_and_its_success_closes_all() -> None:
     """The first worker with a delivery probes; the others wait for its news and start slowly."""
     async with crew() as four:
         await four.fail(0)
-        await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for who opened it
+        await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for the opener
         for worker in four.workers:
             worker.sender.on(URL, Reply())
             worker.sender.latency_s[URL] = 1.0

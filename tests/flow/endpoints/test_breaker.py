@@ -1,4 +1,4 @@
-"""One endpoint's breaker: what it holds, and which probe goes."""
+"""One endpoint's breaker: which deliveries it holds, and which probe goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All endpoints of a worker: what is reported, shared, reset and moved with the clock."""
+"""All endpoints of a worker: their changes are reported, shared, reset and moved with the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.worker import Worker
 
 
 def known() -> Worker:
-    """A worker whose chance is always 0."""
+    """A worker whose random numbers are always 0."""
     worker = Worker()
     worker.samples = 0.0
     return worker

@@ -63,7 +63,7 @@ def test_a_rate_spaces_what_is_sent() -> None:
 
 @dataclass
 class Restarted:
-    """Deliveries of an earlier life come back to a worker that knows nothing of the endpoint."""
+    """Deliveries from before a restart come back to a worker that has never met the endpoint."""
 
     shop: Endpoint
     waiting: list[tuple[float, bool]]
@@ -89,7 +89,7 @@ class Restarted:
 @settings(max_examples=30)
 @given(st.integers(1, 2000), st.sampled_from([10.0, 100.0, 400.0]), st.floats(0, 1), st.floats(0, 30))
 def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away_s: float) -> None:
-    """Whatever waits and however much of it is overdue, the rate holds and all are sent."""
+    """For every backlog, however overdue, the rate holds and all are sent."""
     overdue = int(count * share)
     waiting = [(START, True)] * overdue
     waiting += [(START + n / rate, True) for n in range(count - overdue)]

@@ -34,7 +34,7 @@ async def test_every_state_of_an_endpoint_is_told(worker: Worker) -> None:
 
 
 async def test_a_disabled_endpoint_is_told_with_its_reason(worker: Worker) -> None:
-    """Fault 38: once, however many answers say so."""
+    """Fault 38: once, for any number of such answers."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -62,7 +62,7 @@ async def test_what_is_parked_is_told_after_it_is_confirmed(worker: Worker) -> N
 
 
 async def test_what_is_not_confirmed_is_not_told(worker: Worker) -> None:
-    """The index never shows what the broker does not have."""
+    """The index never shows an entry that the broker does not have."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
     worker.publisher.connected = False
@@ -74,7 +74,7 @@ async def test_what_is_not_confirmed_is_not_told(worker: Worker) -> None:
 
 
 async def test_an_archived_entry_leaves_the_index(worker: Worker) -> None:
-    """S1-4: what the archive has is parked no more."""
+    """S1-4: an archived entry is parked no more."""
     note = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=1.0, ttl_s=60.0)
     owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=5)
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, note))

@@ -18,10 +18,10 @@ from tests.support.fakes_routes import FakeRoutes
 from tests.support.fakes_sender import Reply
 from tests.support.worker import NAMES, ONE, Worker, delivery_message, event, event_message
 
-CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes back what is unacked
+CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes unacked messages back
 PAUSE_S = 8.0  #: longer than any pause between two tries to publish
 DEAD = "https://dead.example/"
-ANY_RUNG = set("123456789")  #: what the routing key of a rung can begin with
+ANY_RUNG = set("123456789")  #: possible beginnings of the routing key of a rung
 
 
 def lose(worker: Worker) -> None:
@@ -131,7 +131,7 @@ async def _once(event: asyncio.Event) -> None:
 
 
 async def test_what_came_from_a_deleted_queue_is_stored_all_the_same(worker: Worker) -> None:
-    """Faults 62, 64: nobody else has it any more, so its job goes on until its failure is stored."""
+    """Faults 62, 64: no other copy exists, so its job goes on until its failure is stored."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=503))
     worker.publisher.unbound = ANY_RUNG
@@ -175,7 +175,7 @@ KINDS: dict[str, tuple[Source, Callable[[Worker], RawMessage]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_way_publishes_for_a_source_that_is_gone(kind: str) -> None:
-    """Faults 57, 64: whatever was to be published for it, the job ends and nothing comes of it later."""
+    """Faults 57, 64: for every kind of publish, the job ends and no copy appears later."""
     worker = Worker(max_targets_per_message=1)
     await worker.subscribe_all("shop", "store")
     source, make = KINDS[kind]

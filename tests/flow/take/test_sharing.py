@@ -19,7 +19,7 @@ URL = "https://shop.example/"
 
 @asynccontextmanager
 async def sharing(worker: Worker, *, by_tenant: bool = True) -> AsyncIterator[Sharing]:
-    """Run the routine of a worker; what it did not start is given back."""
+    """Run the routine of a worker; its unstarted jobs are given back."""
     one = Sharing(worker.context, worker.intake, by_tenant=by_tenant)
     task = asyncio.create_task(one.run())
     try:
@@ -34,7 +34,7 @@ async def sharing(worker: Worker, *, by_tenant: bool = True) -> AsyncIterator[Sh
 
 
 async def flooded(concurrency: int = 40) -> Worker:
-    """A worker whose tenant acme has endless work that takes a second a piece."""
+    """A worker whose tenant acme has endless work, one second for each job."""
     worker = Worker(concurrency=concurrency, quick_latency_s=1e6)
     for tenant in ("acme", "quiet"):
         await worker.subscribe("shop" if tenant == "acme" else tenant, tenant=tenant, concurrency=500)
@@ -49,7 +49,7 @@ def flood(worker: Worker, count: int = 400) -> None:
 
 
 async def test_a_single_tenant_uses_every_slot() -> None:
-    """What nobody else wants it may have, all of it."""
+    """It may have every slot that no other tenant wants."""
     worker = await flooded()
     async with sharing(worker):
         flood(worker)
@@ -92,7 +92,7 @@ class Drifting(ManualClock):
 
 
 async def test_a_late_loop_takes_back_what_was_borrowed() -> None:
-    """A worker without time of its own holds a quarter for the one that floods, and lends again later."""
+    """A worker whose loop lags limits the flooding tenant to a quarter, and raises the limit again later."""
     worker, clock = await flooded(), Drifting()
     worker.context = replace(worker.context, clock=clock)
     async with sharing(worker):

@@ -18,7 +18,7 @@ from tests.support.worker import Worker, event_message
 
 
 async def test_standings_are_over_all_shares_and_name_the_default_tenant() -> None:
-    """S1-9: what waits for each tenant, fresh and due together; one without a header is the default one."""
+    """S1-9: waiting jobs by tenant, fresh and due together; one without a header is the default one."""
     desk = IntakeDesk()
     desk.offer(tenant="first")
     for source in (Source.LANE, Source.LANE, Source.DUE):
@@ -57,7 +57,7 @@ async def test_weights_hold_where_slots_are_short() -> None:
 
 
 async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
-    """Cost is deliveries: both tenants make as many requests, whatever one event starts."""
+    """Cost is deliveries: both tenants make as many requests, for every fan-out of an event."""
     worker = Worker(concurrency=64)
     worker.intake.set_borrow_limit(58)
     names = [f"w{number}" for number in range(20)]
@@ -71,7 +71,7 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
             worker.offer(event_message(tenant="narrow", message_id=f"n-{number}-{copy}"))
 
     await worker.clock.advance(0.4)
-    ahead = sum(map(worker.sent, names)) - worker.sent("n")  # what a job costs is known after the first ones
+    ahead = sum(map(worker.sent, names)) - worker.sent("n")  # the cost of a job is known after the first ones
     await worker.clock.advance(1.7)
     await worker.intake.give_back()
     await worker.intake.idle()
@@ -102,7 +102,7 @@ async def test_what_is_not_lent_stays_free_for_others() -> None:
 
 
 async def test_a_refusal_is_not_asked_for_again() -> None:
-    """The hot path: while nothing changes, messages of the tenant that may not start ask nobody."""
+    """The hot path: while nothing changes, a message of a tenant that may not start costs no search."""
     desk = IntakeDesk(concurrency=10)
     desk.intake.set_borrow_limit(6)
     asked = 0
@@ -125,7 +125,7 @@ async def test_a_refusal_is_not_asked_for_again() -> None:
 
 
 async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> None:
-    """What was refused is asked for again once enough of its own have ended."""
+    """A refused tenant is asked again once enough of its own have ended."""
     worker, started = Worker(concurrency=10), list[str]()
     ends: dict[str, asyncio.Event] = {"flood": asyncio.Event(), "quiet": asyncio.Event()}
 
@@ -189,7 +189,7 @@ async def test_many_that_wait_start_a_few_each() -> None:
 
 
 async def test_a_tenant_alone_starts_all_at_once() -> None:
-    """Nobody waits for the end of a pass."""
+    """No job waits for the end of a pass."""
     desk = IntakeDesk(concurrency=100)
     desk.intake.set_borrow_limit(100)
     for _ in range(50):

@@ -45,7 +45,7 @@ async def test_opens_after_five_probes_and_closes(
 
 
 async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """A closed breaker lets what waited through at a pace, not at once, and is soon at full speed again.
+    """A closed breaker lets waiting deliveries through at a pace, and is soon at full speed again.
 
     It starts slowly.
     """
@@ -102,7 +102,7 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
 async def test_a_reset_releases_what_waits(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 83: with a cooldown of ten minutes, what was held and what had failed is sent at once."""
+    """Fault 83: with a cooldown of ten minutes, held and failed deliveries are sent at once."""
     target = "/hold/released?n=2&status=503"
     breaker = {"failures": 2, "cooldown_s": 600}
     await shared.apply(to(receiver, target, "released", retry=dict(MANY), breaker=breaker))
@@ -114,7 +114,7 @@ async def test_a_reset_releases_what_waits(
     (entry,) = [each for each in await shared.entries() if each.tenant == "released"]
     [row] = objects(await command(shared, "breaker", "reset", entry.id, "--json"))
 
-    # Rungs are short here: what the worker has freed and sent before the command's look is not counted.
+    # Rungs are short here: deliveries that the worker has freed and sent before the look do not count.
     assert 0 <= int(str(row["released"])) <= len(failed) + len(held)
     await all_delivered(receiver, target, [*failed, *held])
 
@@ -162,7 +162,7 @@ async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str,
 async def test_age_ends_what_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends what waits for it."""
+    """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends its waiting deliveries."""
     target = "/status/503/dead"
     policy = MANY | {"max_age_s": 2}
     breaker = {"failures": 2, "cooldown_s": 60}
@@ -220,7 +220,7 @@ async def test_a_flapping_endpoint_gets_all(
 async def test_what_the_endpoint_asks_for_does_not_open_it(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Faults 37, 39: 404 and 429 say nothing about the endpoint's health."""
+    """Faults 37, 39: 404 and 429 do not count against the endpoint's health."""
     await shared.apply(
         to(receiver, "/status/404/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
         to(receiver, "/status/429/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),

@@ -46,7 +46,7 @@ async def test_what_kills_every_time_is_parked_as_poison(
 
 
 def ended(daemon: Daemon) -> bool:
-    """Say whether the daemon's process is gone."""
+    """Return whether the daemon's process is gone."""
     return daemon.process is not None and daemon.process.poll() is not None
 
 

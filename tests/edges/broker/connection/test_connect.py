@@ -83,7 +83,7 @@ async def test_what_no_new_connection_mends_ends_it() -> None:
 
 
 async def test_what_has_arrived_is_read_at_once(vhost: str) -> None:
-    """Fault 71: the library stops reading after ten frames, and the rest stands where nobody can choose."""
+    """Fault 71: the library stops reading after ten frames, and the scheduler cannot choose from the rest."""
     async with await aio_pika.connect(vhost) as connection:
         channel = await open_channel(connection, confirms=False)
 

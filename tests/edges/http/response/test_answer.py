@@ -135,7 +135,7 @@ def test_only_a_plain_head_keeps_its_connection(lines: bytes, kept: bool) -> Non
     ids=["lines", "chunks", "options", "trailers", "interim", "spaces", "lengths"],
 )
 def test_one_segment_costs_little(data: bytes) -> None:
-    """256 KiB of whatever the server chose cost at most 20 ms of CPU."""
+    """256 KiB from a server cost at most 20 ms of CPU, for every content."""
     times = []
     for _ in range(5):
         began = time.thread_time()

@@ -270,7 +270,7 @@ async def test_an_endpoint_may_have_an_authority_of_its_own(
 
 
 async def test_a_policy_that_openssl_does_not_take_is_an_outcome(sender: WebhookSender) -> None:
-    """What registration should have refused ends as an outcome too."""
+    """A subscription that registration should have refused ends as an outcome too."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server, TlsPolicy(certificate="no", key="pem")))
 
