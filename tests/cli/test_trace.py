@@ -116,7 +116,7 @@ def test_a_producers_id_is_found(run: Run, record: Record) -> None:
         assert shown["event_id"] == event_id("order/17")
 
 
-def test_what_is_unknown_is_an_error(run: Run, record: Record) -> None:
+def test_unknown_keys_are_errors(run: Run, record: Record) -> None:
     """An unknown event, subscription, id or time ends with exit code 1; no choice at all is wrong usage."""
     record(*STORY)
     assert "nothing is known of ord-9" in error(run("trace", "ord-9"))

@@ -70,7 +70,7 @@ def test_a_service_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_service_waits_for_what_it_needs(name: str) -> None:
+def test_a_service_waits_for_its_dependencies(name: str) -> None:
     """Each condition can come true: a health check where one is waited for, a job where its end is."""
     for needed, how in SERVICES[name].get("depends_on", {}).items():
         other = SERVICES[needed]
@@ -95,7 +95,7 @@ def test_services_that_stay_have_a_health_check() -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_what_is_mounted_is_there(name: str) -> None:
+def test_every_mounted_file_exists(name: str) -> None:
     """A file of the checkout exists and is read-only; a volume is declared."""
     for source, target, read_only in mounts(SERVICES[name]):
         assert target.startswith("/")
@@ -308,7 +308,7 @@ def test_grafana_opens_on_the_dashboard() -> None:
     assert inside[runbook] == ROOT / "docs/runbook.md"
 
 
-def test_the_image_holds_what_it_needs_and_no_more() -> None:
+def test_the_image_holds_only_the_necessary() -> None:
     """Every path that is copied exists and is let through; the libraries are installed by their hashes."""
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     copied = [

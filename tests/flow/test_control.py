@@ -44,7 +44,7 @@ async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
     assert worker.endpoint(shop).state == "open"
 
 
-async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> None:
+async def test_kicked_deliveries_are_sent_at_the_rate_at_once(worker: Worker) -> None:
     """`leveret waiting kick` frees all reservations: no delivery waits for them."""
     [shop] = await worker.subscribe_all("shop", rate_per_s=1, burst=1)
     for number in range(11):
@@ -71,7 +71,7 @@ async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b'"open"', b"{}", b'{"kind": []}', b'{"kind": "open"}'])
-async def test_what_is_not_understood_is_passed_by(worker: Worker, body: bytes) -> None:
+async def test_unknown_messages_are_passed_by(worker: Worker, body: bytes) -> None:
     """Every message of a publisher is harmless."""
     await worker.subscribe_all("shop")
 

@@ -258,7 +258,7 @@ def test_it_is_a_schema_and_knows_every_field() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in RIGHT.items() for v in values])
-def test_both_take_what_is_right(field: str, value: object) -> None:
+def test_both_take_right_values(field: str, value: object) -> None:
     """The schema accepts every entry that the parser accepts."""
     document = file(**{field: value})
 
@@ -267,7 +267,7 @@ def test_both_take_what_is_right(field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in WRONG.items() for v in values])
-def test_both_refuse_what_is_wrong(field: str, value: object) -> None:
+def test_both_refuse_wrong_values(field: str, value: object) -> None:
     """The schema refuses every entry that the parser refuses."""
     document = file(**{field: value})
 

@@ -70,7 +70,7 @@ def test_a_file_is_held_to_the_same() -> None:
     )
 
 
-def test_what_somebody_ends_is_ended() -> None:
+def test_a_row_that_another_ends_is_ended() -> None:
     """Secrets that a file or --drop-old removes end at once; a file may replace its only secret."""
     entries, now = full(), T0 + 100
 

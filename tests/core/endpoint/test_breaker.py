@@ -167,7 +167,7 @@ def test_a_ratio_opens_by_its_window(history: list[tuple[float, bool]]) -> None:
             assert sum(not each for each in half) < 0.5 * len(half)
 
 
-def test_a_ratio_sees_what_is_never_five_in_a_row() -> None:
+def test_a_ratio_sees_failures_that_are_never_five_in_a_row() -> None:
     """S3-1: every second request fails; the count in a row never opens it, the ratio does."""
     plain, state = BreakerPolicy(), Closed()
     counted: State = state

@@ -76,7 +76,7 @@ def test_a_network_may_be_allowed_at_one_port() -> None:
     assert [str(allowed) for allowed in rule.allow] == ["10.0.0.0/8:8443", "fd00::/8:443"]
 
 
-def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
+def test_denied_networks_stay_denied() -> None:
     """``deny`` goes before ``allow`` and before the public internet."""
     rule = parse_rule(["10.0.0.0/8"], deny=["10.9.0.0/16", "93.184.216.34/32"])
 
@@ -97,7 +97,7 @@ def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
         ("2606:4700::200:5efe:127.0.0.1", "2606:4700::/32"),
     ],
 )
-def test_a_translator_that_is_allowed_does_not_open_what_stands_behind_it(outer: str, network: str) -> None:
+def test_an_allowed_translator_does_not_open_the_addresses_behind_it(outer: str, network: str) -> None:
     """Fault 22: the IPv4 address inside is judged too; it counts when both are allowed."""
     assert refuse_address(outer, STRICT, tls=True) is not None
     assert "127.0.0.1" in str(refuse_address(outer, parse_rule([network]), tls=True))

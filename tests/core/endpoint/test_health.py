@@ -104,7 +104,7 @@ def test_two_that_know_different_things_never_begin_too_early(one: Health, other
         (Health(Failing(1.0)), Health(Failing(2.0 + SPAN_S)), Health(Failing(2.0 + SPAN_S))),
     ],
 )
-def test_what_two_know_is_joined(one: Health, other: Health, joined: Health) -> None:
+def test_knowledge_of_two_workers_is_joined(one: Health, other: Health, joined: Health) -> None:
     """Decision 16: a later success ends it; failures far enough apart count, from every worker."""
     assert merged(one, other) == joined
 

@@ -46,7 +46,7 @@ def test_reservations_keep_their_distance_and_their_earliest_time(
     st.sampled_from([0.005, 0.02]),
     st.floats(0, 300),
 )
-def test_what_is_held_is_given_reservations_at_most_a_little_ahead(
+def test_held_deliveries_get_reservations_at_most_a_little_ahead(
     count: int, interval_s: float, least_s: float, due_s: float
 ) -> None:
     """Fault 83: however slow the endpoint is, reservations end within a minute of the end of the hold."""
@@ -64,7 +64,7 @@ def test_what_is_held_is_given_reservations_at_most_a_little_ahead(
 
 
 @pytest.mark.parametrize("count", [100, 1_000, 4_000])
-def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None:
+def test_deliveries_that_came_together_do_not_come_back_together(count: int) -> None:
     """Fault 83: it takes one request a second; every waiting delivery is checked about twice a minute."""
     reservations, waiting, looks = Reservations(), [START] * count, list[float]()
     while len(looks) < 6 * count:
@@ -98,7 +98,7 @@ def test_looks_on_the_way_cost_no_more_than_some_a_second() -> None:
     assert looks[-1] == pytest.approx(LOOK_S + 99_999 * LOOK_INTERVAL_S, abs=0.1)
 
 
-def test_what_was_given_out_before_it_was_freed_is_void() -> None:
+def test_reservations_from_before_a_free_are_void() -> None:
     """Decision 13: by when it was given out, in whole milliseconds; a step of the clock moves that along."""
     reservations = Reservations()
     assert not reservations.is_void(START)

@@ -43,7 +43,7 @@ def test_two_that_take_turns_are_not_alone() -> None:
     assert not limit.alone
 
 
-def test_a_late_loop_lends_less_down_to_a_quarter_and_more_again() -> None:
+def test_a_late_loop_lowers_the_limit_to_a_quarter_and_raises_it_again() -> None:
     """More requests in flight make a worker without time slower for everybody: halved in three looks."""
     limit = BorrowLimit(CAPS)
     limit.served({"a", "b"}, 0.0)
@@ -62,7 +62,7 @@ def test_a_late_loop_lends_less_down_to_a_quarter_and_more_again() -> None:
     st.floats(0.01, 1),
     st.lists(st.tuples(st.floats(0, 1), st.sets(st.sampled_from("abc"))), max_size=50),
 )
-def test_what_is_lent_stays_within_its_bounds(
+def test_the_limit_stays_within_its_bounds(
     capacity: int, share: float, looks: list[tuple[float, set[str]]]
 ) -> None:
     """Never over the capacity, and never so little that a single tenant cannot start one job."""
@@ -77,7 +77,7 @@ def test_what_is_lent_stays_within_its_bounds(
 
 
 @pytest.mark.parametrize("late_s", [0.0, 5.0])
-def test_a_worker_of_one_slot_lends_it(late_s: float) -> None:
+def test_a_tenant_may_borrow_the_only_slot(late_s: float) -> None:
     """There is nothing to keep back."""
     limit = BorrowLimit(Caps(capacity=1))
     limit.served({"a", "b"}, 0.0)

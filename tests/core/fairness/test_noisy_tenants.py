@@ -50,7 +50,7 @@ def test_nobody_is_noisy_while_nobody_else_waits() -> None:
     assert [named(meter, look({"a": 200}, others=False), 1.0) for _ in range(30)] == [[]] * 30
 
 
-def test_a_backlog_that_fills_a_lane_hides_who_waits_behind() -> None:
+def test_a_backlog_that_fills_a_lane_hides_the_tenants_behind_it() -> None:
     """Fault 71: a quiet tenant in the same lane is not in hand yet, however idle the worker is."""
     meter = NoisyTenantMeter(RULE)
     behind = LoadSample(held={"a": 3, "b": 200}, backlogged={"a"})
@@ -85,7 +85,7 @@ def test_at_most_four_are_rerouted_the_noisiest_first() -> None:
     assert named(meter, look(held), 1.0, spilled[1:]) == ["t1"]
 
 
-def test_who_never_is_rerouted_takes_nobodys_place() -> None:
+def test_a_tenant_that_is_never_rerouted_takes_no_place() -> None:
     """Events without a tenant, and tenants with a lane of their own, cannot be led by a binding."""
     meter = NoisyTenantMeter(RULE)
     held = {f"t{n}": 30 + n for n in range(6)} | {"": 500, "own": 400}
@@ -95,7 +95,7 @@ def test_who_never_is_rerouted_takes_nobodys_place() -> None:
     assert [noisy.tenant for noisy in found] == ["t5", "t4", "t3", "t2"]
 
 
-def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
+def test_a_tenant_over_a_limit_is_rerouted_for_it() -> None:
     """After ten seconds, with the reason, however many slots it has."""
     meter = NoisyTenantMeter(RULE)
     seen = LoadSample(held={}, over_limit={"a": "brings more than its 5 events/s"})
@@ -104,7 +104,7 @@ def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
     assert meter.look(seen, 1.0, ()) == [("a", "brings more than its 5 events/s")]
 
 
-def test_the_reason_says_what_a_tenant_does() -> None:
+def test_the_reason_describes_the_tenants_load() -> None:
     """The reason names numbers for an administrator."""
     meter = NoisyTenantMeter(RULE)
 
@@ -131,7 +131,7 @@ def test_a_limit_is_passed_by_more_than_it_says(
     assert over_limit(limit, per_s, backlog) == fault
 
 
-def test_a_tenant_fills_its_lane_with_more_than_a_third_of_what_comes() -> None:
+def test_a_tenant_fills_its_lane_with_more_than_a_third_of_new_events() -> None:
     """Two floods in one lane, or one under two names, are both seen; a handful of events shows nothing."""
     lanes = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "three"}
     came = Came({"a": 60, "b": 40, "c": 50, "d": 50, "e": 5, "unknown": 90}, lambda t: lanes.get(t, ""))

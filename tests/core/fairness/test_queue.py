@@ -77,7 +77,7 @@ def test_equal_tenants_with_work_get_equal_service(costs: list[int], served: int
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=2))
-def test_nobody_starves_whatever_the_weights(weights: dict[str, float]) -> None:
+def test_no_tenant_starves_for_all_weights(weights: dict[str, float]) -> None:
     """Everybody with work is served within a round of all the others, however long the flood."""
     line = ServedQueue(weights=weights)
     for tenant in weights:
@@ -134,7 +134,7 @@ def test_a_quiet_tenant_goes_before_the_flood() -> None:
         line.serve(10)
 
 
-def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
+def test_a_tenant_served_ahead_pays_back_even_after_a_pause() -> None:
     """A tenant whose queue was empty still pays for its job of 20 deliveries."""
     line = ServedQueue()
     line.push("n" * 100)
@@ -147,7 +147,7 @@ def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
     assert "w" in line.serve(10)
 
 
-def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_what_nobody_wants() -> None:
+def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_idle_slots() -> None:
     """A quarter of the capacity while others wait, nine tenths when they do not, the rest for them."""
     line = ServedQueue(Caps(capacity=100))
     line.push("a" * 200)
@@ -177,7 +177,7 @@ def test_over_its_cap_a_tenant_that_aged_is_served() -> None:
     assert 1 <= served.count("a") <= 3
 
 
-def test_who_was_held_up_by_its_cap_has_no_more_than_its_turn_after_that() -> None:
+def test_a_tenant_held_by_its_cap_gets_only_its_turn_after_that() -> None:
     """S1-8: three in a row, however long it was passed over and for all costs of the others' jobs."""
     line = ServedQueue(Caps(capacity=256))
     line.push("s" * 900)
@@ -207,7 +207,7 @@ def test_a_heavy_tenant_is_not_capped_below_what_it_earns() -> None:
     assert held == {"a": 12, "b": 24, "c": 48}
 
 
-def test_standings_tell_waiting_rounds_and_row() -> None:
+def test_standings_contain_waiting_rounds_and_row() -> None:
     """S1-9: waiting jobs, rounds without service and jobs in a row, reported for each tenant that waits."""
     line = ServedQueue()
     line.push("aaaabb")

@@ -100,7 +100,7 @@ def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int)
 
 
 @given(st.integers(1, 500), st.integers(1, 60))
-def test_who_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
+def test_a_tenant_that_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
     """Slots that no other tenant wanted were free: once another comes, both get the same."""
     line = ServedQueue()
     line.push("a" * (alone + 2 * beside))
@@ -127,7 +127,7 @@ def test_a_share_that_was_alone_owes_nothing_for_it() -> None:
     assert Counter(served) == {"a": 50, "b": 50}
 
 
-def test_what_is_got_so_far_is_told_over_the_weight() -> None:
+def test_deliveries_so_far_are_divided_by_the_weight() -> None:
     """Deliveries that ended, by tenant: evenness is computed from these."""
     line = ServedQueue(weights=WEIGHTS)
     line.push("a" * 3 + "c" * 8)
@@ -139,7 +139,7 @@ def test_what_is_got_so_far_is_told_over_the_weight() -> None:
     assert line.queue.started() == {"a": 3, "b": 1, "c": 8}
 
 
-def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
+def test_the_debt_of_a_share_is_forgiven_while_it_was_alone() -> None:
     """A wide job is paid back to the tenants that wait, not to later ones."""
     scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
     for number in range(300):
@@ -183,7 +183,7 @@ def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
     assert len(gaps) == 50
 
 
-def test_what_is_remembered_is_bounded_while_new_tenants_keep_coming() -> None:
+def test_memory_is_bounded_while_new_tenants_keep_coming() -> None:
     """A new tenant for each event, without a pause: memory follows the waiting jobs."""
     line = ServedQueue()
     for number in range(20_000):

@@ -83,7 +83,7 @@ def test_a_job_comes_back_as_it_was_stored(stored: ReplayJob) -> None:
     assert job_as_dict(JobRow(job=stored))["id"] == stored.id
 
 
-def test_what_a_replay_parks_again_is_no_part_of_its_job() -> None:
+def test_entries_parked_again_are_not_part_of_the_job() -> None:
     """S1-5: an endpoint that fails for ever does not make a job endless."""
     assert job().wants(entry())
     assert not job().wants(entry(parked_at=AT + 1))

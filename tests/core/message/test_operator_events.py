@@ -22,7 +22,7 @@ PARKED = Note(
 )
 
 
-def test_the_first_is_told_at_once_and_the_rest_in_one_sum() -> None:
+def test_the_first_is_reported_at_once_and_the_rest_in_one_sum() -> None:
     """S2-5: 1,000 parked deliveries of one subscription are two events, not a thousand."""
     digest = Digest()
 
@@ -51,7 +51,7 @@ def test_many_different_things_are_summed_by_type() -> None:
     assert (rest.note.type, rest.note.tenant, rest.count) == ("breaker.opened", "", 10_000 - EVENTS_MAX)
 
 
-def test_the_sum_of_a_storm_is_told_while_it_lasts() -> None:
+def test_the_sum_of_a_storm_is_reported_while_it_lasts() -> None:
     """S2-5: something happens all the time, ever elsewhere: each minute has its sixty and its sum."""
     digest, told = Digest(), list[OperatorEvent]()
 
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 200))))
-def test_nothing_is_forgotten_and_nothing_told_twice(steps: list[tuple[int, float]]) -> None:
+def test_nothing_is_forgotten_and_nothing_reported_twice(steps: list[tuple[int, float]]) -> None:
     """For every history: the counts of all events add up to the notes, under ids of their own."""
     digest, now, told = Digest(), AT, list[OperatorEvent]()
     for number, pause_s in steps:
@@ -97,7 +97,7 @@ def test_nothing_is_forgotten_and_nothing_told_twice(steps: list[tuple[int, floa
     assert len({event.id for event in sums}) == len(sums)
 
 
-def test_two_workers_tell_one_thing_under_one_id() -> None:
+def test_two_workers_report_one_thing_under_one_id() -> None:
     """A receiver that dedupes by id hears of an outage once, however many workers saw it."""
     [one], [other] = Digest().note(PARKED, AT), Digest().note(PARKED, AT + 1)
 

@@ -173,7 +173,7 @@ def test_a_status_is_the_code_where_there_was_one() -> None:
     assert shown["last_failure_code"] == "503"
 
 
-def test_what_was_never_tried_has_no_failure() -> None:
+def test_an_untried_delivery_has_no_failure() -> None:
     """A delivery parked on arrival shows no code, no time and no attempts."""
     owed = delivery(attempts=(), attempts_made=0)
 
@@ -182,7 +182,7 @@ def test_what_was_never_tried_has_no_failure() -> None:
     assert (shown["last_failure_code"], shown["last_failure_at"], shown["attempts"]) == (None, None, [])
 
 
-def test_a_raw_entry_is_shown_with_what_its_producer_said() -> None:
+def test_a_raw_entry_is_shown_with_its_producers_properties() -> None:
     """Tenant, type, id, exchange and key of the producer; no delivery, no attempts (S1-3)."""
     raw = message(b"{", type="order.created")
 

@@ -67,7 +67,7 @@ def test_a_raw_entry_has_no_delivery_to_replay() -> None:
     assert replayed_delivery(entry(None), 1.0) is None
 
 
-def test_a_raw_replay_says_what_its_producer_said_and_sends_no_copies() -> None:
+def test_a_raw_replay_has_its_producers_properties_and_sends_no_copies() -> None:
     """RabbitMQ routes by ``CC`` and ``BCC`` as written; lower case is an ordinary header (S1-5)."""
     kept: dict[str, object] = {"tenant": "acme", "ce-id": "1", "cc": "boss", "traceparent": "00-1"}
     over: dict[str, object] = {

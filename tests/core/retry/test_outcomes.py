@@ -83,7 +83,7 @@ def test_an_unreachable_endpoint_counts(kind: OutcomeKind) -> None:
 @pytest.mark.parametrize(
     "kind", [OutcomeKind.BLOCKED, OutcomeKind.PROXY, OutcomeKind.LOCAL, OutcomeKind.CLIENT_ERROR]
 )
-def test_what_is_not_the_endpoints_fault_says_nothing(kind: OutcomeKind) -> None:
+def test_faults_of_our_side_do_not_count_against_the_endpoint(kind: OutcomeKind) -> None:
     """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is not Signal.FAILING

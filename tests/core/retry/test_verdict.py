@@ -129,7 +129,7 @@ def test_hopeless_requests_park_at_once(status: int) -> None:
 @pytest.mark.parametrize(
     "status", [401, 403, 404, 405, 407, 408, 418, 421, 425, 429, 500, 502, 503, 504, 599]
 )
-def test_what_may_pass_is_retried(status: int) -> None:
+def test_temporary_failures_are_retried(status: int) -> None:
     """S1-7, faults 37, 40: a deploy, a throttle or a fault of the server passes."""
     assert decide(failure(status), situation()) == Retry(1.0)
 

@@ -69,7 +69,7 @@ def test_uuid7_uses_every_random_bit() -> None:
 
 
 @pytest.mark.parametrize(("unix_ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9))])
-def test_uuid7_refuses_what_does_not_fit(unix_ms: int, random: bytes) -> None:
+def test_uuid7_refuses_values_that_do_not_fit(unix_ms: int, random: bytes) -> None:
     """An argument out of range raises ValueError."""
     with pytest.raises(ValueError, match=r"bits|bytes"):
         ids.uuid7(unix_ms, random)

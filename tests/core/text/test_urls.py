@@ -67,7 +67,7 @@ def test_more_that_no_webhook_may_go_to(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
-def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
+def test_credentials_in_a_url_are_named_as_such(url: str) -> None:
     """Fault 26: the error explains where user name and password belong."""
     with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
         parse_url(url)

@@ -119,7 +119,7 @@ async def test_a_long_wait_lets_some_through_and_keeps_the_connection(
         assert reading.budget.held_bytes == 0
 
 
-async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost: str) -> None:
+async def test_leaving_off_lifts_the_bound_and_gives_the_excess_back(vhost: str) -> None:
     """A drain never waits for memory; messages that come meanwhile go back to other workers."""
     reading = Reading(2 * MIB)
     async with running(vhost, reading) as live:
@@ -143,7 +143,7 @@ async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost
                 await asyncio.sleep(0.02)
 
 
-async def test_what_came_by_a_lost_channel_is_charged_until_nobody_works_on_it(vhost: str) -> None:
+async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) -> None:
     """The broker gives it out again, but its bytes are still here; bytes of an undelivered one are free."""
     reading = Reading(2 * MIB + 200_000)
     async with running(vhost, reading) as live:

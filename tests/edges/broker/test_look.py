@@ -85,7 +85,7 @@ async def test_looks_and_acks_survive_a_restart(own_broker: PrivateBroker, end: 
 
 
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
-async def test_a_look_gives_back_what_it_has_not_seen(vhost: str, kind: str) -> None:
+async def test_a_look_gives_unseen_messages_back(vhost: str, kind: str) -> None:
     """Fault 80: one that is left early leaves all, with no consumer. A quorum queue may change the order."""
     async with connected(vhost) as connection:
         channel = await fill(connection, MANY, kind)
@@ -163,7 +163,7 @@ async def test_bodies_on_their_way_are_bounded(vhost: str) -> None:
     assert bodies == [b"%d" % number for number in range(MANY)]
 
 
-async def test_what_comes_during_a_look_waits_for_the_next(vhost: str) -> None:
+async def test_entries_that_come_during_a_look_wait_for_the_next(vhost: str) -> None:
     """A look ends, however fast more is parked."""
     async with connected(vhost) as connection:
         await fill(connection, 10)
@@ -204,7 +204,7 @@ async def listed(entries: AsyncIterator[ParkedEntry]) -> list[str]:
     return [entry.id async for entry in entries]
 
 
-async def test_a_replay_that_is_cancelled_ends_what_is_under_way(vhost: str) -> None:
+async def test_a_cancelled_replay_finishes_its_publishes(vhost: str) -> None:
     """Fault 80: each entry is parked or sent, none both, and each that was sent was yielded."""
     async with standing(vhost, SMALL) as live:
         ids = [await park(live.connection, number, "sub_1") for number in range(12)]

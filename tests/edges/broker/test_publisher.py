@@ -116,7 +116,7 @@ async def test_a_body_is_published_in_pieces(world: World) -> None:
     assert [publication.body for publication, _ in await world.taken()] == [*bodies, *bodies]
 
 
-async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
+async def test_a_message_that_no_queue_takes_is_unroutable(world: World) -> None:
     """A deleted or unbound queue is an error, not a loss; the next publish works (fault 64)."""
     with pytest.raises(Unroutable, match="no such rung"):
         await world.publisher.publish(ADRIFT)
@@ -180,7 +180,7 @@ async def test_without_a_connection_it_is_unavailable_and_works_again_after(worl
 # the real one alone
 
 
-async def test_only_what_is_ours_is_on_the_wire(real: RealWorld) -> None:
+async def test_only_our_headers_are_on_the_wire(real: RealWorld) -> None:
     """Persistent, our headers, content type and id; nothing that changes a message's way (fault 18)."""
     await real.publisher.publish(HELLO)
 
@@ -203,7 +203,7 @@ async def test_before_the_first_connection_it_is_unavailable(vhost: str) -> None
         await publisher.publish(HELLO)
 
 
-async def test_what_was_in_flight_when_the_connection_broke_is_unavailable(real: RealWorld) -> None:
+async def test_publishes_in_flight_at_a_broken_connection_are_unavailable(real: RealWorld) -> None:
     """Every unconfirmed publish raises an error of ours: none hangs, none seems confirmed (fault 65)."""
     started: list[Awaitable[None]] = [
         asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(200)
@@ -234,7 +234,7 @@ async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) 
 
 
 @pytest.mark.parametrize("exchange", [NAMES.ops, NAMES.control])
-async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWorld, exchange: str) -> None:
+async def test_optional_messages_never_close_the_publishing_channel(real: RealWorld, exchange: str) -> None:
     """Without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)
@@ -279,7 +279,7 @@ async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWor
     assert not real.real.exchange_channels.suspects(gone.name)
 
 
-async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:
+async def test_pressure_is_reported_when_it_begins_and_ends(real: RealWorld) -> None:
     """Once each, with the reason: the intake stops and starts by it (fault 63)."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)

@@ -101,7 +101,7 @@ async def left_off(live: Live, queue: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
+async def test_the_last_wish_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
     """Fault 70: a window that stops and starts at once consumes; no message comes beside one in hand."""
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     wanted = asyncio.Event()

@@ -42,7 +42,7 @@ def test_a_machine_that_has_run_out_says_so(code: int) -> None:
     assert unstarted(fault(code)).kind is OutcomeKind.LOCAL
 
 
-def test_what_ends_a_handshake_is_tls() -> None:
+def test_an_ended_handshake_is_tls() -> None:
     """Fault 44: an alert, a certificate, or a server that hangs up."""
     faults = (ssl.SSLError(1, "alert"), ssl.SSLCertVerificationError(1, "expired"), fault(errno.ECONNRESET))
 

@@ -48,7 +48,7 @@ async def park_many(connection: AbstractConnection, count: int) -> None:
     await asyncio.gather(*publishing)
 
 
-async def test_a_second_command_learns_who_holds_the_entries(vhost: str) -> None:
+async def test_a_second_command_gets_the_name_of_the_holder(vhost: str) -> None:
     """S1-5: command, host and process are in the error, and an ended command holds nothing."""
     async with standing(vhost, SMALL) as live, connected(vhost) as other:
         async with holding(live.connection, NAMES, REPLAY):

@@ -131,7 +131,7 @@ async def test_a_look_changes_nothing(rungs: Rungs) -> None:
     assert left == [*(f"e{number}" for number in range(300)), "other"]
 
 
-async def test_kick_takes_what_is_meant_in_one_pass(rungs: Rungs) -> None:
+async def test_kick_takes_matching_deliveries_in_one_pass(rungs: Rungs) -> None:
     """Matching deliveries are due at once with their attempts; the rest goes back in order."""
     for number in range(60):
         await rungs.put(f"e{number}", "sub_a" if number % 2 else "sub_b")
@@ -194,7 +194,7 @@ async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
     assert [body for body, _ in await rungs.drained(LONG, 2)] == ["first", "second"]
 
 
-async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
+async def test_unconfirmed_deliveries_wait_on(rungs: Rungs) -> None:
     """Confirm before ack: where the way to the due queue is gone, the delivery stays where it is."""
     await rungs.put("e1", "sub_a")
     channel = await open_channel(rungs.connection, confirms=False)
@@ -209,7 +209,7 @@ async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
     assert [body for body, _ in await rungs.drained(LONG, 1)] == ["e1"]
 
 
-async def test_what_cannot_be_read_is_passed_by(rungs: Rungs) -> None:
+async def test_unreadable_messages_are_passed_by(rungs: Rungs) -> None:
     """A newer worker's message stays where it is and is reported."""
     await rungs.put_foreign()
     await rungs.put("e1", "sub_a")

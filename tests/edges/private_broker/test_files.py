@@ -17,7 +17,7 @@ from consumer.edges.private_broker import files, find_server
 WAYS_ON = ("make broker-install", "docker run", "LEVERET_AMQP_URL", "LEVERET_RABBITMQ_HOME")
 
 
-def test_the_size_of_a_folder_is_told_while_it_changes(tmp_path: Path) -> None:
+def test_the_size_of_a_folder_is_read_while_it_changes(tmp_path: Path) -> None:
     """``broker status`` works while the node makes and removes folders."""
     over = threading.Event()
 

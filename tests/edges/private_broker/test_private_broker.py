@@ -314,7 +314,7 @@ def test_a_process_lives_as_long_as_its_last_thread() -> None:
         assert not processes.alive(who)
 
 
-def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: Path) -> None:
+def test_the_command_line_shows_the_state(own_broker: PrivateBroker, tmp_path: Path) -> None:
     """start, status and stop agree, in JSON; the password on demand only; the state folder is 0700."""
     run, env = CliRunner(), {"LEVERET_HOME": str(own_broker.layout.home.parent)}
 

@@ -58,7 +58,7 @@ async def port() -> AsyncIterator[int]:
     server.close()
 
 
-async def test_who_comes_is_served_however_many_are_idle(port: int) -> None:
+async def test_a_new_caller_is_served_however_many_are_idle(port: int) -> None:
     """The connection that has been silent for longest makes room; one that sent something since stays."""
     first = await call(port)
     idle = [await call(port) for _ in range(MOST - 1)]
@@ -73,7 +73,7 @@ async def test_who_comes_is_served_however_many_are_idle(port: int) -> None:
         caller.writer.close()
 
 
-async def test_who_is_idle_for_long_is_cut() -> None:
+async def test_a_long_idle_connection_is_cut() -> None:
     """After the bound, counted from the last byte that came."""
     server = await asyncio.get_running_loop().create_server(
         BoundedConnections(Echo, MOST, 0.05), "127.0.0.1", 0

@@ -35,7 +35,7 @@ async def test_an_empty_store_has_no_subscriptions(store: AnyStore) -> None:
     assert not await store.changed()
 
 
-async def test_what_is_applied_is_loaded(store: AnyStore) -> None:
+async def test_applied_subscriptions_are_loaded(store: AnyStore) -> None:
     """Load returns the content of the file, defaults filled in, enabled or not."""
     await apply(
         store,
@@ -87,7 +87,7 @@ async def test_applying_twice_changes_nothing(store: AnyStore) -> None:
     assert await store.load() == before
 
 
-async def test_a_dry_run_tells_and_keeps_nothing(store: AnyStore) -> None:
+async def test_a_dry_run_prints_and_keeps_nothing(store: AnyStore) -> None:
     """``apply --dry-run`` prints the changes; the store stays as it was."""
 
     def add(kept: Sequence[StoredEntry]) -> Merge:
@@ -200,7 +200,7 @@ async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) ->
     assert (await store.entries())[0].disabled_reason is None
 
 
-async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
+async def test_other_answers_disable_nothing(store: AnyStore) -> None:
     """Fault 38: the second 410 of an endpoint, or one of a deleted one, makes no daemon reload."""
     await apply(store, shop())
     await store.disable(SHOP, "HTTP 410")
@@ -213,7 +213,7 @@ async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
     assert (await store.entries())[0].disabled_reason == "HTTP 410"
 
 
-async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
+async def test_a_change_starts_from_the_stored_state(store: AnyStore) -> None:
     """Fault 33: many add one to the same number at once; no update is lost."""
 
     def add_one(kept: Sequence[StoredEntry]) -> Merge:

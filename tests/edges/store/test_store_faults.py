@@ -91,7 +91,7 @@ async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place)
     ],
     ids=["empty", "another", "overwritten", "cut"],
 )
-async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
+async def test_a_damaged_file_is_reported_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
     """Fault 68: nothing is overwritten; an open daemon and a new command report the same."""
     assert callable(damage)
     store = sql_place.open()
@@ -155,7 +155,7 @@ async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
     assert {e.label: e.disabled_reason for e in await store.entries()} == {"shop": "by hand", "second": None}
 
 
-async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
+async def test_a_folder_without_rights_is_reported(sql_place: Place) -> None:
     """Fault 68: read-only: nothing is written, nothing half; the rights come back, and so does the store."""
     store = sql_place.open()
     await apply(store, shop())
@@ -188,7 +188,7 @@ async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
     assert place.file.exists()
 
 
-async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
+async def test_a_home_that_cannot_be_made_is_reported(sql_place: Place) -> None:
     """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
@@ -307,7 +307,7 @@ async def test_processes_stand_in_line(place: Place) -> None:
 # the stored entries
 
 
-async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
+async def test_a_policy_that_is_gone_locks_its_subscriptions(place: Place) -> None:
     """The others go on, and it heals once the settings have the policy again."""
     with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
     await apply(with_night, shop(retry={"max_attempts": 2}))

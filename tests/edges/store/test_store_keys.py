@@ -193,7 +193,7 @@ async def test_keys_are_rotated(place: Place) -> None:
     assert after == await rotating.load()
 
 
-async def test_a_rekey_without_the_old_key_leaves_what_it_cannot_open(place: Place) -> None:
+async def test_a_rekey_without_the_old_key_leaves_unreadable_secrets(place: Place) -> None:
     """Fault 69: nothing is lost by a rekey with the wrong keys."""
     old, new = new_key(), new_key()
     await apply(place.open(STORE__KEY=old), shop())
@@ -246,7 +246,7 @@ def test_a_sealed_text_of_a_newer_format_is_locked() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "# only a note\n", "short", "A" * 43 + "=x", "A" * 44])
-def test_what_is_no_key_is_told_without_repeating_it(wrong: str) -> None:
+def test_an_invalid_key_is_reported_without_repeating_it(wrong: str) -> None:
     """Names the remedy, never the text."""
     with pytest.raises(ConfigError, match="openssl rand -base64 32") as told:
         parse_keys(wrong)

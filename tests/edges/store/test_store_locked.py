@@ -117,7 +117,7 @@ def step_of(what: str, case: Mapping[str, object], truth: Rows, number: int) -> 
 
 
 @pytest.mark.parametrize("what", STEPS)
-def test_a_step_on_what_is_locked_is_whole_or_refused(what: str) -> None:
+def test_a_step_on_a_locked_subscription_is_whole_or_refused(what: str) -> None:
     """Fault 69: with every auth, tls and secrets: once the key is back it is as if it had never been away.
 
     What would lose or mix something is an error that names the remedy; the rest is done.
@@ -161,7 +161,7 @@ def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
         assert rows.documents(BOTH) == truth.documents(BOTH)
 
 
-def test_an_export_of_what_is_locked_is_the_same_file() -> None:
+def test_an_export_of_locked_subscriptions_is_the_same_file() -> None:
     """Without secrets it does not matter whether they can be opened; applied: no change."""
     for case in CASES:
         rows = made(case)

@@ -175,7 +175,7 @@ async def test_the_index_is_bounded(place: Place) -> None:
     assert row(20).id not in {r.id for r in await none.parked_index()}
 
 
-async def test_what_left_the_queue_leaves_the_index(place: Place) -> None:
+async def test_entries_that_left_the_queue_leave_the_index(place: Place) -> None:
     """S1-5: by replay or purge; an entry that was parked again stays, and no store is made for it."""
     await place.open().forget_parked({row(1).id: NOW})
     assert not place.home.exists()
@@ -232,7 +232,7 @@ def parked(number: int) -> ParkedEntry:
     )
 
 
-async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
+async def test_notes_to_the_recorder_are_written(place: Place) -> None:
     """In the background; the newest state of an endpoint, each entry with its numbers."""
     desk = Desk(place)
     shop_ = await subscription(desk)
@@ -254,7 +254,7 @@ async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
     assert (line.event_id, line.code, line.attempts, line.subscription_ids) == ("evt_1", "dns", 1, ("sub_1",))
 
 
-async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None:
+async def test_a_store_that_was_away_gets_the_missed_changes(place: Place) -> None:
     """Fault 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
     desk = Desk(place, pending_max=3)
     shop_ = await subscription(desk)
@@ -375,7 +375,7 @@ async def test_a_pause_outlives_its_worker(place: Place) -> None:
     assert list(await desk.store.records.holds()) == ["elsewhere"]
 
 
-async def test_what_is_decided_by_hand_waits_for_who_starts(place: Place) -> None:
+async def test_decisions_by_hand_wait_for_the_next_worker(place: Place) -> None:
     """S3-3, decision 16: the next epoch after every state; a reset ends the endpoint's pause too."""
     store = place.open()
     await apply(store, shop())

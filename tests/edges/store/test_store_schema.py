@@ -145,7 +145,7 @@ async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
     assert [entry.timeout_s for entry in await store.entries()] == [None]
 
 
-async def test_a_newer_schema_that_cannot_be_read_is_told(place: Place) -> None:
+async def test_a_newer_schema_that_cannot_be_read_is_reported(place: Place) -> None:
     """Fault 68: a table that this release misses is an error, not an empty store."""
     await apply(place.open(), shop())
     await execute(place, NEWER)

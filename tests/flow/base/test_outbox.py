@@ -179,7 +179,7 @@ async def test_a_patient_outbox_waits_for_room(worker: Worker) -> None:
 
 @settings(max_examples=60)
 @given(MESSAGES)
-def test_the_properties_of_an_entry_fit_whatever_was_parked(raw: RawMessage) -> None:
+def test_the_properties_of_an_entry_fit_every_message(raw: RawMessage) -> None:
     """Content types of any length and characters are cut to the limits of AMQP."""
 
     async def main() -> None:

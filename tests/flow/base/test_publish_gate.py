@@ -16,7 +16,7 @@ async def nothing() -> None:
     """Flush nothing."""
 
 
-async def test_what_is_being_parked_is_acked_and_what_ends_later_is_not_begun(worker: Worker) -> None:
+async def test_an_entry_in_work_is_acked_and_later_ones_are_not_begun(worker: Worker) -> None:
     """A request that ends within the last moment stores nothing any more."""
     late = asyncio.Event()
     await worker.subscribe("shop", retry={"max_attempts": 1})

@@ -21,7 +21,7 @@ def starts(worker: Worker) -> list[float]:
     return [at for _, at in worker.sender.started]
 
 
-async def test_what_is_over_the_rate_stays_in_hand() -> None:
+async def test_jobs_over_the_rate_stay_in_hand() -> None:
     """S1-11: 100 in 60 s as a setting of the worker; nothing is moved, parked or lost."""
     worker = Worker(rate=Rate(100 / 60, burst=1))
     await worker.subscribe("shop")

@@ -27,7 +27,7 @@ from tests.support.worker import DUE, NAMES, delivery_message, event, event_mess
         ("something new", ParkReason.UNDELIVERABLE),
     ],
 )
-async def test_a_dead_event_is_parked_by_what_killed_it(
+async def test_a_dead_event_is_parked_with_its_cause_of_death(
     desk: DeadLetterDesk, why: str, reason: ParkReason
 ) -> None:
     """With its raw bytes and the exchange and key of its producer, confirmed, then acked (faults 19, 70)."""
@@ -159,7 +159,9 @@ async def test_a_message_without_a_death_is_parked_all_the_same(desk: DeadLetter
 
 
 @pytest.mark.parametrize("headers", [{"leveret-v": 1}, {"leveret-v": 1, "leveret-raw": "{"}])
-async def test_what_only_looks_like_ours_is_parked_raw(desk: DeadLetterDesk, headers: dict[str, Any]) -> None:
+async def test_a_message_that_resembles_ours_is_parked_raw(
+    desk: DeadLetterDesk, headers: dict[str, Any]
+) -> None:
     """A broken message of our own queues is malformed, with its bytes."""
     raw = dead(event_message(headers=headers), "rejected", NAMES.suspect)
 
@@ -193,7 +195,7 @@ async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: DeadLetterD
     assert ticket.settles == ["ack"]
 
 
-async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: DeadLetterDesk) -> None:
+async def test_a_raw_entry_is_archived_with_its_producers_properties(desk: DeadLetterDesk) -> None:
     """Exchange, key, tenant."""
     raw = event_message(b"{")
 

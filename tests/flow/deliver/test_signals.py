@@ -125,7 +125,7 @@ async def test_a_webhook_that_is_unwanted_is_parked_at_once(worker: Worker) -> N
     assert worker.sent("shop") == 2
 
 
-async def test_what_a_subscription_wants_of_a_client_reaches_the_sender(
+async def test_client_settings_of_a_subscription_reach_the_sender(
     worker: Worker, authority: Authority
 ) -> None:
     """TLS and OAuth2 travel with the request, Basic and Bearer as a header."""

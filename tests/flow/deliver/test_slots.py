@@ -44,7 +44,7 @@ async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: t
     assert worker.bugs() == []
 
 
-async def test_a_cut_keeps_what_was_answered(worker: Worker) -> None:
+async def test_a_cut_keeps_the_answers_so_far(worker: Worker) -> None:
     """Of two targets one was delivered: only the other one is stored."""
     await worker.subscribe("shop")
     crm = await worker.subscribe("crm")
@@ -59,7 +59,7 @@ async def test_a_cut_keeps_what_was_answered(worker: Worker) -> None:
     assert [m.targets for m in worker.waiting()] == [(crm.id,)]
 
 
-async def test_what_waits_for_a_slot_is_cut_too() -> None:
+async def test_requests_that_wait_for_a_slot_are_cut_too() -> None:
     """Targets behind a full worker never reach the wire after the cut, and end as delivery messages."""
     worker = Worker(concurrency=1)
     for name in ("a", "b", "c"):

@@ -263,7 +263,7 @@ async def test_retry_after_holds_every_worker() -> None:
         assert later == held, "a pause that is sent again and again must not grow"
 
 
-async def test_rates_are_divided_by_who_lives() -> None:
+async def test_rates_are_divided_by_live_workers() -> None:
     """Beats count the live workers; one that leaves counts until then, one that dies for 7 s more."""
     async with crew() as four:
         assert [share(w) for w in four.workers] == [4] * 4

@@ -55,7 +55,7 @@ async def test_retries_come_when_they_were_due(worker: Worker, step_s: float) ->
 
 
 @pytest.mark.parametrize("step_s", STEPS)
-async def test_what_is_held_in_hand_goes_on_time(worker: Worker, step_s: float) -> None:
+async def test_deliveries_held_in_hand_go_on_time(worker: Worker, step_s: float) -> None:
     """Fault 82: a delivery that is held here waits for the rest of its wait, by the monotonic clock."""
     shop = await worker.subscribe("shop")
     message = DeliveryMessage(
@@ -334,7 +334,7 @@ def test_an_attempt_remembers_the_clock_of_its_time() -> None:
 
 
 @pytest.mark.parametrize("step_s", STEPS)
-async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
+async def test_an_endpoint_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
     """Fault 82: news and a reset that come before anybody looked at the clock again are of the new time."""
     shop = await worker.subscribe("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")

@@ -83,7 +83,7 @@ def held(steps: Callable[[Held], Any]) -> None:
     run_virtually(main)
 
 
-def test_a_new_rate_is_felt_by_what_waits() -> None:
+def test_a_new_rate_applies_to_waiting_deliveries() -> None:
     """500 deliveries wait for their turns at one a second; at fifty a second they take ten seconds."""
 
     async def steps(queue: Held) -> None:
@@ -115,7 +115,7 @@ def test_a_shortened_cooldown_is_felt_by_what_waits() -> None:
 @pytest.mark.parametrize(
     "replies", [[FAILS] * 2, [Reply(status=429, retry_after="3600")]], ids=["breaker", "Retry-After"]
 )
-def test_a_reset_is_felt_by_what_waits(replies: list[Reply]) -> None:
+def test_a_reset_applies_to_waiting_deliveries(replies: list[Reply]) -> None:
     """Even where the command could not reach the rungs: each looks within a minute."""
 
     async def steps(queue: Held) -> None:
@@ -150,7 +150,7 @@ def test_a_clock_that_is_set_hides_no_freed_moment(step_s: float) -> None:
     held(steps)
 
 
-def test_a_pause_that_is_lifted_is_felt_by_what_waits() -> None:
+def test_a_lifted_pause_applies_to_waiting_deliveries() -> None:
     """However long it was paused."""
 
     async def steps(queue: Held) -> None:
@@ -185,7 +185,7 @@ def test_turns_under_a_rate_stay_and_cost_little() -> None:
     held(steps)
 
 
-def test_what_is_held_lies_at_most_a_minute_behind_the_cooldown() -> None:
+def test_held_deliveries_come_within_a_minute_of_the_cooldown() -> None:
     """5,000 are put off by an endpoint with one slot that timed out: none waits longer."""
 
     async def steps(queue: Held) -> None:

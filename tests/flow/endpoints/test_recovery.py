@@ -82,7 +82,7 @@ def test_a_slow_start_gives_out_no_reservations_far_ahead() -> None:
     assert isinstance(admit(shop, START + 0.5), Send), "what is fresh does not stand behind them"
 
 
-def test_a_slow_start_holds_whoever_comes() -> None:
+def test_a_slow_start_holds_every_delivery() -> None:
     """Reserved or not: two requests of the slow start are an interval apart."""
     shop = recovering(START, rate_per_s=100.0)
     assert isinstance(admit(shop, START, reserved=True), Send)
@@ -131,7 +131,7 @@ def test_a_waiter_is_recalled_after_an_outage() -> None:
     assert shop.recall(before, START + 1) is None
 
 
-def test_what_another_worker_knows_is_taken_over() -> None:
+def test_knowledge_of_another_worker_is_taken_over() -> None:
     """An adopted opening holds for its cooldown, an adopted closing starts slowly."""
     shop = endpoint()
     shop.admission.adopt(Open(START + 20, epoch=7), START)

@@ -131,7 +131,7 @@ def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -
     }
 
 
-def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
+def test_parked_deliveries_and_bad_events_are_distinguished() -> None:
     """A delivery that ends counts as such; a raw message counts as a bad event."""
     desk = ObserverDesk()
 
@@ -152,7 +152,7 @@ def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
     assert [f.get("last_failure_code") for f in desk.log.events("delivery.parked")] == ["503", "none", None]
 
 
-def test_what_leaves_parked_is_counted_with_its_age() -> None:
+def test_entries_that_leave_parked_are_counted_with_their_age() -> None:
     """S1-10: replayed or archived, by its time in the queue; an unknown tenant is other."""
     desk = ObserverDesk()
     desk.observe.tenants_known(["acme"])
@@ -168,7 +168,7 @@ def test_what_leaves_parked_is_counted_with_its_age() -> None:
     assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
 
 
-def test_what_a_worker_holds_is_shown() -> None:
+def test_held_deliveries_of_a_worker_are_shown() -> None:
     """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
     desk = ObserverDesk()
     held = Holdings(requests=3, held_bytes=700, by_source={"lane": 5}, lag_s=0.5, log_dropped=4, ready=True)

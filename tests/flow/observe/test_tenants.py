@@ -40,7 +40,7 @@ def test_entries_that_are_parked_now_are_shown_by_tenant() -> None:
     assert desk.count("tenant_parked_entries", tenant="other") == 1
 
 
-def test_what_is_seen_of_each_tenant() -> None:
+def test_the_view_of_each_tenant() -> None:
     """S1-9: last processed, rounds without, priority, total and batch; unknown tenants are in other."""
     desk = ObserverDesk()
     desk.observe.tenants_known(["acme", "beta"])
@@ -127,7 +127,7 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
 
 
-def test_who_has_parked_something_keeps_its_series() -> None:
+def test_a_tenant_with_parked_entries_keeps_its_series() -> None:
     """S1-10: the count of the alert stays with its tenant, until it is replayed or a day is over."""
     desk = ObserverDesk(tenants=1)
     desk.observe.tenants_known(["down", "busy"])

@@ -16,7 +16,7 @@ from tests.support.worker import Worker, delivery_message, event, event_message
 FAULT = "the store's key is missing"
 
 
-async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) -> None:
+async def test_events_of_a_locked_subscription_are_parked(worker: Worker) -> None:
     """Fault 69: the others get theirs; a parked entry has the reason, and is replayed with the key back."""
     shop, _ = await worker.subscribe_all("shop", "crm")
     worker.store.locked.add(shop.id)
@@ -51,7 +51,7 @@ async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Wo
     assert worker.sent("shop") == 1
 
 
-async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
+async def test_locked_subscriptions_are_reported_and_shown(worker: Worker) -> None:
     """Fault 69: one clear line for each, once; a gauge, and a note on `/readyz`."""
     shop, crm = await worker.subscribe_all("shop", "crm")
     worker.store.locked |= {shop.id, crm.id}

@@ -54,7 +54,7 @@ async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: 
     assert list(worker.subscriptions.match("acme", "x")) == []
 
 
-async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
+async def test_remaining_changes_are_written_at_the_end(worker: Worker) -> None:
     """Faults 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
     shop = await worker.subscribe("shop")
     following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
@@ -65,7 +65,7 @@ async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
     assert [entry.enabled for entry in await worker.store.entries()] == [False]
 
 
-async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
+async def test_an_endpoint_disabled_or_enabled_elsewhere_begins_anew(
     worker: Worker, store_sync: StoreSync
 ) -> None:
     """No worker counts earlier failures against it, met or not."""

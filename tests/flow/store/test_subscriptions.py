@@ -59,7 +59,7 @@ async def test_a_reload_takes_effect_at_once(worker: Worker) -> None:
     assert list(worker.subscriptions.match("acme", "order.created")) == []
 
 
-async def test_what_did_not_change_stays_the_same_object(worker: Worker) -> None:
+async def test_unchanged_subscriptions_stay_the_same_objects(worker: Worker) -> None:
     """So that a worker finds the state of an endpoint by identity, on every request."""
     shop = await worker.subscribe("shop")
 
@@ -102,7 +102,7 @@ async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> Non
     assert (worker.count("store_up"), len(worker.log.events("store.recovered"))) == (1, 1)
 
 
-async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
+async def test_a_fault_in_the_store_stays_reported(worker: Worker) -> None:
     """Fault 68: a successful check does not hide that the subscriptions cannot be loaded."""
     await worker.subscribe("shop")
     worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is not one of default")
@@ -138,7 +138,7 @@ async def test_disabling_works_without_the_store(worker: Worker) -> None:
     assert worker.count("store_up") == 1
 
 
-async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None:
+async def test_a_new_url_is_not_hindered_by_owed_deliveries(worker: Worker) -> None:
     """Faults 32, 38: an answer of the old URL does not disable the new one."""
     shop = await worker.subscribe("shop")
     worker.subscriptions.disable(shop, "HTTP 410")
@@ -185,7 +185,7 @@ async def test_disabling_compiles_nothing(worker: Worker) -> None:
     assert Patterns.compiled == []
 
 
-async def test_disabling_is_said_once(worker: Worker) -> None:
+async def test_disabling_is_reported_once(worker: Worker) -> None:
     """Many answers of 410 at the same time are one event for the operator; it outlives a reload."""
     shop = await worker.subscribe("shop")
 
@@ -201,7 +201,7 @@ async def test_disabling_is_said_once(worker: Worker) -> None:
     assert not found.enabled
 
 
-async def test_what_was_deleted_meanwhile_is_not_brought_back(worker: Worker) -> None:
+async def test_subscriptions_deleted_meanwhile_are_not_brought_back(worker: Worker) -> None:
     """A 410 of a request that outlived its subscription does nothing."""
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")

@@ -155,7 +155,7 @@ async def test_a_backup_that_is_restored_under_a_daemon_waits_for_the_operator(p
     assert place.trust.reason is None
 
 
-async def test_what_memory_lacks_is_not_consumed(place: Place) -> None:
+async def test_sources_that_memory_does_not_cover_are_not_consumed(place: Place) -> None:
     """Fault 81: an operator adopted another store elsewhere: this worker's memory is wrong from then on."""
     assert await place.swap(await stored(place, "a"))
     place.record.generation = Generation("b", 7, "7")
@@ -194,7 +194,7 @@ async def test_a_store_that_has_gone_is_red_and_comes_back(place: Place) -> None
     assert place.trust.reason is None
 
 
-async def test_without_the_broker_nothing_is_admitted_but_what_was_right_before(place: Place) -> None:
+async def test_without_the_broker_only_a_formerly_right_store_is_admitted(place: Place) -> None:
     """Fault 81: at a start the right store is unknown; a running daemon compares with its last load."""
     place.record.failure = OFFLINE
     right = await stored(place, "a")
@@ -241,7 +241,7 @@ async def test_the_record_is_compared_when_there_is_a_reason(place: Place) -> No
     assert place.trust.due()
 
 
-def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
+def test_held_sources_are_consumed_only_once_memory_is_right() -> None:
     """Fault 81: many patterns are indexed in a thread; until then events would pass as unmatched."""
 
     async def reload_beside_the_loop() -> None:
@@ -286,7 +286,7 @@ async def test_a_store_that_changes_while_the_record_is_read_is_not_doubted(plac
     assert place.worker.log.events("store.doubted") == []
 
 
-async def test_why_the_record_cannot_be_read_is_said_once(place: Place) -> None:
+async def test_an_unreadable_record_is_reported_once(place: Place) -> None:
     """Fault 81: a worker that may not read the record starts red; its log contains the reason."""
     place.record.failure = BrokerUnavailable("queue leveret.store: access refused")
 
@@ -338,7 +338,7 @@ async def test_nothing_is_consumed_before_the_gate_opens(door: Door) -> None:
     assert door.left == [NOTHING]
 
 
-async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -> None:
+async def test_messages_in_hand_go_back_when_the_store_is_doubted(door: Door) -> None:
     """Fault 81: unstarted messages are given back, and nothing starts until the store is right again."""
     await door.hold(NOTHING)
     door.gate.open()

@@ -48,7 +48,7 @@ async def test_the_limit_holds_fresh_events_and_warns_before(
     assert worker.count("waiting_limit_bytes") == LIMIT
 
 
-async def test_the_mean_follows_what_is_put_off(worker: Worker) -> None:
+async def test_the_mean_follows_deferred_deliveries(worker: Worker) -> None:
     """A worker counts the bytes that it publishes to the ladder, headers included."""
     assert worker.context.weight.mean_bytes == FIRST_WEIGHT_BYTES
     await worker.subscribe("shop")

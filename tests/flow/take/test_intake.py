@@ -136,7 +136,7 @@ async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
     assert desk.tenants() == ["runs", "t1", "t3", "t5"]
 
 
-async def test_what_is_unstarted_is_given_back_once() -> None:
+async def test_unstarted_messages_are_given_back_once() -> None:
     """Queued and held messages are given back; running ones are not; a held one does not come back later."""
     desk = IntakeDesk()
     running = desk.offer()
@@ -228,7 +228,7 @@ async def test_a_held_job_comes_at_its_time() -> None:
     assert desk.started == [job]
 
 
-async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
+async def test_the_gauge_shows_messages_in_hand_by_share() -> None:
     """Closed set of labels."""
     desk = IntakeDesk()
     desk.worker.publisher.reason = "blocked"
@@ -267,7 +267,7 @@ async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
 NO_IDS: list[object] = [{}, [1], 1.5, True, "a b", "x" * 130_000, "a\ud800", "ünï", b"\xff"]
 
 
-async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
+async def test_a_message_is_scheduled_by_the_tenant_that_it_is_read_as() -> None:
     """Fault 16: a number or bytes name a tenant as text does; an event without a name has no own turn."""
     desk = IntakeDesk()
     for tenant in ("7", 7, b"7", None, "", "default", *NO_IDS):

@@ -79,7 +79,7 @@ async def test_a_channel_lost_during_the_request_doubles_nothing(
     assert worker.bugs() == []
 
 
-async def test_what_was_delivered_needs_no_source(worker: Worker) -> None:
+async def test_a_delivered_event_needs_no_source(worker: Worker) -> None:
     """A 2xx whose source is gone: nothing is owed, nothing is published; its return is the only copy."""
     await worker.subscribe("shop")
     worker.sender.latency_s["https://shop.example/"] = 5.0
@@ -130,7 +130,7 @@ async def _once(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def test_what_came_from_a_deleted_queue_is_stored_all_the_same(worker: Worker) -> None:
+async def test_messages_of_a_deleted_queue_are_stored_all_the_same(worker: Worker) -> None:
     """Faults 62, 64: no other copy exists, so its job goes on until its failure is stored."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=503))
@@ -196,7 +196,7 @@ async def test_no_way_publishes_for_a_source_that_is_gone(kind: str) -> None:
     assert worker.bugs() == []
 
 
-async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
+async def test_deferred_deliveries_are_stored_once(worker: Worker) -> None:
     """An event whose endpoint may not be asked now, and whose channel closes before that is stored."""
     shop = await worker.subscribe("shop")
     worker.sender.on(shop.url, Reply(status=429, retry_after="3600"), Reply())
@@ -215,7 +215,7 @@ async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
     assert worker.endpoint(shop).slots.in_flight == 0
 
 
-async def test_what_is_moved_aside_is_given_up_too(worker: Worker) -> None:
+async def test_moved_messages_are_given_up_too(worker: Worker) -> None:
     """Fault 71: jobs that wait in hand for their move make room once their source is gone."""
     worker.publisher.reason = "nothing starts"
     spill = Reroute(worker.context, worker.intake, FakeRoutes(), lambda: 2)

@@ -220,7 +220,7 @@ async def test_back_pressure_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("tenant", ["x" * 130_000, "a b\n", 7.5])
-async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
+async def test_an_invalid_tenant_is_never_bound(tenant: object) -> None:
     """Fault 16: a name as long as a frame would close the connection; it is parked, the rule goes on."""
     desk = Flood()
     async with desk.running():
@@ -267,7 +267,7 @@ async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
         await desk.worker.intake.give_back()
 
 
-async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
+async def test_a_message_published_into_a_spill_queue_shows_no_binding() -> None:
     """Fault 18: by the default exchange anybody names tenants there: none is taken to be led around."""
     desk = Flood()
     async with desk.running():
@@ -280,7 +280,7 @@ async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
         assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
-async def test_whoever_is_left_alone_comes_back() -> None:
+async def test_a_single_remaining_worker_comes_back() -> None:
     """A tenant over a limit of its own, and all others unsubscribe: it hinders no tenant any more."""
     desk = Flood(limit_of=limited)
     async with desk.running():

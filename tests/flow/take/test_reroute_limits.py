@@ -9,7 +9,7 @@ from tests.support.flow.flood import SPILL, Flood, limited
 from tests.support.worker import NAMES, event_message
 
 
-async def test_a_noisy_tenant_is_told_to_administrators() -> None:
+async def test_a_noisy_tenant_is_reported_to_administrators() -> None:
     """The event tenant.noisy, once, by the worker that decided it, with the reason."""
     desk = Flood()
     told: list[Note] = []
@@ -52,7 +52,7 @@ async def test_a_lane_is_left_alone_that_several_fill() -> None:
         assert desk.routes.asked == 0
 
 
-async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
+async def test_a_tenant_over_its_rate_is_rerouted_and_loses_nothing() -> None:
     """Its events wait in the spill queue, it is reported, all are delivered."""
     desk = Flood(limit_of=limited)
     desk.routes.stands.clear()
@@ -75,7 +75,7 @@ async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
     assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
-async def test_who_has_too_large_a_backlog_is_led_around() -> None:
+async def test_a_tenant_with_too_large_a_backlog_is_rerouted() -> None:
     """Its part of the lane's backlog is estimated from its part of the new events."""
     desk = Flood(limit_of=limited)
     told: list[Note] = []
@@ -132,7 +132,7 @@ async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
         assert desk.worker.count("tenant_spills_total") == 1
 
 
-async def test_what_is_moved_still_counts_as_the_lanes() -> None:
+async def test_moved_messages_still_count_as_the_lanes() -> None:
     """A tenant that waits in a flood's lane is not taken for the one that fills it."""
     limits = {"acme": TenantLimit(backlog=5_000)}
     desk = Flood(limit_of=lambda tenant: limits.get(tenant, TenantLimit()))

@@ -91,7 +91,7 @@ class Drifting(ManualClock):
         return super().monotonic() + self._skew_s
 
 
-async def test_a_late_loop_takes_back_what_was_borrowed() -> None:
+async def test_a_late_loop_takes_borrowed_slots_back() -> None:
     """A worker whose loop lags limits the flooding tenant to a quarter, and raises the limit again later."""
     worker, clock = await flooded(), Drifting()
     worker.context = replace(worker.context, clock=clock)
@@ -112,7 +112,7 @@ async def test_a_late_loop_takes_back_what_was_borrowed() -> None:
         assert worker.count("borrowable_deliveries") == 36
 
 
-async def test_evenness_is_told_each_minute() -> None:
+async def test_evenness_is_reported_each_minute() -> None:
     """S1-9: two tenants with endless work: Jain's index over both."""
     worker = await flooded(8)
     worker.sender.latency_s["https://quiet.example/"] = 1.0
@@ -139,7 +139,7 @@ async def test_waits_in_hand_are_counted_by_share() -> None:
 
 
 @pytest.mark.parametrize(("by_tenant", "named", "said"), [(True, 49, 1), (True, 51, 0), (False, 0, 0)])
-async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int, said: int) -> None:
+async def test_most_events_without_a_tenant_are_reported(by_tenant: bool, named: int, said: int) -> None:
     """Over half of them, once; not where lanes are chosen by the message's id."""
     worker = await flooded()
     worker.sender.latency_s.clear()
@@ -157,7 +157,7 @@ async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int
             assert lines[0]["ratio"] == pytest.approx(1 - named / 100)
 
 
-async def test_what_comes_by_an_inbox_is_not_nameless() -> None:
+async def test_an_event_of_an_inbox_is_not_nameless() -> None:
     """A source's message names its tenant elsewhere, and comes again by a lane with it."""
     worker = await flooded()
     worker.sender.latency_s.clear()

@@ -81,7 +81,7 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
     assert wide == pytest.approx(narrow, rel=0.15)
 
 
-async def test_what_is_not_lent_stays_free_for_others() -> None:
+async def test_reserved_slots_stay_free_for_others() -> None:
     """One tenant may have six of ten; another's event starts at once, and an end lets the first go on."""
     desk = IntakeDesk(concurrency=10)
     desk.intake.set_borrow_limit(6)

@@ -79,7 +79,7 @@ async def test_a_direct_key_skips_the_ladder(vhost: str) -> None:
             assert where == queue
 
 
-async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) -> None:
+async def test_deliveries_for_a_missing_queue_land_in_stray(vhost: str) -> None:
     """Fault 64: a due queue was deleted: messages from a rung are kept in stray, not lost."""
     async with standing(vhost, SMALL) as live:
         for number in range(50):
@@ -109,7 +109,7 @@ async def test_a_full_parked_queue_refuses(vhost: str) -> None:
         (NAMES.suspect, NAMES.dlx, "suspect"),
     ],
 )
-async def test_what_comes_back_too_often_ends_in_overflow(
+async def test_a_message_that_returns_too_often_ends_in_overflow(
     vhost: str, queue: str, exchange: str, key: str
 ) -> None:
     """Fault 70: over its delivery limit a message goes to overflow, with its place of death on record."""
@@ -184,7 +184,7 @@ async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, he
     assert len({message.body for _, message in taken}) == len(tenants)
 
 
-async def test_queues_that_there_were_more_of_are_told(vhost: str) -> None:
+async def test_queues_beyond_the_present_count_are_reported(vhost: str) -> None:
     """Fewer lanes, due or spill queues by mistake: no worker takes messages from the others."""
     async with standing(vhost, replace(SMALL, lanes=3, due_queues=4, spill_queues=2)) as live:
         await live.publish(NAMES.due, NAMES.direct_key(NAMES.due_queue(2)))
@@ -258,7 +258,7 @@ async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
     assert where[b"shop"][1] == "shop"
 
 
-async def test_what_died_before_takes_a_way_of_its_own(vhost: str) -> None:
+async def test_an_event_with_a_recorded_death_takes_its_own_lane(vhost: str) -> None:
     """Fault 89: one copy, in a queue without dead letters; also where an earlier release bound the routes."""
     inbox = SourceSpec(name="crm", exchange="crm")
     spec = replace(SMALL, sources=(inbox,))

@@ -213,7 +213,7 @@ async def _use_everything(url: str) -> None:
                 await handle.cancel(await handle.consume(give_back))
 
 
-async def test_a_check_without_configure_right_says_what_it_left_out(
+async def test_a_check_without_configure_right_names_the_skipped_parts(
     vhost: str, restricted: Restricted
 ) -> None:
     """Arguments cannot be compared over AMQP without that right: a note, not silence."""

@@ -30,7 +30,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J"
 # status
 
 
-async def test_status_counts_what_the_daemon_does(
+async def test_status_counts_the_daemons_work(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Rates over the time between two looks, success, breakers, subscriptions, ready."""

@@ -173,7 +173,7 @@ def test_paths_behave_and_options_rule_the_rest(listen: Listen) -> None:
     assert (rows[7]["attempt"], rows[1]["attempt"]) == (2, 1)
 
 
-def test_hold_answers_all_at_once_and_tells_who_left(listen: Listen) -> None:
+def test_hold_answers_all_at_once_and_reports_callers_that_left(listen: Listen) -> None:
     """Nothing is answered until all are there; a caller that goes away is reported as cut."""
     listener = listen("--json", "--hold", "3")
 

@@ -181,7 +181,7 @@ def test_many_at_a_rate_are_numbered_and_never_faster(publish: Publish, lane: st
     assert "20 confirmed in " in done.stderr
 
 
-def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str) -> None:
+def test_a_type_that_receivers_see_changed_is_reported(publish: Publish, lane: str) -> None:
     """SW-21: `a-b` becomes `a_b`; the command reports that when it publishes."""
     done = publish("a-b", "1")
 
@@ -201,9 +201,7 @@ def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str
     ],
     ids=["no JSON", "too large", "tenant", "no file", "no data"],
 )
-def test_what_cannot_be_published_is_one_line(
-    publish: Publish, arguments: tuple[str, ...], words: list[str]
-) -> None:
+def test_a_failed_publish_is_one_line(publish: Publish, arguments: tuple[str, ...], words: list[str]) -> None:
     """Every error names its remedy; nothing is published; exit 1."""
     failed = publish(*arguments, stdin=b"")
 
@@ -250,7 +248,7 @@ def test_no_queue_and_no_exchange_name_the_remedy(publish: Publish, vhost: str) 
     assert len(missing.stderr.splitlines()) == len(unroutable.stderr.splitlines()) == 1
 
 
-def test_a_full_lane_is_told_with_what_was_taken(publish: Publish, vhost: str) -> None:
+def test_a_full_lane_is_reported_with_the_taken_events(publish: Publish, vhost: str) -> None:
     """Fault 64: a broker that nacks is an error that contains the number of confirmed events."""
 
     async def a_lane_for_two() -> None:

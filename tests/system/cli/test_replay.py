@@ -85,7 +85,7 @@ async def test_an_entry_of_a_source_stays_and_stops_nobody(
     ]
 
 
-async def test_what_was_replayed_is_shown_when_the_broker_fails(
+async def test_replayed_entries_are_shown_when_the_broker_fails(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
     """S1-5: the first entry goes, the exchange of the second is gone; both are reported, the second stays."""

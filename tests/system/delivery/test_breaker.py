@@ -99,7 +99,7 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
     assert (await all_delivered(receiver, target, [new]))[new] == 1, "what is new is sent at once"
 
 
-async def test_a_reset_releases_what_waits(
+async def test_a_reset_releases_waiting_deliveries(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 83: with a cooldown of ten minutes, held and failed deliveries are sent at once."""
@@ -124,7 +124,9 @@ def put_off(daemon: Daemon, ids: list[str]) -> set[object]:
     return {line["event_id"] for line in daemon.lines("delivery.deferred")} & set(ids)
 
 
-async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
+async def test_held_deliveries_outlive_the_only_worker(
+    tmp_path: Path, vhost: str, receiver: Receiver
+) -> None:
     """Fault 39, S3-3, decision 16: the only worker stops and starts again.
 
     A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
@@ -159,7 +161,7 @@ async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str,
         await stop(daemon.process, 10)
 
 
-async def test_age_ends_what_a_breaker_holds(
+async def test_age_ends_deliveries_that_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends its waiting deliveries."""
@@ -217,7 +219,7 @@ async def test_a_flapping_endpoint_gets_all(
     assert shared.count("delivery.parked", tenant="half") == 0
 
 
-async def test_what_the_endpoint_asks_for_does_not_open_it(
+async def test_requests_of_the_endpoint_do_not_open_it(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Faults 37, 39: 404 and 429 do not count against the endpoint's health."""

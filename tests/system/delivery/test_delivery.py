@@ -184,7 +184,7 @@ async def test_bad_events_are_parked_and_others_flow(
     assert len(requests_of(receiver, "/ok/bad")) == 1
 
 
-async def test_expiration_ends_what_waits(
+async def test_expiration_ends_waiting_deliveries(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 19: an ``expiration`` that passes while a retry waits ends it, parked ``expired``."""

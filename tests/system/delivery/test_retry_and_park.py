@@ -100,7 +100,7 @@ async def test_retry_after_as_a_date(shared: Daemon, publisher: EventPublisher, 
     assert receiver.requests[1].start >= at
 
 
-async def test_what_can_never_succeed_is_parked_at_once(
+async def test_permanent_failures_are_parked_at_once(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 37, S1-7: 400, 413, 415 and 422 are parked ``permanent`` after one attempt, 404 is retried."""

@@ -14,7 +14,7 @@ from tests.support.system.waiting import until
 MOST_DEATHS = 8  #: Source: fault 70
 
 
-async def test_what_kills_every_time_is_parked_as_poison(
+async def test_a_message_that_kills_every_time_is_parked_as_poison(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
     """Fault 70: the worker dies at most 8 times of one message; then it is parked ``poison``, bytes kept."""

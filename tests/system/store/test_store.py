@@ -174,7 +174,7 @@ async def test_a_lost_key_sends_nothing_unsigned(vhost: str, tmp_path: Path, rec
         assert len(requests_of(receiver, "/ok/key")) == 1
 
 
-async def test_what_happens_is_written_down(
+async def test_states_and_entries_are_recorded(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """States of endpoints and parked entries can be read beside the daemon."""

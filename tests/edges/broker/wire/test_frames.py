@@ -102,7 +102,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
-def test_a_costly_table_is_refused_for_what_a_harmless_one_costs(data: bytes) -> None:
+def test_a_costly_table_is_refused_at_the_cost_of_a_harmless_one(data: bytes) -> None:
     """Fault 85: 120 kB of anything cost no more than three times the largest table that is read."""
     largest = array(b"D\x02\0\0\x01\0", frames.MAX_VALUES - 1)
 

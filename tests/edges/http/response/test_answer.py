@@ -75,7 +75,7 @@ def test_byte_by_byte_is_the_same(kind: Answered) -> None:
 
 
 @given(BYTES)
-def test_what_comes_behind_a_head_never_undoes_it(data: bytes) -> None:
+def test_bytes_behind_a_head_never_undo_it(data: bytes) -> None:
     """Fault 91: once there is a status, nothing raises."""
     for head in (OK + b"\r\n", OK + b"Content-Length: 3\r\n\r\n", OK + b"Transfer-Encoding: chunked\r\n\r\n"):
         answer = Answer(LIMIT)

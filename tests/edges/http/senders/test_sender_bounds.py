@@ -41,7 +41,7 @@ async def test_cancelling_leaves_no_connection(sender: WebhookSender) -> None:
         await eventually(lambda: open_files() <= files)
 
 
-async def test_closing_ends_what_is_in_flight(sender: WebhookSender) -> None:
+async def test_closing_ends_requests_in_flight(sender: WebhookSender) -> None:
     """Faults 47, 58: a close waits for no endpoint, even one that does not read; requests end as outcomes."""
     came = asyncio.Event()
 

@@ -57,7 +57,7 @@ async def test_idle_connections_make_room(build: BuildSender) -> None:
 
 
 @pytest.mark.parametrize("number", sorted(EXHAUSTED))
-def test_what_this_machine_lacks_is_its_own_fault(number: int) -> None:
+def test_shortages_of_this_machine_are_its_own_fault(number: int) -> None:
     """Wherever in an attempt it shows: while a certificate is read, a body is written, a token is fetched."""
     assert classify(OSError(number, os.strerror(number)))[0] is OutcomeKind.LOCAL
     assert classify(MemoryError())[0] is OutcomeKind.LOCAL

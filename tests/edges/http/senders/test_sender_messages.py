@@ -198,7 +198,7 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
         "101",
     ],
 )
-async def test_what_is_not_http_is_told_as_such(
+async def test_an_answer_other_than_http_is_reported_as_such(
     sender: WebhookSender, answer: bytes, kind: OutcomeKind
 ) -> None:
     """Fault 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
@@ -281,7 +281,7 @@ async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -
     ],
 )
 @pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
-async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
+async def test_requests_of_an_endpoint_are_read_where_we_obey(
     build: BuildSender, value: bytes, control: Control | None, status: bytes
 ) -> None:
     """Fault 52: ``webhook-delivery`` is one of two words, once; without the setting it is not looked at."""

@@ -111,7 +111,7 @@ async def test_addresses_are_kept_for_their_time(
     assert dns.asked[name] == (1 if ttl_s == 86_400 else asked)
 
 
-async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
+async def test_many_requests_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
     """Fault 42: fifty requests to a new name look it up once; one that gives up disturbs no other."""
     dns.on(HOST, Answer((HERE,), 5))
     sender = make()
@@ -285,7 +285,7 @@ async def test_token_endpoint_and_proxy_are_absolute_too(
     assert not [name for name in dns.asked if name.endswith("cluster.local")]
 
 
-async def test_what_is_ours_is_found_as_its_own_client_finds_it(
+async def test_our_servers_are_found_as_their_own_clients_find_them(
     make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 92: where only the search domain leads to the broker, its port is judged by that."""

@@ -108,7 +108,7 @@ async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours
         ("postgresql+asyncpg://user:secret@broker.example/db", 5432),
     ],
 )
-async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: int) -> None:
+async def test_our_own_servers_are_never_reached(build: BuildSender, url: str, port: int) -> None:
     """Fault 27: broker, management and database, by name or by address, though both are allowed."""
     sender = build(OPTIONS, resolved)
     sender.guard.protect_url(url)
@@ -138,7 +138,7 @@ async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) ->
     assert [outcome.kind for outcome in outcomes] == [OutcomeKind.BLOCKED] * 3 + [OutcomeKind.REFUSED]
 
 
-async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: BuildSender) -> None:
+async def test_our_own_servers_stay_closed_while_their_names_are_not_found(build: BuildSender) -> None:
     """Fault 27: where it was last is still refused; where it never was found, its port is, everywhere."""
     answers: dict[str, Sequence[str]] = {"hook.example": ["127.0.0.8"]}
 
@@ -186,7 +186,7 @@ async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: Bu
 
 
 @pytest.mark.parametrize("ours", ["listen", "amqp", "management", "database", "database-file", "private"])
-async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path, ours: str) -> None:
+async def test_both_senders_are_kept_from_the_servers_of_the_settings(tmp_path: Path, ours: str) -> None:
     """Fault 27: ``subscriptions test`` builds its sender so too, and has no daemon that names its ports."""
     async with RawServer(says(ok())) as server:
         place = f"127.0.0.1:{server.port}"

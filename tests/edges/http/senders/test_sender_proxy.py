@@ -118,7 +118,7 @@ async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> 
         (b"", OutcomeKind.PROXY),
     ],
 )
-async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: OutcomeKind) -> None:
+async def test_reports_of_an_http_proxy(build: BuildSender, says_what: bytes, kind: OutcomeKind) -> None:
     """Its own failures are ``proxy``; its reports about the endpoint are the endpoint's."""
     async with ProxyServer(says=says_what) as proxy:
         files = open_files()
@@ -145,7 +145,7 @@ async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kin
         (99, OutcomeKind.PROXY),
     ],
 )
-async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: OutcomeKind) -> None:
+async def test_reports_of_a_socks_proxy(build: BuildSender, reply: int, kind: OutcomeKind) -> None:
     """The same by RFC 1928's codes."""
     async with ProxyServer(reply=reply) as proxy:
         sender = by_way_of(build, proxy, "socks5")

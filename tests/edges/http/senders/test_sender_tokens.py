@@ -304,7 +304,7 @@ async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
     assert issuer.endpoint.connections == 0
 
 
-async def test_what_a_token_endpoint_says_is_kept_short_and_secret(
+async def test_words_of_a_token_endpoint_are_kept_short_and_secret(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
     """Fault 51: an error text of 60 kB is not kept, and one that repeats our secret is not shown."""
@@ -348,7 +348,7 @@ async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
 
 
 @pytest.mark.parametrize("timeout_s", [0.2, 5.0])
-async def test_an_egress_proxy_that_is_away_is_told_as_such(
+async def test_a_missing_egress_proxy_is_reported_as_such(
     build: BuildSender, issuer: Issuer, timeout_s: float
 ) -> None:
     """Not reached for a token either, whichever bound ends it: ``proxy``, no attempt."""
