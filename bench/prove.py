@@ -250,7 +250,7 @@ def command(
     parser.add_argument("--only", default="", help="proofs or figures, separated by commas")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
     parser.add_argument("--output", type=Path, default=output, help="file for the figures")
-    parser.add_argument("--broker-version", default="", help="what the server's version must begin with")
+    parser.add_argument("--broker-version", default="", help="required start of the server's version")
     parser.add_argument(
         "--suffix", default="", help="ends each figure's name; other figures in the file stay"
     )

@@ -21,7 +21,7 @@ from topology.check import Finding
 class Publication:
     """One message for the broker to take: persistent, mandatory, confirmed.
 
-    It is never assigned to, and not frozen for its cost: there is one for every delivery that is put off.
+    It is never assigned to, and not frozen for its cost: there is one for every deferred delivery.
     """
 
     exchange: str

@@ -32,13 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that the Makefile sets."""
     group = parser.getgroup("leveret")
     group.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
-    group.addoption("--broker-version", default="", help="what the RabbitMQ server's version begins with")
+    group.addoption("--broker-version", default="", help="required start of the RabbitMQ server's version")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End tidily on SIGTERM too, so that the fixtures stop what they started.
+    """End tidily on SIGTERM too, so that the fixtures stop their processes.
 
-    Whoever runs us in the background may let us ignore SIGINT; what we start would, too, and never end by it.
+    A background run may ignore SIGINT. Its processes would inherit that, and never end by SIGINT.
     """
     signal.signal(signal.SIGTERM, _interrupted)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,8 +6,8 @@ refuses every third first attempt so that delivery messages are published all th
 of a kill.
 
 A pair is *in the window* of a kill when a request of it, or of a sibling of its event, was at the receiver
-in the last :data:`WINDOW_S` before the process died: all endpoints answer at once, so whatever is
-older than that has long been settled, and a second delivery of it is unexplained. Every target is quick
+in the last :data:`WINDOW_S` before the process died: all endpoints answer at once, so older pairs
+were settled long before, and a second delivery of one is unexplained. Every target is quick
 here (no breaker, many slots), so the window times the quick targets is the events in it times three.
 """
 

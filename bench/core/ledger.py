@@ -1,8 +1,8 @@
 """The ledger: every (event, subscription) pair must end as delivered, parked or, after a 410, unmatched.
 
 Six subscriptions of one tenant see the same events: a healthy one, a flaky one, a slow one, two dead ones
-(breaker off and on) and one that is gone after its 100th request. The receiver's log says what was asked
-of it, ``parked list`` what was given up; how many attempts each pair should have had is computed.
+(breaker off and on) and one that is gone after its 100th request. The receiver's log lists its
+requests, and ``parked list`` the parked deliveries; the expected attempts of each pair are computed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Deliveries a second of the daemon, against a bare loop on the same libraries.
 
-The bare loop is judged too: by what its two halves, consume+ack and POST, reach alone. On one
+The bare loop is judged too: by the rates of its two halves, consume+ack and POST, alone. On one
 Python thread their costs add up, so ``1 / (1/consume + 1/post)`` is as fast as any loop can be; the share of
 that, and of the slower half, are printed, and the median share has to be 0.85.
 """

@@ -1,7 +1,7 @@
 """Try every case of the corpus: ``python -m bench.egress.escape_run CLIENT SHARE FOLDER RESULT``.
 
 It runs in a network of its own, from which every address leads to :mod:`bench.egress.outside` or back here.
-What was connected to is read from both logs, after each of its parts:
+The connections are read from both logs, after each of its parts:
 
     strict      the corpus, under the rule that only public addresses are reached
     own-port    this machine's own ports, where every address is allowed

@@ -1,10 +1,10 @@
 """Jain's index over 50 tenants under a load of 150 % of the worker's capacity, and the wanted parts.
 
 The load is published before the worker starts, so that it is the same on every machine. Tenant k of n wants
-1/sqrt(k) of what the first one wants (Zipf with exponent 0.5): with exponent 1 only six of 50 tenants would
-want more than their part, and the index is to be taken over at least 20. Slots are what is short (64 of them,
-endpoints of 5 and 200 ms), not the machine, and the windows hold all that waits: what stands in a lane
-behind a window is the lane's order, not the scheduler's.
+1/sqrt(k) of the first one's load (Zipf with exponent 0.5): with exponent 1 only six of 50 tenants would want
+more than their part, and the index needs at least 20. The slots are the bottleneck (64 of them, endpoints of
+5 and 200 ms), not the machine. The windows hold the whole backlog: the lane orders the messages behind a
+window, not the scheduler.
 """
 
 from __future__ import annotations

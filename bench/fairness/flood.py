@@ -1,7 +1,7 @@
 """A flood of one tenant: 100,000 events wait before the worker starts. A quiet one publishes 5 a second.
 
-It goes on doing so for some seconds after the flood: what it then waits is counted too. How it fares while a
-flood is led around its lane and goes on is a figure of its own.
+It goes on for some seconds after the flood, and its waits count then too. Its waits beside a flood that is
+rerouted and goes on are a figure of their own.
 """
 
 from __future__ import annotations

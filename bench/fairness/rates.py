@@ -1,7 +1,7 @@
 """Shares by weight, and one tenant against twenty: deliveries that wait before the worker starts.
 
-The shares are taken of a worker whose slots are what is short (endpoints that take 50 ms), not the machine: a
-scheduler shares out what waits for it, and where the broker gives less, nothing waits.
+The bottleneck of the worker is its slots (endpoints that take 50 ms), not the machine: a scheduler shares out
+its backlog, and there is no backlog where the broker is slower.
 """
 
 from __future__ import annotations

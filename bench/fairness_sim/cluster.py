@@ -114,7 +114,7 @@ class InOrder:
         """Nothing follows from it."""
 
     def left(self) -> list[Work]:
-        """Return what has not started."""
+        """Return the unstarted jobs."""
         return list(self._works)
 
 

@@ -1,7 +1,7 @@
 """Count attempts that are spent while the worker has no file handles, by no fault of the endpoint.
 
-One daemon for each way, with a limit that the way would exhaust. Every endpoint is healthy, so each attempt
-that fails, but for those that count for nothing (``local``), is one that was burned. Meanwhile /readyz and
+One daemon for each attack, with a limit that the attack would exhaust. Every endpoint is healthy, so each
+failed attempt is a burned one, except ``local`` ones, which do not count. Meanwhile /readyz and
 /metrics have to answer.
 """
 

@@ -1,7 +1,7 @@
 """Measure the effect of every attack on the innocent tenant, and how long the event loop stopped meanwhile.
 
 One daemon for each set of settings; per attack a leg without it, then a leg with it. The longest stop is the
-daemon's own gauge ``leveret_loop_lag_seconds``; what the legs without an attack have of it is noted.
+daemon's own gauge ``leveret_loop_lag_seconds``; its values in the legs without an attack are noted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Judge the outcome of every kind of answer, with the real daemon and each of its two senders.
 
 Each kind is an endpoint of its own. Two events go to all of them, one after the other: the first is answered
-in the way of its kind, every other request with 200. So a kind that counts as delivered gets one request for
+as its kind does, every other request with 200. So a kind that counts as delivered gets one request for
 each event, and any other kind a second one for the first event. A kind falls short where it gets more or
 fewer, or where the daemon counts other outcomes than documented. All kinds of a client share one daemon.
 """

@@ -1,9 +1,9 @@
 """The daemon's clock is set while retries wait: they come when they were due, and none is parked.
 
 The receiver holds 100 requests and fails them all at once; their retries are due in 4 s. One second later the
-daemon's clock is set back or forward. It is set twice in each way: behind the clock port, and by libfaketime
-below the whole process, with the monotonic clock left alone. A retry is due where the daemon's log says so
-(``wait_s``) after its first answer, and it is late by the receiver's clock, which is never set. Whether the
+daemon's clock is set back or forward. It is set in two places: behind the clock port, and by libfaketime
+below the whole process, with the monotonic clock left alone. A retry is due ``wait_s`` of the daemon's log
+after its first answer, and it is late by the receiver's clock, which is never set. Whether the
 daemon's clock was really set is read from the timestamps that it signed.
 
 Source: fault 82; libfaketime's README (FAKETIME_TIMESTAMP_FILE, FAKETIME_DONT_FAKE_MONOTONIC).

@@ -46,15 +46,15 @@ def commands(waits: Mapping[str, object], parks: Mapping[str, object]) -> Sequen
     """Return every command that makes waiting or parked deliveries worthless."""
     prune = ("subscriptions", "apply", "--prune", "-")
     return (
-        Command("remove what waits", ("subscriptions", "remove", "t00/waits")),
-        Command("remove what is parked", ("subscriptions", "remove", "t00/parks", "--json")),
+        Command("remove waiting deliveries", ("subscriptions", "remove", "t00/waits")),
+        Command("remove parked deliveries", ("subscriptions", "remove", "t00/parks", "--json")),
         Command("remove both", ("subscriptions", "remove", "t00/parks", "t00/waits")),
         Command("prune one", prune, [parks]),
         Command("prune after a new tenant", prune, [{**waits, "tenant": "t01"}, parks]),
         Command("prune after a new name", prune, [waits, {**parks, "name": "parks-2"}]),
         Command("prune all", prune, []),
-        Command("cancel what waits", ("waiting", "cancel", "--tenant", "t00")),
-        Command("purge what is parked", ("parked", "purge", "--older-than", "0s")),
+        Command("cancel waiting deliveries", ("waiting", "cancel", "--tenant", "t00")),
+        Command("purge parked deliveries", ("parked", "purge", "--older-than", "0s")),
     )
 
 

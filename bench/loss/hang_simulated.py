@@ -6,7 +6,7 @@ time-out) or answers 503 at once, then is well from the first request on that co
 Its clock begins there: at which moment of a cooldown the endpoint is mended is chance, and the same for both.
 ``hang_simulated_ratio`` is the longest ratio of the two times from that request to the last delivery.
 
-Whatever is parked makes the figure invalid, and so does a delivery that never comes.
+A parked delivery makes the figure invalid, and so does one that never comes.
 """
 
 from __future__ import annotations

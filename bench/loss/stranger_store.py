@@ -1,8 +1,8 @@
 """A daemon runs with the wrong store, then with the right one: count the events that never arrive.
 
 Each case has an instance of its own on one broker. Deliveries wait for an endpoint that fails each event
-once, and fresh events are in the lanes, when a daemon comes whose store knows nothing of them. It gets longer
-than all waits. Then the right store is back, and every event has to arrive.
+once, and fresh events are in the lanes, when a daemon starts whose store lacks them. It runs for longer than
+all waits. Then the right store is back, and every event has to arrive.
 """
 
 from __future__ import annotations

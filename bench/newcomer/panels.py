@@ -2,7 +2,7 @@
 
 The load lasts for as long as the queries are asked: five tenants, endpoints that are well, slow, flaky, dead,
 that refuse for good or ask to wait, so that there are retries, deferrals, open breakers and parked entries.
-Some of those are replayed. What is asked is each query of the checked-in dashboard, its variables filled in.
+Some of those are replayed. The queries are those of the checked-in dashboard, their variables filled in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The database goes in mid-run: every event published before, meanwhile and after is still delivered.
 
-Two legs: the SQLite file is removed; PostgreSQL is stopped. Each leg is short unless the daemon said that
+Two legs: the SQLite file is removed; PostgreSQL is stopped. Each leg counts only if the daemon reported that
 its store is away, a command was refused meanwhile, and the store was well again once the database was back.
 """
 

@@ -1,7 +1,7 @@
 """An endpoint is down for a minute at 100 events/s: measure the cost, and its recovery.
 
 All times are the receiver's own. The breaker counts as open from the answer that is its fifth failure in a
-row; what was under way then gets a second to end.
+row; requests under way then get a second to end.
 """
 
 from __future__ import annotations

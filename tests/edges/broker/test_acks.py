@@ -18,7 +18,7 @@ from metrics.series import Series
 
 
 class StrictBroker:
-    """Keeps what is outstanding as RabbitMQ does: a tag that it does not know closes the channel."""
+    """Keeps the unsettled tags as RabbitMQ does: an unknown tag closes the channel."""
 
     def __init__(self, tags: int) -> None:
         self.outstanding = set(range(1, tags + 1))

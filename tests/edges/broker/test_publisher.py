@@ -150,8 +150,8 @@ async def test_errors_do_not_cross_between_publishes(world: World) -> None:
 
 
 async def test_equal_ids_do_not_cross_either(world: World) -> None:
-    """What brings the same id, as two tenants' events may, has an answer each: what was returned is never
-    confirmed, and what was confirmed is there (fault 64).
+    """Messages with the same id, as two tenants' events may have, get an answer each: a returned one is never
+    confirmed, and a confirmed one is there (fault 64).
     """
     alike = [replace(one, message_id="17") for one in [ADRIFT, ADRIFT, HELLO] * 20]
 

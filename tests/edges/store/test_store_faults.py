@@ -224,7 +224,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.xfail("no right to mount; the limit on a file's size stands for it")
+        pytest.xfail("no right to mount; the limit on a file's size is tested instead")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 

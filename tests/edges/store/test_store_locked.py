@@ -120,7 +120,7 @@ def step_of(what: str, case: Mapping[str, object], truth: Rows, number: int) -> 
 def test_a_step_on_a_locked_subscription_is_whole_or_refused(what: str) -> None:
     """Fault 69: with every auth, tls and secrets: once the key is back it is as if it had never been away.
 
-    What would lose or mix something is an error that names the remedy; the rest is done.
+    A step that would lose or mix something is an error that names the remedy; the others are done.
     """
     for case in CASES:
         open_, locked = made(case), made(case)

@@ -133,7 +133,7 @@ def _check_attempts(town: Town) -> None:
 def _check_times(town: Town) -> None:
     """Between a failure and its ``not_before`` no request of that delivery starts.
 
-    What was only held may go before its moment: once its endpoint is well again, that is worth nothing.
+    A held delivery may go before its reservation, which is void once its endpoint is well again.
     """
     url_of = {shop.id: shop.url for shop in town.shops}
     requests = town.requests()

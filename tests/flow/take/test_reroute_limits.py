@@ -1,4 +1,4 @@
-"""Who is rerouted: a lane that stays behind, and a tenant over its rate or its backlog."""
+"""A tenant is rerouted if its lane stays behind, or if it is over its rate or its backlog."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ async def test_stop_app_and_start_app(
 ) -> None:
     """Faults 59, 67: ``stop_app`` under load, ``start_app``: reconnected, nothing lost, old tags never used.
 
-    What was in flight comes again with the same id; its ack on the dead channel is counted, not sent. It is
-    in flight until the broker has gone, however long that takes.
+    A delivery in flight comes again with the same id; its ack on the dead channel is counted, not sent. It
+    stays in flight until the broker has gone, however long that takes.
     """
     flaky, slow = "/flaky/app?share=0.3", "/hold/app?n=11&status=200"
     async with running(tmp_path, node_url) as daemon:

@@ -129,7 +129,7 @@ async def test_held_deliveries_outlive_the_only_worker(
 ) -> None:
     """Fault 39, S3-3, decision 16: the only worker stops and starts again.
 
-    A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
+    A ``Retry-After`` that it met holds; `leveret breaker open` without a worker reports that, and holds.
     """
     kept, busy = "/ok/kept", "/retry-after/busy?s=600&times=1&status=429"
     daemon = Daemon(tmp_path, vhost)

@@ -55,7 +55,7 @@ async def test_many_deaths_over_full_lanes_park_nothing_innocent(
 ) -> None:
     """Fault 70: 8 times kill -9 while the windows are full: every event arrives, none is parked.
 
-    What comes twice was in a slot, or settled in the 35 ms until the broker hears of it: a request takes 50.
+    A repeated event was in a slot, or was settled in the 35 ms before its ack: a request takes 50.
     The proof ``restarts`` does it 50 times.
     """
     target, slots = "/slow/innocent?s=0.05", 4
