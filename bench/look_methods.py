@@ -3,7 +3,7 @@
 Run ``python -m bench.look_methods``; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server.
 
 Per queue: 400 messages are published and confirmed, taken unacked, and given back. Then 37 are taken and
-acked, and the broker restarts. The queue's messages afterwards are compared with the 363 that have to be there.
+acked, and the broker restarts. The queue's messages afterwards are compared with the expected 363.
 """
 
 from __future__ import annotations

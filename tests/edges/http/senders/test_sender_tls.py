@@ -220,7 +220,7 @@ async def test_an_endpoint_may_want_a_certificate(
 ) -> None:
     """Fault 44: with its client certificate the endpoint is reached; with none or another it is not.
 
-    In TLS 1.3 the client has ended the handshake before the server refuses it, and the server's last bytes may
+    In TLS 1.3 the client has ended the handshake before the server refuses it, so the server's last bytes may
     be lost: then it is a reset, or on asyncio's own loop nothing at all.
     """
     own, foreign = authority.pair("leveret"), authority.pair("leveret", signed=False)
