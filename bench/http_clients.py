@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
     options = parser.parse_args()
     if "bare" not in options.contenders:
-        parser.error("bare is what the others are compared with; keep it among the contenders")
+        parser.error("the others are compared with bare; keep it among the contenders")
     with tempfile.TemporaryDirectory(prefix="leveret-clients-") as folder:
         for row in uvloop.run(run(options, Path(folder))):
             sys.stdout.write(json.dumps(row) + "\n")

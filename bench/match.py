@@ -40,7 +40,7 @@ Figure = dict[str, str | float | int | bool]
 
 
 def fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
-    """Say by the plain definition whether a topic pattern fits, to build the load with."""
+    """Return whether a topic pattern fits, by the plain definition, to build the load with."""
     if not pattern:
         return not words
     if pattern[0] == "#":

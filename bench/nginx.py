@@ -125,7 +125,7 @@ class Nginx:
         return int(fields[9]) - self._asked
 
     def mark(self) -> Mark:
-        """Remember where the count and the log stand: what comes now belongs to the next leg."""
+        """Remember the present count and the end of the log: later requests belong to the next leg."""
         return Mark(self.served(), self._log.stat().st_size if self._log.exists() else 0)
 
     async def wait_for(self, mark: Mark, wanted: int, timeout_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What every ``make prove-NAME`` shares: goals, figures, the JSON file, the table, the exit code.
+"""The frame of every ``make prove-NAME``: goals, figures, the JSON file, the table, the exit code.
 
 Data flow: a proof measures -> Measured -> judge(goal) -> Figure -> build/prove-NAME.json and a table.
 """
@@ -26,7 +26,7 @@ from tests.support.broker.load import quiet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a figure has to reach, and over how many cases at least."""
+    """The value that a figure has to reach, and over how many cases at least."""
 
     name: str
     text: str  #: as the requirement writes it: ``0``, ``≤ 30``, ``≥ 0.70``
@@ -34,7 +34,7 @@ class Goal:
     n: int  #: fewer cases than this and the figure is short, so not ok
 
     def met(self, value: float) -> bool:
-        """Say whether *value* reaches the goal; a bare number means "exactly"."""
+        """Return whether *value* reaches the goal; a bare number means "exactly"."""
         sign, _, rest = self.text.rpartition(" ")
         limit = float(rest)
         if sign == "≤":
@@ -46,11 +46,11 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a proof found for one goal."""
+    """The value of a proof for one goal."""
 
     name: str
     value: float
-    n: int  #: cases that were really looked at
+    n: int  #: cases that were checked
     goal: str = ""  #: where the goal's limit is itself measured: that limit, such as ``≤ 41.5``
     valid: bool = True  #: False when a condition of the measurement itself did not hold
     at_most: float | None = None  #: the goal's limit where it follows from another measurement
@@ -71,12 +71,12 @@ class Figure:
 
 @dataclass(slots=True)
 class Bench:
-    """What a proof is run with.
+    """The settings of a run of proofs.
 
     Attributes:
         folder: A private folder, emptied before each proof.
         scale: 1 is the real thing; smaller shrinks every count, and every figure is then short.
-        broker_version: What the RabbitMQ server's version begins with; another one ends the run.
+        broker_version: Start of the RabbitMQ server's version; another version ends the run.
         amqp_url: Of an empty vhost on a node that runs already, for a proof in small that does not stop its
             broker; empty: each proof starts a node of its own.
         suffix: Ends the name of each figure, where one file holds the figures of several brokers.
@@ -118,7 +118,7 @@ class Proof:
 
 
 def judge(goal: Goal, measured: Measured | None, seconds: float) -> Figure:
-    """Compare what was measured with *goal*; nothing measured, or too few cases, is not ok."""
+    """Compare the measured value with *goal*; without a value, or with too few cases, it is not ok."""
     if measured is not None and measured.at_most is not None:
         goal = replace(goal, text=f"≤ {measured.at_most:g}")
     value = None if measured is None else measured.value
@@ -245,15 +245,15 @@ def command(
 
     Args:
         proofs: All that there are, in the order of running.
-        output: Where the figures go unless ``--output`` says otherwise.
-        text: What the command does, for ``--help``.
+        output: The file of the figures, unless ``--output`` names another.
+        text: The description of the command, for ``--help``.
         arguments: Of the command line; None is those of the process.
     """
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--only", default="", help="proofs or figures, separated by commas")
     parser.add_argument("--scale", type=float, default=1.0, help="shrink every count, for a smoke")
     parser.add_argument("--output", type=Path, default=output, help="file for the figures")
-    parser.add_argument("--broker-version", default="", help="what the server's version must begin with")
+    parser.add_argument("--broker-version", default="", help="required start of the server's version")
     parser.add_argument(
         "--suffix", default="", help="ends each figure's name; other figures in the file stay"
     )

@@ -1,4 +1,4 @@
-"""The proofs of what strangers can do from outside.
+"""The proofs about attacks by strangers.
 
 Run ``python -m bench.prove_hostile [--only NAME,...] [--scale 0.05]``.
 It writes ``build/prove-hostile.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1

@@ -1,4 +1,4 @@
-"""The proofs of what used to lose or delay deliveries.
+"""The proofs that earlier causes of lost or late deliveries are gone.
 
 Run ``python -m bench.prove_loss [--only NAME,...] [--scale 0.05]``.
 It writes ``build/prove-loss.json``, or the file of ``--output``; with ``--only`` or a ``--scale`` below 1

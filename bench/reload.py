@@ -35,14 +35,14 @@ TICK_S: Final = 0.001
 
 @dataclass(slots=True)
 class Reloads:
-    """What each reload cost, in seconds."""
+    """The time of each reload, in seconds."""
 
     took_s: list[float] = field(default_factory=list)  #: until the change is matched
     still_s: list[float] = field(default_factory=list)  #: the longest time in which the loop did nothing else
 
 
 class _Silent:
-    """A log that says nothing."""
+    """A log that drops every line."""
 
     def info(self, _event: str, **_fields: object) -> None:
         """Drop it."""

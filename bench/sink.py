@@ -40,7 +40,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the receiver has seen so far, over all endpoints."""
+    """The requests that the receiver has seen so far, over all endpoints."""
 
     arrived: int
     answered: int
@@ -121,7 +121,7 @@ class Sink:
         return (await self.counts()).answered
 
     async def until_answered(self, wanted: int, timeout_s: float) -> bool:
-        """Wait until *wanted* requests were answered; say whether it came to that."""
+        """Wait until *wanted* requests were answered; return whether they were."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while await self.answered() < wanted:
             if asyncio.get_running_loop().time() > deadline:

@@ -1,4 +1,4 @@
-"""Name what the flow needs to count and to replay parked entries; a part of :mod:`consumer.ports`."""
+"""Define the ports that count and replay parked entries; a part of :mod:`consumer.ports`."""
 
 from __future__ import annotations
 

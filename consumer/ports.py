@@ -1,4 +1,4 @@
-"""Name what the flow needs from the world, in the core's words: protocols, and the values they pass on."""
+"""Define the ports of the flow in the core's words: protocols, and the values that they pass on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from topology.check import Finding
 class Publication:
     """One message for the broker to take: persistent, mandatory, confirmed.
 
-    It is never assigned to, and not frozen for its cost: there is one for every delivery that is put off.
+    It is never assigned to, and not frozen for its cost: there is one for every deferred delivery.
     """
 
     exchange: str
@@ -35,7 +35,7 @@ class Publication:
     timestamp_s: float | None = None  #: Unix seconds
     app_id: str | None = None
     correlation_id: str | None = None
-    mandatory: bool = True  #: False: nobody need be bound, as on ``leveret.control`` and ``leveret.ops``
+    mandatory: bool = True  #: False: it may reach no queue, as on ``leveret.control`` and ``leveret.ops``
 
 
 class Ticket(Protocol):
@@ -47,7 +47,7 @@ class Ticket(Protocol):
     def alive(self) -> bool:
         """Whether the message is still ours to bring to an end; False once the broker gives it out again.
 
-        What came from a queue that was deleted stays ours: nobody has it any more but us.
+        A message from a queue that was deleted stays ours: no other copy exists.
         """
 
     async def requeue(self) -> None:
@@ -109,7 +109,7 @@ class Routes(Protocol):
 
 
 class Sender(Protocol):
-    """Sends one webhook and says what came of it. Never raises but on cancellation."""
+    """Sends one webhook and returns its outcome; raises only when it is cancelled."""
 
     async def send(self, request: SignedRequest) -> Outcome:
         """Send *request* under its total deadline."""
@@ -119,30 +119,30 @@ class Sender(Protocol):
 
 
 class Store(Protocol):
-    """Where subscriptions live."""
+    """Keeps the subscriptions."""
 
     async def load(self) -> Sequence[Subscription]:
         """Return every subscription, enabled or not; one whose secrets or policy are gone is locked.
 
         Raises:
             StoreUnavailable: it cannot be read.
-            ConfigError: what is stored is wrong; names subscription and field.
+            ConfigError: a stored subscription is wrong; the error names it and the field.
         """
 
     @property
     def lineage(self) -> Lineage:
-        """Identity and generations of what the last :meth:`load` read."""
+        """Identity and generations of the state that the last :meth:`load` read."""
 
     async def tombstone(self, subscription_id: str) -> Tombstone | None:
-        """Return when and by whom a subscription was deleted; None where the store that was loaded, or a
-        later state of it, does not say so.
+        """Return when and by whom a subscription was deleted; None without a record of that in the loaded
+        store or a later state of it.
 
         Raises:
             StoreUnavailable: it cannot be read.
         """
 
     async def changed(self) -> bool:
-        """Say whether there is something else than at the last :meth:`load`; cheap.
+        """Return whether the store has changed since the last :meth:`load`; cheap.
 
         Raises:
             StoreUnavailable: it cannot be read.
@@ -170,10 +170,10 @@ class StoreRecord(Protocol):
     """The broker's memory of the store: one generation, which all workers share."""
 
     async def settle(self, decide: Decide) -> Generation | None:
-        """Let *decide* see the record, and record what it returns; no other worker comes between.
+        """Pass the record to *decide*, and record the generation that it returns, as one step.
 
         Returns:
-            What is recorded now; None for nothing.
+            The generation that is recorded now; None without a record.
 
         Raises:
             BrokerUnavailable: it cannot be read or written now.
@@ -181,28 +181,28 @@ class StoreRecord(Protocol):
 
 
 class Recorder(Protocol):
-    """Where states of endpoints and what was parked are written down; at leisure, and never in the way."""
+    """Writes the states of endpoints and the parked entries to the store, in the background."""
 
     def endpoint(self, subscription: Subscription, state: str, *, epoch: int, reason: str = "") -> None:
         """Note the state of an endpoint: closed, open, probing, forced or disabled."""
 
     def health(self, subscription: Subscription, health: Health, *, anew: bool = False) -> None:
-        """Note for how long an endpoint has failed, or that it has taken something since.
+        """Note for how long an endpoint has failed, or that an attempt has succeeded since.
 
-        *anew*: The wall clock was set: what is written does not count.
+        *anew*: The wall clock was set, so this replaces the written state.
         """
 
     def hold(self, subscription: Subscription, until: float, *, anew: bool = False) -> None:
-        """Note until when (Unix seconds) an endpoint wants nothing; 0 ends it; *anew* as above."""
+        """Note until when (Unix seconds) an endpoint is paused; 0 ends the pause; *anew* as above."""
 
     def parked(self, row: ParkedRow) -> None:
-        """Note what was parked."""
+        """Note a parked entry."""
 
     def unparked(self, entry_id: str) -> None:
         """Note that an entry is parked no more."""
 
     async def finish(self) -> None:
-        """Write what is left, if the store takes it."""
+        """Write the remaining notes, if the store takes them."""
 
 
 class ParkedMessages(Protocol):
@@ -310,7 +310,7 @@ class StoreReports(Protocol):
     """Takes what happens to the store."""
 
     def store_failed(self, step: str, error: Exception) -> None:
-        """The store could not be read or written (*step*), or what it holds is wrong."""
+        """The store could not be read or written (*step*), or its content is wrong."""
 
     def store_worked(self, step: str) -> None:
         """The store could be read or written (*step*), perhaps again."""

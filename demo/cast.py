@@ -1,4 +1,4 @@
-"""Define the five tenants, the six endpoints, and policies with which every delivery ends within seconds.
+"""Define the demo's five tenants, six endpoints, and policies that end every delivery within seconds.
 
 Data flow: ENDPOINTS, TENANTS -> settings and subscriptions as files -> the daemon.
 """

@@ -16,7 +16,7 @@ import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from demo.account import GONE, Book, Pair, Request
-from demo.news import News
+from demo.headlines import News
 from demo.stage import Stage
 from demo.traffic import Sent
 

@@ -1,6 +1,6 @@
 """Find references that lead nowhere: names that the code no longer has, documents outside the repository.
 
-Data flow: text in backticks -> what it looks like (path, test, setting, name) -> the code, read by ``ast``.
+Data flow: text in backticks -> its kind by its form (path, test, setting, name) -> the code, read by ``ast``.
 Text in another shape, such as a command line or a formula, is not judged.
 """
 

@@ -58,7 +58,7 @@ class Kind(StrEnum):
 class Query:
     """One PromQL expression."""
 
-    expr: str  #: ``@`` in a selector stands for :data:`ON`
+    expr: str  #: ``@`` in a selector means :data:`ON`
     legend: str = ""  #: ``{{label}}`` is filled in by Grafana; in a table the column's name
 
     @property

@@ -183,7 +183,7 @@ class Series:
         self.fairness_index = self._gauge("fairness_index", text)
         text = "Tenants that had work in hand throughout the last minute; the index covers them."
         self.fairness_tenants = self._gauge("fairness_tenants", text)
-        text = "Deliveries that one tenant may have in flight while nobody else waits."
+        text = "Deliveries that one tenant may have in flight while no other tenant waits."
         self.borrowable = self._gauge("borrowable_deliveries", text)
 
     def _add_endpoints(self) -> None:
@@ -251,7 +251,7 @@ class Series:
         self.history_dropped = self._counter("history_dropped", text, "reason")
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
-        text = "Log lines that were dropped because nobody read the log or the disk was full."
+        text = "Log lines that were dropped because the log was not read or the disk was full."
         self.log_dropped = self.tally(self._counter("log_lines_dropped", text))
         text = "Longest delay of a due callback by the event loop in the last minute."
         self.loop_lag = self._gauge("loop_lag_seconds", text)

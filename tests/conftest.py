@@ -19,8 +19,8 @@ from tests.support.servers.certificates import Authority
 
 SERVER_VERSION = pytest.StashKey[str]()
 
-# No limit by the clock, which a busy machine breaks, and the same examples every time: a run fails for what
-# was changed. ``pytest --hypothesis-profile=explore`` looks further, with other examples each time.
+# No limit by the clock, which a busy machine breaks, and the same examples each time: only a changed program
+# changes the result. ``pytest --hypothesis-profile=explore`` looks further, with other examples each time.
 settings.register_profile(
     "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -29,23 +29,23 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what the Makefile asks of a run."""
+    """Add the options that the Makefile sets."""
     group = parser.getgroup("leveret")
     group.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
-    group.addoption("--broker-version", default="", help="what the RabbitMQ server's version begins with")
+    group.addoption("--broker-version", default="", help="required start of the RabbitMQ server's version")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End tidily on SIGTERM too, so that the fixtures stop what they started.
+    """End tidily on SIGTERM too, so that the fixtures stop their processes.
 
-    Whoever runs us in the background may let us ignore SIGINT; what we start would, too, and never end by it.
+    A background run may ignore SIGINT. Its processes would inherit that, and never end by SIGINT.
     """
     signal.signal(signal.SIGTERM, _interrupted)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which server the tests ran on."""
+    """Print the server that the tests ran on."""
     terminalreporter.write_line(f"RabbitMQ server: {config.stash.get(SERVER_VERSION, 'not used')}")
 
 

@@ -51,7 +51,7 @@ def named(path: Path) -> str:
 
 
 def functions(*packages: str) -> Iterator[tuple[str, Function]]:
-    """Yield every function and method with the place where it stands."""
+    """Yield every function and method with its place."""
     for path in modules(*packages):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, Function):
@@ -102,7 +102,7 @@ def test_folders_stay_small() -> None:
 
 
 def test_no_test_imports_another() -> None:
-    """Code that tests share is in ``tests/support``: nobody imports a test module or a conftest."""
+    """Code that tests share is in ``tests/support``: no module imports a test module or a conftest."""
     found = [
         f"{named(path)} imports {name}"
         for path in modules(*ALL)

@@ -1,4 +1,4 @@
-"""The documents say what the code does: generated parts, links, named places and tests."""
+"""The documents agree with the code: generated parts, links, named places and tests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def named(docstring: str) -> set[str]:
 
 @pytest.mark.parametrize("path", generate.FILES, ids=lambda path: path.name)
 def test_generated_parts_are_up_to_date(path: Path) -> None:
-    """Tables of settings, metrics, commands, policies ... are what the code says now."""
+    """Tables of settings, metrics, commands, policies ... are current."""
     text = path.read_text()
 
     assert generate.generated(text) == text, "run `.venv/bin/python -m docs.generate`"
@@ -91,7 +91,7 @@ def test_the_schema_for_editors_is_up_to_date() -> None:
 
 
 def test_every_block_is_used() -> None:
-    """No table is generated for nobody, and none is opened without an end."""
+    """Every generated table has a generator, and every opened one an end."""
     text = "".join(path.read_text() for path in generate.FILES)
 
     for name in generate.BLOCKS:
@@ -137,7 +137,7 @@ def test_metrics_list_their_label_values() -> None:
 
 
 def test_every_requirement_and_fault_has_one_row() -> None:
-    """Each id has one row: what was asked, and a test that names the id, or the word later."""
+    """Each id has one row: the wish, and a test that names the id, or the word later."""
     text = "".join(page.read_text() for page in REASONS)
     rows = re.findall(r"^\| (S\d-\d+|SW-\d+|\d+) \| (.*) \|$", text, flags=re.MULTILINE)
 
@@ -197,7 +197,7 @@ def test_every_park_reason_is_in_the_runbook() -> None:
 
 
 def test_the_reasons_of_readyz_are_in_the_code() -> None:
-    """Fault 63: an operator who looks for the words of /readyz finds the words that it says."""
+    """Fault 63: an operator who searches for the words of /readyz finds them."""
     page = (ROOT / "docs" / "runbook.md").read_text()
     tables = re.findall(r"^\| (?:reason|log line) \| do \|\n(.*?)\n\n", page, flags=re.DOTALL | re.MULTILINE)
     rows = "\n".join(tables)
@@ -213,7 +213,7 @@ def test_the_reasons_of_readyz_are_in_the_code() -> None:
 
 
 def test_the_make_targets_that_are_named_exist() -> None:
-    """No page tells a reader to run a target that is not there."""
+    """Pages name only targets that exist."""
     makefile = (ROOT / "Makefile").read_text()
     named = {
         target

@@ -13,11 +13,12 @@ from docs.generate import ROOT
 from grafana.spec import SAMPLE, sample_names
 from tests.support.builders.messages import message
 from tests.support.builders.parked import NOTE, delivery, parked
-from tests.support.flow.desk import VERDICTS, ObserverDesk
+from tests.support.flow.observer import VERDICTS, ObserverDesk
 from tests.support.processes.prometheus import promtool
 
 PAGE = (ROOT / "docs" / "reference.md").read_text("utf-8")
-LINE_OF = {"event", "level", "timestamp"}  #: what every line of the log has; tests/edges/process/test_logs.py
+#: the fields of every line of the log; tests/edges/process/test_logs.py
+LINE_OF = {"event", "level", "timestamp"}
 
 ASKED_LINE = frozenset(
     [
@@ -60,7 +61,7 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def names(cell: str) -> set[str]:
-    """Return what a cell puts into code."""
+    """Return the code in a cell."""
     return set(re.findall(r"`([a-z_0-9]+)`", cell))
 
 

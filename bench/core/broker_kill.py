@@ -1,4 +1,4 @@
-"""SIGKILL of the broker, three times under load and down for 10 s: nothing is lost and nobody helps."""
+"""SIGKILL of the broker, three times under load and down for 10 s: nothing is lost, without help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker's disk holds when everything is delivered and every queue is empty."""
+"""Measure the broker's disk when everything is delivered and every queue is empty."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOALS = (Goal(name="idle_queues_disk_mb", text="≤ 2048", unit="MiB", n=DELIVER
 
 
 async def watch(bench: Bench, broker: Broker, sink: Sink, stop: asyncio.Event) -> float:
-    """Note the largest size of the broker's folder until told to stop."""
+    """Note the largest size of the broker's folder until cancelled."""
     most = 0.0
     while not stop.is_set():
         most = max(most, await asyncio.to_thread(broker.disk_mb))

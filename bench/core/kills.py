@@ -1,4 +1,4 @@
-"""Kill -9 at every failpoint and at random: nothing is lost, and only what was in the window comes twice.
+"""Kill -9 at every failpoint and at random: nothing is lost, and only events of the window come twice.
 
 The daemon is killed again and again under a steady load of events for three subscriptions, one of which
 refuses every third first attempt so that delivery messages are published all the time. Afterwards each
@@ -6,8 +6,8 @@ refuses every third first attempt so that delivery messages are published all th
 of a kill.
 
 A pair is *in the window* of a kill when a request of it, or of a sibling of its event, was at the receiver
-in the last :data:`WINDOW_S` before the process died: all endpoints answer at once, so whatever is
-older than that has long been settled, and a second delivery of it is unexplained. Every target is quick
+in the last :data:`WINDOW_S` before the process died: all endpoints answer at once, so older pairs
+were settled long before, and a second delivery of one is unexplained. Every target is quick
 here (no breaker, many slots), so the window times the quick targets is the events in it times three.
 """
 
@@ -63,7 +63,7 @@ RETRY = {"max_attempts": 12, "base_s": 0.25, "multiplier": 1, "max_s": 0.25, "ji
 
 @dataclass(slots=True)
 class Run:
-    """What the harness did."""
+    """The actions of the harness."""
 
     events: list[EventSpec] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)  #: Unix seconds
@@ -110,7 +110,7 @@ async def kill_all(bench: Bench, daemon: Daemon, url: str) -> Run:
 
 
 async def deliver_the_rest(bench: Bench, daemon: Daemon, sink: Sink, broker: Broker) -> bool:
-    """Start it once more, without a failpoint, and wait until every queue is empty; say whether they are."""
+    """Start it once more, without a failpoint; return whether every queue became empty."""
     await daemon.start()
     keep = ["leveret.parked"]
     empty = await wait_empty(broker.management, keep=keep, timeout_s=END_S)
@@ -120,7 +120,7 @@ async def deliver_the_rest(bench: Bench, daemon: Daemon, sink: Sink, broker: Bro
 
 
 def successes(seen: Sequence[Seen]) -> Mapping[tuple[str, str], list[Seen]]:
-    """Return what was taken, per (event id, subscription)."""
+    """Return the taken requests, per (event id, subscription)."""
     taken: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for one in seen:
         if 200 <= one.status < 300:
@@ -153,7 +153,7 @@ def in_window(times: Sequence[float], kill: float) -> int:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Kill, deliver the rest, count what is missing and what came too often."""
+    """Kill, deliver the rest, count missing and repeated deliveries."""
     async with (
         Broker(bench) as broker,
         Sink(bench.folder, TARGETS) as sink,
@@ -174,7 +174,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
 
 
 def balance(bench: Bench, run: Run, seen: Sequence[Seen], parked: Sequence[str]) -> list[Measured]:
-    """Compare what came with what was published."""
+    """Compare the requests with the published events."""
     taken = successes(seen)
     by_event: dict[str, list[float]] = defaultdict(list)
     by_pair: dict[tuple[str, str], list[float]] = defaultdict(list)

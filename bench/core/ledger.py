@@ -1,8 +1,8 @@
 """The ledger: every (event, subscription) pair must end as delivered, parked or, after a 410, unmatched.
 
 Six subscriptions of one tenant see the same events: a healthy one, a flaky one, a slow one, two dead ones
-(breaker off and on) and one that is gone after its 100th request. The receiver's log says what was asked
-of it, ``parked list`` what was given up; how many attempts each pair should have had is computed.
+(breaker off and on) and one that is gone after its 100th request. The receiver's log lists its
+requests, and ``parked list`` the parked deliveries; the expected attempts of each pair are computed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GOALS = (
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """What a parked entry says about its pair."""
+    """The pair, the reason and the attempts of a parked entry."""
 
     reason: str
     attempts: int
@@ -57,11 +57,11 @@ class Books:
     gone_disabled: bool  #: the subscription list shows it disabled
 
     def delivered(self, event_id: str, name: str) -> bool:
-        """Say whether an endpoint took the event."""
+        """Return whether an endpoint took the event."""
         return any(200 <= seen.status < 300 for seen in self.requests.get((event_id, name), ()))
 
     def ended(self, event_id: str, name: str) -> bool:
-        """Say whether the pair is accounted for, exactly once and for the expected reason."""
+        """Return whether the pair is accounted for, exactly once and for the expected reason."""
         entries = self.parked.get((event_id, name), [])
         if self.delivered(event_id, name):
             return not entries
@@ -70,7 +70,7 @@ class Books:
         return name == "gone" and self.unmatched(event_id)
 
     def unmatched(self, event_id: str) -> bool:
-        """Say whether a pair of the gone endpoint may be unmatched.
+        """Return whether a pair of the gone endpoint may be unmatched.
 
         Its event must have been taken after the 410: then its healthy sibling's request, which leaves
         together with it, came after the 410 too, and nothing was ever sent to the gone one.
@@ -160,7 +160,7 @@ async def until_accounted(bench: Bench, daemon: Daemon, sink: Sink, events: Sequ
 
 
 def measure(bench: Bench, books: Books, events: Sequence[EventSpec]) -> list[Measured]:
-    """Count what the books say."""
+    """Count the pairs by their end."""
     pairs = [(event.id, name) for event in events for name in NAMES]
     unaccounted = [pair for pair in pairs if not books.ended(*pair)]
     computed = [

@@ -1,4 +1,4 @@
-"""Legs of a race: events are loaded while nobody consumes, then one contender drains them.
+"""Legs of a race: events are loaded without a consumer, then one contender drains them.
 
 Both contenders read the same lanes, filled the same way, and send to the same nginx, whose log is the clock.
 """

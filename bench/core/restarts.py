@@ -1,4 +1,4 @@
-"""Fifty restarts by kill -9 over full lanes: what stood in the windows is innocent, and none of it is parked.
+"""Fifty restarts by kill -9 over full lanes: the messages of the windows are innocent, and none is parked.
 
 Every kill gives back all that the worker held, so the same messages come again and again, and from the fifth
 time on by way of suspect (fault 70).
@@ -41,10 +41,10 @@ GOALS = (
 
 
 async def one_life(bench: Bench, daemon: Daemon, sink: Sink, waiting: int) -> bool:
-    """Start the daemon, kill it at work; say whether the lanes held more than its window all the while.
+    """Start the daemon, kill it at work; return whether the lanes held more than its window all the while.
 
     Args:
-        bench: Says what went wrong.
+        bench: Prints the faults.
         daemon: Not running.
         sink: Where its requests go.
         waiting: Events that were published, all of them before the first life.

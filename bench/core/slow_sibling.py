@@ -12,7 +12,7 @@ from bench.sink import Sink
 from tests.support.broker.load import make_events
 from tests.support.processes.daemon import Daemon, subscription
 
-EVENTS = 10_000  #: a leg of some seconds: in its first two nobody knows yet how slow the slow one is
+EVENTS = 10_000  #: a leg of some seconds: in its first two the latency of the slow one is unknown
 HEALTHY = 4
 SLOW_S = 2.0
 SLOW_CONCURRENCY = 16

@@ -27,7 +27,7 @@ GOALS = (Goal(name="term_duplicates", text="0", unit="requests", n=ROUNDS),)
 
 
 async def until_in_flight(sink: Sink, wanted: int, timeout_s: float) -> bool:
-    """Wait until *wanted* requests are open at the receiver; say whether it came to that."""
+    """Wait until *wanted* requests are open at the receiver; return whether they were in time."""
     deadline = time.monotonic() + timeout_s
     while (await sink.counts()).in_flight < wanted:
         if time.monotonic() > deadline:

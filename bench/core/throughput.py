@@ -1,6 +1,6 @@
 """Deliveries a second of the daemon, against a bare loop on the same libraries.
 
-The bare loop is judged too: by what its two halves, consume+ack and POST, reach alone. On one
+The bare loop is judged too: by the rates of its two halves, consume+ack and POST, alone. On one
 Python thread their costs add up, so ``1 / (1/consume + 1/post)`` is as fast as any loop can be; the share of
 that, and of the slower half, are printed, and the median share has to be 0.85.
 """
@@ -35,7 +35,7 @@ GOALS = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a leg delivers."""
+    """The events and subscriptions of a leg."""
 
     label: str
     fanout: int = 1
@@ -50,7 +50,7 @@ class Shape:
         return [(nginx.url(f"e{index:02d}"), secret_of(f"e{index:02d}")) for index in range(self.fanout)]
 
     def subscriptions(self, nginx: Nginx) -> list[dict[str, object]]:
-        """Return what the daemon is told: *fanout* endpoints for each tenant, each with its own secret."""
+        """Return the daemon's subscriptions: *fanout* endpoints for each tenant, each with its own secret."""
         return [
             subscription(f"t{tenant:02d}-e{index:02d}", nginx.url(f"e{index:02d}"), concurrency=CONCURRENCY)
             | {"tenant": f"t{tenant:02d}"}
@@ -91,7 +91,7 @@ async def compare(track: Track, shape: Shape, blocks: int) -> tuple[float, int, 
 
 
 async def judge_bare(track: Track, prefetch: int) -> bool:
-    """Run both halves of the bare loop alone beside the loop; say whether it is a fair yardstick.
+    """Run both halves of the bare loop alone beside the loop; return whether it is a fair yardstick.
 
     Like is compared with like: all three with the prefetch that the loop was fastest with, in turn.
     """

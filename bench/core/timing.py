@@ -1,4 +1,4 @@
-"""Retries come when the policy says: never early, seldom late, spread evenly over the jitter.
+"""Retries come at the times of the policy: never early, seldom late, spread evenly over the jitter.
 
 The receiver holds the first requests of 500 deliveries and fails them all at once: the worst case for
 coming back together. Per delivery, the wait is the second request's start minus the first answer's end,

@@ -1,4 +1,4 @@
-"""What the proofs of sending share: hostile receivers as a child, and runs of a module that end in JSON."""
+"""Helpers of the proofs of sending: hostile receivers as a child, and runs of a module that end in JSON."""
 
 from __future__ import annotations
 

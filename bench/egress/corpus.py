@@ -1,4 +1,4 @@
-"""Ways to ask for an address that must not be reached: every refused range, in every spelling that we know.
+"""List URLs that lead to a forbidden address: every refused range, in every spelling that we know.
 
 Data flow: ranges -> some addresses of each -> (spellings, names) -> Case, which the run sends and nobody may
 ever see arrive. The ranges are written down here again, from the registries, and not taken from the product.
@@ -34,10 +34,10 @@ REFUSED_V6 = (
 OWN = ("5.5.5.2", "2a0a::2")
 HERE = (*OWN, "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::")  # noqa: S104 - addresses to refuse
 
-#: Ways beside a URL that names the address: through a name server, a redirect, a token endpoint, a proxy.
+#: Routes beside a URL that names the address: a name server, a redirect, a token endpoint, a proxy.
 WAYS = ("name", "name-beside-good", "alias", "rebind", "redirect", "token", "proxy", "proxy-rebind")
 ALLOWED_PORT = 6379  #: the one that is allowed where a network is allowed at one port only
-CONTROL_EVERY = 5  #: with the guard open every such address is asked for, in every way
+CONTROL_EVERY = 5  #: with the guard open every such address is tried, by every route
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Case:
     """One thing to try."""
 
     way: str  #: how: ``url`` asks for the host, the others need a name server, a redirect, a proxy ...
-    host: str  #: as it stands in the URL
+    host: str  #: as the URL contains it
     address: str  #: that must not be reached
 
 
@@ -75,7 +75,7 @@ def spelt(address: IPv4Address | IPv6Address) -> Iterator[Case]:
 
 
 def own_port_cases() -> Iterator[Case]:
-    """Yield what leads to a port of this machine that is ours, where every address is allowed."""
+    """Yield the cases that lead to a port of ours on this machine, where every address is allowed."""
     for address in map(ip_address, HERE):
         yield from spelt(address)
         yield from (Case(way, "", str(address)) for way in ("name", "rebind", "token", "proxy"))
@@ -94,14 +94,14 @@ def plain(address: IPv4Address | IPv6Address) -> Case:
 
 
 def control_cases() -> Iterator[Case]:
-    """Yield cases of every way that have to arrive where the guard is open; a redirect is never followed."""
+    """Yield cases of every route that have to arrive while the guard is open, without followed redirects."""
     for address in (*addresses()[::CONTROL_EVERY], *map(ip_address, OWN)):
         yield plain(address)
         yield from (Case(way, "", str(address)) for way in WAYS if way != "redirect")
 
 
 def v4_spellings(address: IPv4Address) -> Iterator[str]:
-    """Yield what some resolver, parser or translator takes for *address*."""
+    """Yield spellings that some resolver, parser or translator takes for *address*."""
     value, text = int(address), str(address)
     a, b, c, d = address.packed
     yield text

@@ -1,13 +1,13 @@
 """Try every case of the corpus: ``python -m bench.egress.escape_run CLIENT SHARE FOLDER RESULT``.
 
 It runs in a network of its own, from which every address leads to :mod:`bench.egress.outside` or back here.
-What was connected to is read from both logs, after each of its parts:
+The connections are read from both logs, after each of its parts:
 
     strict      the corpus, under the rule that only public addresses are reached
     own-port    this machine's own ports, where every address is allowed
     allow-port  refused networks that are allowed at one port, asked for at the others
     deny        refused networks that are denied, where every address is allowed
-    control     the same ways with the guard open: what arrives now would have been seen before
+    control     the same routes with the guard open: their connections show that the logs would see an escape
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from consumer.edges.http import Proxy, SenderOptions, WebhookSender
 from tests.support.servers.name_server import Answer, NameServer
 from tests.support.servers.proxy_server import ProxyServer
 
-GOOD = ("93.184.216.34", "2606:2800:220:1::1")  #: public, and nobody's secret
+GOOD = ("93.184.216.34", "2606:2800:220:1::1")  #: public; it protects nothing
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 AT_ONCE = 50
 DEADLINE_S = 2.0
@@ -45,7 +45,7 @@ Scheme = tuple[str, int]
 
 @dataclass(slots=True)
 class Findings:
-    """What happened."""
+    """The counts of one run."""
 
     tried: int = 0  #: cases that must not arrive
     escapes: list[str] = field(default_factory=list)  #: part, address and port of those that did
@@ -53,7 +53,7 @@ class Findings:
     kinds: Counter[str] = field(default_factory=Counter)
     good: int = 0  #: connections to the good addresses meanwhile
     redirects: int = 0  #: answers that named a forbidden address
-    controls: dict[str, tuple[int, int]] = field(default_factory=dict)  #: way -> (arrived, asked for)
+    controls: dict[str, tuple[int, int]] = field(default_factory=dict)  #: route -> (arrived, tried)
 
 
 class Run:
@@ -72,7 +72,7 @@ class Run:
     def sender(
         self, allow: Iterable[str] = (), deny: Iterable[str] = (), *, names: bool = False
     ) -> Callable[[Case], WebhookSender]:
-        """Return what picks a sender for a case: one that goes straight there, or one behind the proxy."""
+        """Return a function that picks a sender for a case: a direct one, or one behind the proxy."""
         rule = parse_rule(allow, allow_http=True, deny=deny)
         way = Proxy(scheme="http", host="127.0.0.1", port=self.proxy.port, names=names)
         direct, proxied = (
@@ -92,7 +92,7 @@ class Run:
         return lambda case: proxied if case.way.startswith("proxy") else direct
 
     async def run(self, share: float) -> Findings:
-        """Try a *share* of all cases, then see that what is allowed does arrive."""
+        """Try a *share* of all cases, then see that the allowed ones do arrive."""
         inside = Outside(str(self.logs[1]))
         await inside.start()
         async with self.dns, self.proxy:
@@ -112,7 +112,7 @@ class Run:
         self.count("strict", [*outside, *here], len(wanted) * len(corpus.schemes()))
 
     async def others(self, share: float) -> None:
-        """Try what is refused although its network is allowed."""
+        """Try the cases that are refused although their network is allowed."""
         ours = self.sender(EVERYWHERE)
         for sender in self.senders[-2:]:
             for _, port in corpus.schemes():
@@ -133,7 +133,7 @@ class Run:
         self.count("deny", [*outside, *here], len(wanted) * len(corpus.schemes()))
 
     async def control(self) -> None:
-        """Ask in every way for some of the same addresses, where everything is allowed."""
+        """Try some of the same addresses by every route, where everything is allowed."""
         wanted = list(corpus.control_cases())
         pick = self.sender(EVERYWHERE, names=True)
         ports = [port for _, port in corpus.schemes()]
@@ -148,7 +148,7 @@ class Run:
     async def phase(
         self, pick: Callable[[Case], WebhookSender], cases: Sequence[Case], schemes: Sequence[Scheme]
     ) -> tuple[list[Place], list[Place]]:
-        """Try *cases* with all *schemes*; return what was connected to outside, and on this machine."""
+        """Try *cases* with all *schemes*; return the connections to the outside, and to this machine."""
         before = [len(_places(log)) for log in self.logs]
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -201,7 +201,7 @@ class Run:
         return name
 
     def count(self, part: str, seen: Sequence[Place], tried: int) -> None:
-        """Note what was seen in a part in which nothing but the good addresses may be."""
+        """Note the connections of a part in which only the good addresses may appear."""
         self.found.tried += tried
         bad = sorted({place for place in seen if place[0] not in GOOD})
         self.found.escapes += [f"{part}: {address} port {port}" for address, port in bad]
@@ -230,7 +230,7 @@ def _unmapped(text: str) -> str:
 
 
 def _places(log: Path) -> list[Place]:
-    """Return what a log holds, mapped addresses as IPv4."""
+    """Return the entries of a log, mapped addresses as IPv4."""
     if not log.exists():
         return []
     lines = [line.split() for line in log.read_text(encoding="ascii").splitlines()]

@@ -22,14 +22,14 @@ from tests.support.processes.children import python_env, spawn, stop, wait_until
 
 CASES = 2_000
 CLIENTS = ("aiohttp", "httpx")
-OPEN_SHARE = 0.5  #: of the places that open senders must reach in each way; multicast and zones cannot be
+OPEN_SHARE = 0.5  #: of the places that open senders must reach by each route; multicast and zones cannot be
 RUN_S = 900.0
 
 GOALS = (Goal(name="guard_escapes", text="0", unit="connections", n=CASES),)
 
 INNER, OUTER = OWN, ("5.5.5.1", "2a0a::1")
 
-#: What must have arrived with the guard open, or where a port is allowed.
+#: Connections that must have arrived with the guard open, or where a port is allowed.
 CONTROLLED = ("url", *(way for way in WAYS if way != "redirect"), "own-port", "allow-port")
 
 
@@ -37,7 +37,7 @@ def ip(*arguments: str) -> None:
     """Run ``ip``.
 
     Raises:
-        RuntimeError: it failed; says what and why.
+        RuntimeError: it failed; the text names the command and the reason.
     """
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -65,7 +65,7 @@ def lay_out(inner: str, outer: str) -> None:
 
 
 def clear(*names: str) -> None:
-    """Remove the namespaces, with what is in them; those that are not there are passed over."""
+    """Remove the namespaces with their content; missing ones are passed over."""
     for name in names:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
@@ -90,7 +90,7 @@ async def world(folder: Path) -> AsyncIterator[str]:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Try the corpus with both senders, and add up what got through; what was open must have arrived."""
+    """Try the corpus with both senders, and add up the escapes; the open connections must have arrived."""
     if os.geteuid() != 0:
         raise PermissionError("network namespaces need root")
     escapes = tried = 0
@@ -113,7 +113,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
 
 
 def unseen(found: Mapping[str, Any]) -> list[str]:
-    """Return the ways in which an escape would not have been seen, so that none of them proves nothing.
+    """Return the routes by which an escape would not have been seen; with one of them the run proves nothing.
 
     Args:
         found: The fields of :class:`bench.egress.escape_run.Findings`.

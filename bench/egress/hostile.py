@@ -8,7 +8,7 @@ Each kind has a port of its own:
     big         200 and 10 MB of body, as fast as it is read
     drip        a head that comes byte by byte and never ends
     deaf        accepts and never reads
-    mute        accepts, reads and never says anything: a TLS handshake stalls
+    mute        accepts, reads and never answers: a TLS handshake stalls
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ KINDS: Mapping[str, Talk] = {
 
 
 def served(talk: Talk) -> Talk:
-    """Return *talk* for a server: whatever the client does, the connection is cut at its end."""
+    """Return *talk* for a server; the connection is cut at its end, even if the client sends more."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

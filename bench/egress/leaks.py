@@ -1,4 +1,4 @@
-"""What 100,000 requests to healthy, resetting, slow and oversized receivers leave behind.
+"""Measure the memory, files and tasks that 100,000 requests leave behind, to good and bad receivers.
 
 Both senders, each in a process of its own: ``python -m bench.egress.leaks CLIENT REQUESTS PORTS LEAK RESULT``
 (LEAK is ``leak`` or ``none``). A third process leaks on purpose: its figures have to miss every goal, or the
@@ -37,7 +37,7 @@ KINDS = ("healthy", "reset", "slow", "big")
 CLIENTS = ("aiohttp", "httpx")
 RUN_S = 1_200.0
 
-#: What the leaking process keeps: so many bytes a request, and every so many requests a file and a task.
+#: Leaks of the leaking process: so many bytes a request, and every so many requests a file and a task.
 LEAKED_BYTES = 200
 LEAKED_EVERY = 100
 LEAK_SHARE = 0.2  #: of the requests are enough to see that
@@ -54,7 +54,7 @@ GOALS = (
 
 @dataclass(slots=True)
 class Findings:
-    """What one process found."""
+    """The counts of one process."""
 
     files: list[int] = field(default_factory=list)  #: open after the settling, and at the end
     tasks: list[int] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Run:
 async def run(
     client: Literal["aiohttp", "httpx"], requests: int, ports: Sequence[int], *, leak: bool
 ) -> Findings:
-    """Send all, and return what was found."""
+    """Send all, and return the counts."""
     one = Run(client, ports, leak=leak)
     settling = int(requests * SETTLING)
     await one.send(settling)
@@ -175,7 +175,7 @@ def measured(findings: Sequence[Findings], requests: int) -> list[Measured]:
 
 
 def is_mixed(kinds: Mapping[str, int]) -> bool:
-    """Say whether every kind of receiver did its part: otherwise nothing was there that could leak."""
+    """Return whether every kind of receiver did its part: otherwise nothing was there that could leak."""
     total = sum(kinds.values())
     return all(kinds.get(kind, 0) >= share * total for kind, share in LEAST_SHARES.items())
 

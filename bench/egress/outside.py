@@ -49,13 +49,13 @@ class Outside:
             writer.write(f"{answer}Connection: close\r\nContent-Length: 0\r\n\r\n".encode())
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError, TimeoutError, IndexError, asyncio.LimitOverrunError):
-            pass  # that it connected is what counts
+            pass  # the connection itself counts
         finally:
             writer.transport.abort()
 
 
 async def main() -> None:
-    """Listen, say so, serve until killed."""
+    """Listen, print a line once ready, serve until killed."""
     await Outside(sys.argv[1]).start()
     sys.stdout.write("listening\n")
     sys.stdout.flush()

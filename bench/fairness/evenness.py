@@ -1,10 +1,10 @@
-"""Jain's index over 50 tenants under load of 150 % of what the worker can do, and how much each wants.
+"""Jain's index over 50 tenants under a load of 150 % of the worker's capacity, and the wanted parts.
 
 The load is published before the worker starts, so that it is the same on every machine. Tenant k of n wants
-1/sqrt(k) of what the first one wants (Zipf with exponent 0.5): with exponent 1 only six of 50 tenants would
-want more than their part, and the index is to be taken over at least 20. Slots are what is short (64 of them,
-endpoints of 5 and 200 ms), not the machine, and the windows hold all that waits: what stands in a lane
-behind a window is the lane's order, not the scheduler's.
+1/sqrt(k) of the first one's load (Zipf with exponent 0.5): with exponent 1 only six of 50 tenants would want
+more than their part, and the index needs at least 20. The slots are the bottleneck (64 of them, endpoints of
+5 and 200 ms), not the machine. The windows hold the whole backlog: the lane orders the messages behind a
+window, not the scheduler.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class Wanting:
         return [f"{self.name}-{index:02d}" for index in range(self.fanout)]
 
     def path(self, endpoint: str) -> str:
-        """Return what the receiver is asked for."""
+        """Return the settings of the receiver."""
         return f"/slow/{endpoint}?s={self.latency_s:g}"
 
 
 def field_of(seconds: float, slots: int) -> list[Wanting]:
-    """Return the tenants with what they want in *seconds* of a worker with *slots* slots.
+    """Return the tenants with the deliveries that they want in *seconds* of a worker with *slots* slots.
 
     Every pair of fan-out and latency has as many heavy tenants as light ones.
     """
@@ -90,7 +90,7 @@ def events_for(tenants: Sequence[Wanting]) -> list[EventSpec]:
 
 
 def shares(seen: Sequence[Seen], tenants: Sequence[Wanting], since: float, until: float) -> dict[str, int]:
-    """Return the deliveries from *since* to *until* of who had work left at the end."""
+    """Return the deliveries from *since* to *until* of each tenant that had work left at the end."""
     by_endpoint = {endpoint: tenant.name for tenant in tenants for endpoint in tenant.endpoints()}
     began = [(by_endpoint[one.path], one.began) for one in seen]
     got = Counter(name for name, at in began if since <= at < until)

@@ -1,4 +1,4 @@
-"""What the proofs of fairness share: which lane a tenant has, a quiet tenant that publishes, its waits."""
+"""Helpers of the proofs of fairness: the lane of a tenant, a quiet tenant that publishes, its waits."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def events_of(tenant: str, count: int, prefix: str, size: int = 1000) -> list[Ev
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which *share* of *values* lie; nothing measured is infinitely bad."""
+    """Return the value that *share* of *values* do not exceed; infinite without values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("inf")
 
 
 async def lanes_of(broker: Broker, tenants: Sequence[str]) -> dict[str, str]:
-    """Return the lane of each tenant, found by one event of each while nobody consumes; empties the lanes."""
+    """Return the lane of each tenant, found by one event of each without a consumer; empties the lanes."""
     lanes = [f"leveret.lane.{index:02d}" for index in range(LANES)]
     await purge(broker.url, lanes)
     before, found = await ready_counts(broker.url, lanes), {}
@@ -82,7 +82,7 @@ class Wait:
 
 @dataclass(slots=True)
 class Trickle:
-    """A quiet tenant that publishes an event every *every_s* seconds until it is told to stop."""
+    """A quiet tenant that publishes an event every *every_s* seconds until it is stopped."""
 
     url: str
     events: Sequence[EventSpec]
@@ -92,7 +92,7 @@ class Trickle:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Publish on time, confirmed, whatever the confirms take."""
+        """Publish on time, confirmed, even if the confirms take long."""
         connection = await connect(self.url)
         channel = await connection.channel(publisher_confirms=True)
         loop, confirms = asyncio.get_running_loop(), []

@@ -1,7 +1,7 @@
 """A flood of one tenant: 100,000 events wait before the worker starts. A quiet one publishes 5 a second.
 
-It goes on doing so for some seconds after the flood: what it then waits is counted too. How it fares while a
-flood is led around its lane and goes on is a figure of its own.
+It goes on for some seconds after the flood, and its waits count then too. Its waits beside a flood that is
+rerouted and goes on are a figure of their own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from tests.support.processes.daemon import Daemon, subscription
 FLOOD = 100_000
 EVERY_S = 0.2
 AFTER_S = 20.0  #: the quiet tenant goes on for so long after a flood
-WAITING, MORE = 0.4, 0.9  #: times a flood: what waits of one that goes on, and what is published meanwhile
-COUNTED_FROM_S = 10.0  #: what the quiet tenant publishes before that is not counted
+#: multiples of a flood: the backlog of a lasting one, and the events published meanwhile
+WAITING, MORE = 0.4, 0.9
+COUNTED_FROM_S = 10.0  #: earlier events of the quiet tenant do not count
 SETTLED_S = 1.0
 RETURN_S = 60.0  #: the bindings have to be gone by then
 CANDIDATES = [f"q{number:03d}" for number in range(160)]
@@ -46,7 +47,7 @@ GOALS = (
 
 @dataclass(frozen=True, slots=True)
 class Inflow:
-    """What comes of a flood."""
+    """The results of a flood."""
 
     waiting: Sequence[EventSpec]  #: in the lane before the worker starts
     more: Sequence[EventSpec] = ()  #: published, as fast as that goes, from its start on
@@ -54,7 +55,7 @@ class Inflow:
 
 @dataclass(slots=True)
 class Floods:
-    """Runs floods, and keeps what the quiet tenant went through."""
+    """Runs floods, and keeps the waits of the quiet tenant."""
 
     bench: Bench
     sink: Sink

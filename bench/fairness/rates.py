@@ -1,7 +1,7 @@
 """Shares by weight, and one tenant against twenty: deliveries that wait before the worker starts.
 
-The shares are taken of a worker whose slots are what is short (endpoints that take 50 ms), not the machine: a
-scheduler shares out what waits for it, and where the broker gives less, nothing waits.
+The bottleneck of the worker is its slots (endpoints that take 50 ms), not the machine: a scheduler shares out
+its backlog, and there is no backlog where the broker is slower.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.support.processes.daemon import Daemon, subscription
 WEIGHTS = (1, 2, 4)
 COUNTED = 10_000  #: deliveries over which the shares are taken
 SKIPPED = 1_000  #: deliveries of the start, while the lanes are opened one after another
-SPARE = 1.6  #: so many times its share stands ready for each tenant: nobody runs dry meanwhile
+SPARE = 1.6  #: each tenant has so many times its share ready, so that none runs out of work meanwhile
 DELIVERIES = 20_000
 BLOCKS = 3
 SETTINGS = {"LEVERET_SENDING__CONCURRENCY": str(CONCURRENCY)}
 SLOTS = {"LEVERET_SENDING__CONCURRENCY": "64", "LEVERET_FAIRNESS__NOISY_AFTER_S": "3600"} | {
-    "LEVERET_WINDOWS__LANE_PREFETCH": "1000"  # a slow broker must not be what shares out
+    "LEVERET_WINDOWS__LANE_PREFETCH": "1000"  # so that a slow broker does not decide the shares
 }
 ANSWER_S = 0.05
 CANDIDATES = [f"w{number:02d}" for number in range(40)]

@@ -1,4 +1,4 @@
-"""What one decision of the scheduler costs with 10,000 tenants that all have work."""
+"""Measure the cost of one decision of the scheduler with 10,000 tenants that all have work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from consumer.core.fairness.scheduler import Scheduler
 
 TENANTS = 10_000
 JOBS = 100_000
-BATCH = 100  #: jobs timed together: one alone is shorter than the clock can tell
+BATCH = 100  #: jobs timed together: one alone is shorter than the clock's resolution
 
 GOALS = (Goal(name="schedule_us", text="≤ 50", unit="us", n=JOBS),)
 

@@ -48,7 +48,7 @@ async def quiet(broker: Broker, sink: Sink, count: int, prefix: str) -> list[flo
 
 
 async def stored(broker: Broker, count: int) -> None:
-    """Return once all retries stand in their rung, so that nothing of them is under way.
+    """Return once all retries wait in their rung, so that none of them is under way.
 
     Raises:
         TimeoutError: the first of them fell due before the last one was stored.
@@ -79,7 +79,7 @@ async def fallen_due(broker: Broker, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Storms:
-    """Lets retries fall due while the worker stands still, and watches the quiet tenant after that."""
+    """Lets retries fall due while the worker is stopped, and watches the quiet tenant after that."""
 
     bench: Bench
     broker: Broker

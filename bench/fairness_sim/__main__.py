@@ -16,7 +16,7 @@ SECONDS = 90.0
 COUNTED_FROM_S = 30.0  #: the floods begin at 10 s, and the noise rule takes its ten seconds
 SEED = 6
 OUTPUT = Path("docs/fairness.svg")
-TITLE = "1,000 tenants, 20 workers, ten of the tenants flood: 155 % of what the workers can do"
+TITLE = "1,000 tenants, 20 workers, ten of the tenants flood: 155 % of the workers' capacity"
 
 
 def simulate(

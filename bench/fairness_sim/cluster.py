@@ -1,4 +1,4 @@
-"""Twenty workers between lists that stand for queues: the product's decisions, and time that is a number.
+"""Simulate twenty workers over lists instead of queues: the product's decisions, and time as a number.
 
 Data flow: Arrival -> lane or spill queue -> the window of a worker with room -> its scheduler -> started.
 """
@@ -81,19 +81,19 @@ class Queue:
 
 
 class Hands(Protocol):
-    """What one worker holds and has not started."""
+    """The unstarted jobs of one worker."""
 
     def push(self, work: Work) -> None:
         """Take one in."""
 
     def pop(self, free: int) -> Work | None:
-        """Choose what starts in one of *free* slots."""
+        """Choose the jobs that start in *free* slots."""
 
     def ended(self, work: Work) -> None:
         """It came to its end."""
 
     def left(self) -> list[Work]:
-        """Return what has not started."""
+        """Return the unstarted jobs."""
 
 
 class InOrder:
@@ -114,7 +114,7 @@ class InOrder:
         """Nothing follows from it."""
 
     def left(self) -> list[Work]:
-        """Return what has not started."""
+        """Return the unstarted jobs."""
         return list(self._works)
 
 
@@ -144,11 +144,11 @@ class Fair:
         self.ends += 1
 
     def left(self) -> list[Work]:
-        """Take out what has not started."""
+        """Take out the unstarted jobs."""
         return self.queued.take_out(lambda _work: True)
 
     def came(self, lane_of: dict[str, str]) -> Came:
-        """Count what came by the lanes since the last look, or is in hand."""
+        """Count the events that came by the lanes since the last look, or are in hand."""
         counts, started = self.queued.queues[LANE].waiting_by_tenant(), self.queued.queues[LANE].started()
         for tenant, count in started.items():
             counts[tenant] = counts.get(tenant, 0) + max(0, count - self._started.get(tenant, 0))
@@ -174,7 +174,7 @@ class Cluster:
         self._order = 0
 
     def run(self, arrivals: Iterable[Arrival]) -> None:
-        """Let all events come, and end what was started; what is left then never started."""
+        """Let all events come, and end the started jobs; the remaining ones never start."""
         look_at = move_at = 0.0
         for arrival in arrivals:
             now = arrival.at
@@ -189,7 +189,7 @@ class Cluster:
             self._publish(arrival)
 
     def unstarted(self, now: float) -> list[tuple[float, str, float]]:
-        """Return what has not started at *now*, as :attr:`waits` has it: with its wait so far."""
+        """Return the jobs that are unstarted at *now*, as :attr:`waits` has them: with their waits so far."""
         ready = [work for queue in (*self._lanes, *self._spills) for work in queue.ready]
         return [(w.at, w.tenant, now - w.at) for w in (*ready, *(w for h in self._hands for w in h.left()))]
 
@@ -239,7 +239,7 @@ class Cluster:
         return self._spills[spill_index(tenant, len(self._spills))]
 
     def _look(self, now: float) -> None:
-        """Re-route who is noisy for a worker; send back who has nothing in a spill queue any more."""
+        """Reroute each noisy tenant; return each rerouted tenant whose spill queue is empty to its lane."""
         stands = {lane.name: len(lane.ready) for lane in self._lanes}
         for fair in self._fair:
             came = fair.came(self._lane_of)

@@ -1,4 +1,4 @@
-"""What the tenants of the simulation do."""
+"""Define the load of the tenants of the simulation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
     latency_s: float
 
 
-#: Without the floods 30 % of what 20 workers of 8 slots can do; with them 155 %.
+#: Without the floods 30 % of the capacity of 20 workers with 8 slots; with them 155 %.
 CLASSES: Sequence[TenantClass] = (
     TenantClass(name="quiet", count=940, events_per_s=0.2, latency_s=0.1),
     TenantClass(name="busy", count=40, events_per_s=5.0, latency_s=0.1),

@@ -25,7 +25,7 @@ def waits_of(waits: Sequence[float]) -> Waits:
     """Return the quantiles of *waits*.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no waits.
     """
     if not waits:
         raise ValueError("no event waited")

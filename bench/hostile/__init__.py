@@ -1,1 +1,1 @@
-"""The proofs of what strangers can do from outside, one module each."""
+"""The proofs about attacks by strangers, one module each."""

@@ -1,7 +1,7 @@
 """The attacks and the stage that they use. Every attack on the real daemon is in the list of one module here.
 
 To add one: write ``async def strike(stage)`` that sends all of it and returns, put an :class:`Attack` into
-the module's list, and that list into ``bench.hostile.loop.ATTACKS``. Build what is costly to build before the
+the module's list, and that list into ``bench.hostile.loop.ATTACKS``. Build costly messages before the
 first ``await``, or in ``prepare``: the stage's own work competes with the daemon for the processor.
 """
 
@@ -27,8 +27,8 @@ class Stage:
         broker: A private node.
         daemon: The real daemon, ready, with the attack's settings and subscriptions.
         innocent: The tenant that must not feel anything.
-        name_server: ``ADDRESS:PORT`` of a name server that the daemon asks; what its names have is up to
-            ``bench.hostile.hosts``.
+        name_server: ``ADDRESS:PORT`` of a name server that the daemon asks; ``bench.hostile.hosts`` defines
+            its names.
         answers: ``http://127.0.0.1:PORT`` of a server whose path names a hostile answer; the same module.
     """
 

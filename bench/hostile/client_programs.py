@@ -1,7 +1,7 @@
 """The publishers of the proof ``clients``: small programs of other languages, built into ``build/clients``.
 
-Each is a folder below ``bench/hostile/clients`` with pinned versions. Where a tool is missing, or a program
-cannot be built, the error says so.
+Each is a folder below ``bench/hostile/clients`` with pinned versions. The error names a missing tool, or a
+program that cannot be built.
 """
 
 from __future__ import annotations

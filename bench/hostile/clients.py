@@ -73,7 +73,7 @@ CLIENTS = (
 
 
 async def short(client: Client, receiver: Receiver, arguments: Sequence[str]) -> str:
-    """Return what a client falls short of; an empty text where all its events came as documented."""
+    """Return the fault of a client; an empty text where all its events came as documented."""
     seen = len(receiver.requests)
     try:
         made = await asyncio.to_thread(client.program.made, BUILT / client.program.folder)
@@ -97,7 +97,7 @@ def shown(webhook_id: str | None, body: bytes, *, keeps_id: bool) -> Mapping[str
 
 
 def differences(wanted: Sequence[Mapping[str, object]], came: Sequence[Mapping[str, object]]) -> str:
-    """Say which webhooks are missing and which came besides; empty where there are none."""
+    """Name missing and additional webhooks; empty where there are no such ones."""
     text = partial(json.dumps, sort_keys=True)
     left = [text(each) for each in came]
     missing = []

@@ -1,4 +1,4 @@
-"""What forged headers, deaths and tenants change outside of their own delivery: nothing may.
+"""Forged headers, deaths and tenants must change nothing outside of their own delivery.
 
 Data flow: a few kinds of :mod:`tests.support.hostile.forged` -> copies that expire in the lane while
 no worker runs, and one that does not -> the daemon starts -> the fate of the victim's events beside them.
@@ -37,10 +37,10 @@ from tests.support.processes.daemon import Daemon, subscription
 
 COPIES = 34  #: of a death, that expire: more than RabbitMQ's dead-letter process holds unconfirmed
 TOGETHER = 12  #: kinds that are tried at once
-COME_S = 60.0  #: what has not come by then does not
+COME_S = 60.0  #: a later effect does not count
 VICTIMS_KEY = "victims.own"
 SETTINGS = {
-    "LEVERET_TOPOLOGY__LANES": "1",  # everybody's dead letters take the same way
+    "LEVERET_TOPOLOGY__LANES": "1",  # everybody's dead letters take the same route
     "LEVERET_TOPOLOGY__RUNGS_S": "[0.25,1,5,30]",
     "LEVERET_SOURCES": json.dumps(SOURCES),
 }
@@ -77,7 +77,7 @@ class Ground:
         await self._broker.__aexit__()
 
     async def tried(self, forgeries: Sequence[Forgery]) -> str:
-        """Publish *forgeries* and say what they changed outside of their own deliveries; empty: nothing."""
+        """Publish *forgeries*; describe their effects outside of their own deliveries; empty without one."""
         name = forgeries[0].name
         try:
             await self._stop()
@@ -103,7 +103,7 @@ class Ground:
         )
 
     async def replayed(self, body: bytes, message_id: str | None) -> str:
-        """Park the same bytes of both tenants and replay one entry; say what became of the other."""
+        """Park the same bytes of both tenants and replay one entry; describe the fate of the other."""
         await purge(self._broker.url, [NAMES.parked])
         for tenant in (HOSTILE, VICTIM):
             properties = Basic.Properties(headers={"tenant": tenant}, message_id=message_id)
@@ -136,7 +136,7 @@ class Ground:
         await publish_messages(self._broker.url, messages)
 
     async def _lane_empty(self) -> None:
-        """Return once nothing is ready in the lane: what expired is dead or jammed."""
+        """Return once nothing is ready in the lane: the expired messages are dead or jammed."""
         deadline = time.monotonic() + COME_S
         while (await ready_counts(self._broker.url, [NAMES.lane(0)]))[NAMES.lane(0)]:
             if time.monotonic() > deadline:
@@ -152,7 +152,7 @@ class Ground:
             await asyncio.sleep(0.1)
 
     async def _entries(self, dying: str) -> Sequence[dict[str, object]]:
-        """Return what is parked, once the victim's own dead letter is, or is late."""
+        """Return the parked entries, once the victim's own dead letter is parked, or is late."""
         deadline = time.monotonic() + COME_S
         while True:
             entries = await self.daemon.listing("parked", "list")
@@ -168,7 +168,7 @@ class Ground:
 
 
 def _changed_requests(asked: Counter[tuple[str, str]], wanted: Sequence[str]) -> str:
-    """Say which requests are too many or too few; *wanted* are the victim's."""
+    """Name the requests that are too many or too few; *wanted* are the victim's."""
     victim = Counter({one: count for (path, one), count in asked.items() if path == VICTIM})
     if victim != Counter(wanted):
         return f"the victim got {dict(victim - Counter(wanted))}, and not {dict(Counter(wanted) - victim)}"
@@ -180,7 +180,7 @@ def _changed_requests(asked: Counter[tuple[str, str]], wanted: Sequence[str]) ->
 
 
 def _changed_entries(entries: Sequence[dict[str, object]], forgeries: Sequence[Forgery], dying: str) -> str:
-    """Say what is wrong with the parked entries."""
+    """Describe the faults of the parked entries."""
     victims = [row for row in entries if row["tenant"] == VICTIM]
     if [row["event_id"] for row in victims] != [dying]:
         return f"the victim's entries are {[row['event_id'] for row in victims][:5]}"
@@ -224,7 +224,7 @@ class Grounds:
 
 
 async def accepted(bench: Bench, forgeries: Sequence[Forgery], grounds: Grounds) -> dict[str, str]:
-    """Return which kinds changed anything, and what."""
+    """Return the kinds that changed something, each with its change."""
     found: dict[str, str] = {}
     for first in range(0, len(forgeries), TOGETHER):
         some = forgeries[first : first + TOGETHER]

@@ -1,4 +1,4 @@
-"""The attacks of item 2: three ways to take the worker's file handles, and one to take its memory."""
+"""Three attacks that take the worker's file handles, and one that takes its memory (item 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE_BYTES = 12_000_000
 
 
 async def idle_connections(stage: Stage) -> None:
-    """Open connections to the health port and say nothing."""
+    """Open connections to the health port and send nothing."""
     host, _, port = stage.daemon.listen.rpartition(":")
     writers = []
     for _ in range(IDLE_CONNECTIONS):

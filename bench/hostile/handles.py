@@ -1,7 +1,7 @@
-"""Attempts that are spent while the worker has no file handles: by nobody's fault but its own.
+"""Count attempts that are spent while the worker has no file handles, by no fault of the endpoint.
 
-One daemon for each way, with a limit that the way would exhaust. Every endpoint is healthy, so each attempt
-that fails, but for those that count for nothing (``local``), is one that was burned. Meanwhile /readyz and
+One daemon for each attack, with a limit that the attack would exhaust. Every endpoint is healthy, so each
+failed attempt is a burned one, except ``local`` ones, which do not count. Meanwhile /readyz and
 /metrics have to answer.
 """
 
@@ -50,7 +50,7 @@ class Poll:
                 self.asked += 1
                 try:
                     await asyncio.to_thread(fetch, f"http://{self._daemon.listen}/{page}", timeout_s=ANSWER_S)
-                except urllib.error.HTTPError:  # it says that it is not ready
+                except urllib.error.HTTPError:  # ``/readyz`` reports that it is not ready
                     continue
                 except OSError:
                     self.unanswered += 1
@@ -64,7 +64,7 @@ def outcomes(daemon: Daemon) -> Counter[str]:
 
 
 async def one_way(stage: Stage, attack: Attack) -> tuple[Counter[str], Poll]:
-    """Make *attack* while the innocent tenant publishes; return all outcomes, and what was answered."""
+    """Make *attack* while the innocent tenant publishes; return all outcomes, and the answered pages."""
     poll = Poll(stage.daemon)
     polling = asyncio.ensure_future(poll.run())
     seconds = max(7.0, attack.seconds) * stage.bench.scale
@@ -79,7 +79,7 @@ async def one_way(stage: Stage, attack: Attack) -> tuple[Counter[str], Poll]:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Try each way; what is parked or lost counts as burned too."""
+    """Make each attack; parked and lost deliveries count as burned too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard > 0 else max(soft, 8_192), hard))
     burned, unanswered = 0, 0

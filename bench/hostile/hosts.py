@@ -1,4 +1,4 @@
-"""What answers hostilely: a name server and an HTTP server, in a process of their own.
+"""Run a hostile name server and a hostile HTTP server, in a process of their own.
 
 Run by :class:`Servers` as ``python -m bench.hostile.hosts``; it prints two ports, of DNS and of HTTP.
 

@@ -26,7 +26,7 @@ ARRIVE_S = 60.0  #: an event that is later than this after the end of its leg is
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """What the innocent tenant went through in one leg."""
+    """The latencies and faults of the innocent tenant in one leg."""
 
     name: str
     published: int
@@ -42,7 +42,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of every event of the innocent tenant, over all legs."""
+    """The end of every event of the innocent tenant, over all legs."""
 
     published: int
     lost: int  #: never requested
@@ -84,7 +84,7 @@ class Innocent:
         return leg
 
     async def account(self, daemon: Daemon) -> Account:
-        """Return what became of all that was published; *daemon* is any that runs on this broker."""
+        """Return the end of every published event; *daemon* is any that runs on this broker."""
         requests = Counter(seen.id for seen in self.sink.read() if seen.path == self.path)
         parked = await daemon.listing("parked", "list", "--tenant", TENANT)
         return Account(

@@ -1,7 +1,7 @@
-"""What the innocent tenant feels of every attack, and how long the event loop stopped meanwhile.
+"""Measure the effect of every attack on the innocent tenant, and how long the event loop stopped meanwhile.
 
 One daemon for each set of settings; per attack a leg without it, then a leg with it. The longest stop is the
-daemon's own gauge ``leveret_loop_lag_seconds``; what the legs without an attack have of it is noted.
+daemon's own gauge ``leveret_loop_lag_seconds``; its values in the legs without an attack are noted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GOALS = (
 
 @dataclass(slots=True)
 class Run:
-    """What was measured so far."""
+    """The measurements so far."""
 
     quiet_s: list[float] = field(default_factory=list)  #: waits of all legs without an attack
     p99_ms: dict[str, float] = field(default_factory=dict)  #: of item 1, by attack
@@ -81,7 +81,7 @@ class Watch:
 
 
 def stop_ms(daemon: Daemon) -> float:
-    """Return what the gauge says.
+    """Return the value of the gauge.
 
     Raises:
         OSError: the daemon did not answer.

@@ -1,4 +1,4 @@
-"""The attacks of item 1: messages, answers and names whose reading costs more than their size."""
+"""Messages, answers and names whose reading costs more than their size: the attacks of item 1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLOUDEVENT = "application/cloudevents+json"
 
 
 def messages(one: Raw) -> Strike:
-    """Return what publishes *one* again and again, each time with an id of its own."""
+    """Return a function that publishes *one* again and again, each time with a new id."""
 
     async def strike(stage: Stage) -> None:
         many = (replace(one, id=f"{one.id}-{number}") for number in range(stage.messages))

@@ -39,7 +39,7 @@ def memory_of(pid: int, name: str) -> int:
 
 
 def forget_peak(pid: int) -> None:
-    """Set the peak back to what is resident now. Source: proc(5), ``clear_refs``."""
+    """Set the peak back to the memory that is resident now. Source: proc(5), ``clear_refs``."""
     Path(f"/proc/{pid}/clear_refs").write_text("5", "ascii")
 
 

@@ -1,7 +1,7 @@
-"""What comes of every kind of answer, with the real daemon and each of its two senders.
+"""Judge the outcome of every kind of answer, with the real daemon and each of its two senders.
 
 Each kind is an endpoint of its own. Two events go to all of them, one after the other: the first is answered
-in the way of its kind, every other request with 200. So a kind that counts as delivered gets one request for
+as its kind does, every other request with 200. So a kind that counts as delivered gets one request for
 each event, and any other kind a second one for the first event. A kind falls short where it gets more or
 fewer, or where the daemon counts other outcomes than documented. All kinds of a client share one daemon.
 """
@@ -24,7 +24,7 @@ from tests.support.servers.answers import KINDS, AnswerServer, Kind
 
 CLIENTS = ("aiohttp", "httpx")
 WITHIN_S = 60.0
-QUIET_S = 2.0  #: retries come after 0.25 s; whatever came by then is all that comes
+QUIET_S = 2.0  #: retries come after 0.25 s; later requests do not count
 FIRST, SECOND = "answers_000001", "answers_000002"
 
 GOALS = (Goal(name="servers_short", text="0", unit="answers", n=40),)
@@ -87,7 +87,7 @@ def outcomes(daemon: Daemon) -> Counter[str]:
 
 
 def all_done(servers: Sequence[AnswerServer], name: str) -> bool:
-    """Return whether an event has made its requests, and all that was to be said was said."""
+    """Return whether an event has made its requests, and all expected log lines are there."""
     return all(each.said.is_set() and each.seen[name] >= wanted(each.kind)[name] for each in servers)
 
 

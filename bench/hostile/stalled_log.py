@@ -1,4 +1,4 @@
-"""Nobody reads the log: how many deliveries a second the daemon makes all the same.
+"""Measure the deliveries per second of a daemon whose log is not read.
 
 A round of each kind in turn: events are published while no daemon runs, then one starts that logs to
 ``/dev/null``, or into a pipe that is never read. The rate counts from the first answer to the last.

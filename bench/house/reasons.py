@@ -1,4 +1,4 @@
-"""Count what spoils a book of reasons: foreign references, long decisions, pointers to code that is gone.
+"""Count faults of the reasons: foreign references, long decisions, pointers to code that is gone.
 
 Data flow: the tracked text files -> :mod:`docs.pointers` -> counts; each finding is noted by its place.
 """

@@ -1,4 +1,4 @@
-"""Count what makes a tree of modules hard to read: crowded folders, long files, late attributes, cycles.
+"""Count the marks of a tree that is hard to read: full folders, long files, late attributes, cycles.
 
 Data flow: the tracked files -> ast and the import graph -> counts; each finding is noted by its place.
 """
@@ -64,7 +64,7 @@ def stores(node: ast.AST) -> Iterator[ast.Attribute]:
 
 
 def is_own(attribute: ast.Attribute) -> bool:
-    """Say whether the attribute belongs to ``self`` or ``cls``."""
+    """Return whether the attribute belongs to ``self`` or ``cls``."""
     return isinstance(attribute.value, ast.Name) and attribute.value.id in ("self", "cls")
 
 
@@ -98,7 +98,7 @@ def _late_below(
 
 
 def imports(trees: Trees) -> dict[str, set[str]]:
-    """Return which of our modules each module imports, at whatever place in the file."""
+    """Return which of our modules each module imports, anywhere in the file."""
     names = {dotted(path) for path in trees}
     found: dict[str, set[str]] = {}
     for path, tree in trees.items():

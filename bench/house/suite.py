@@ -47,7 +47,7 @@ def _name(case: ElementTree.Element) -> str:
 
 
 async def run_once(bench: Bench, number: int) -> tuple[int, list[str]]:
-    """Run the suite once; return what :func:`outcome` returns."""
+    """Run the suite once; return the result of :func:`outcome`."""
     report = bench.folder / f"suite-{number}.xml"
     argv = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *bench_paths(bench)]
     process = spawn(argv, log=bench.folder / f"suite-{number}.log", cwd=ROOT)
@@ -59,7 +59,7 @@ async def run_once(bench: Bench, number: int) -> tuple[int, list[str]]:
 
 
 def bench_paths(bench: Bench) -> Sequence[str]:
-    """Return what pytest is asked to run: everything, or little for a smoke."""
+    """Return pytest's arguments: everything, or little for a smoke."""
     return () if bench.scale >= 1 else ("tests/core/text",)
 
 

@@ -1,1 +1,1 @@
-"""The proofs of what used to lose or delay deliveries, one module each."""
+"""The proofs that earlier causes of lost or late deliveries are gone, one module each."""

@@ -1,4 +1,4 @@
-"""Cancelled deliveries: every one is in the archive, whoever cancels it.
+"""Every cancelled delivery is in the archive, whether the daemon or a command cancels it.
 
 Half of them wait for a subscription that is removed: the worker cancels them as they come up. The other half
 is called off with ``leveret waiting cancel``.
@@ -44,7 +44,7 @@ async def remove(daemon: Daemon, left: Mapping[str, object]) -> None:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Let both halves wait, cancel each in its way, and look into the archive."""
+    """Let both halves wait, cancel each by its method, and look into the archive."""
     count = bench.count(EACH, 10)
     targets = {name: f"/status/503?{name}" for name in ("removed", "called-off")}
     async with (

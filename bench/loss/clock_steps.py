@@ -1,9 +1,9 @@
 """The daemon's clock is set while retries wait: they come when they were due, and none is parked.
 
 The receiver holds 100 requests and fails them all at once; their retries are due in 4 s. One second later the
-daemon's clock is set back or forward. It is set twice in each way: behind the clock port, and by libfaketime
-below the whole process, with the monotonic clock left alone. A retry is due where the daemon's log says so
-(``wait_s``) after its first answer, and it is late by the receiver's clock, which is never set. Whether the
+daemon's clock is set back or forward. It is set in two places: behind the clock port, and by libfaketime
+below the whole process, with the monotonic clock left alone. A retry is due ``wait_s`` of the daemon's log
+after its first answer, and it is late by the receiver's clock, which is never set. Whether the
 daemon's clock was really set is read from the timestamps that it signed.
 
 Source: fault 82; libfaketime's README (FAKETIME_TIMESTAMP_FILE, FAKETIME_DONT_FAKE_MONOTONIC).
@@ -29,7 +29,7 @@ RETRIES = 100
 WAIT_S = 4.0
 HOUR_S, DAY_S = 3_600, 86_400
 WARM_ROUNDS, WARM_EVENTS = 5, 40
-PATIENCE_S = 30.0  #: what has not come by then counts as this late
+PATIENCE_S = 30.0  #: a delivery that has not come by then counts as this late
 SET_SLACK_S = 10.0  #: a signed timestamp is this near to the clock that was set
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib64/faketime/libfaketimeMT.so.1")
 
@@ -41,7 +41,7 @@ GOALS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way to set the clock."""
+    """One method to set the clock."""
 
     way: str  #: port | faketime
     step_s: int
@@ -106,7 +106,7 @@ def faketime(offset: Path) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one case came to."""
+    """The result of one case."""
 
     late_s: float  #: of the latest retry, after its due time
     parked: int
@@ -156,7 +156,7 @@ def latest_s(seen: Sequence[Seen], waits: Mapping[str, float], count: int) -> fl
 
     Args:
         seen: Every request.
-        waits: What the daemon chose after each first attempt, by id, in seconds.
+        waits: The wait that the daemon chose after each first attempt, by id, in seconds.
         count: Deliveries.
     """
     due = {one.id: one.ended + waits[one.id] for one in seen if one.attempt == 1 and one.id in waits}
@@ -165,7 +165,7 @@ def latest_s(seen: Sequence[Seen], waits: Mapping[str, float], count: int) -> fl
 
 
 def was_set(log: Path, step_s: int) -> bool:
-    """Say whether any request was signed with a clock that is off by *step_s*, within ten seconds.
+    """Return whether any request was signed with a clock that is off by *step_s*, within ten seconds.
 
     Where no retry came, nothing was signed since: then nothing speaks against it.
     """
@@ -176,7 +176,7 @@ def was_set(log: Path, step_s: int) -> bool:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Set the clock in each way."""
+    """Set the clock by each method."""
     cases, count = CASES[: bench.count(len(CASES), 2)], bench.count(RETRIES, 10)
     runs = []
     for case in cases:

@@ -18,7 +18,7 @@ from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription
 
 EVENTS = 40
-LONG_S = 3_600  #: what waits stays on its rung throughout
+LONG_S = 3_600  #: each waiting delivery stays on its rung throughout
 SETTLE_S = 60.0
 
 GOALS = (Goal(name="destroyed_unasked", text="0", unit="commands", n=6),)
@@ -26,7 +26,7 @@ GOALS = (Goal(name="destroyed_unasked", text="0", unit="commands", n=6),)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a command could destroy, as the command line lists it."""
+    """A command and the deliveries that it could destroy."""
 
     subscriptions: frozenset[str]
     waiting: frozenset[str]
@@ -43,23 +43,23 @@ class Command:
 
 
 def commands(waits: Mapping[str, object], parks: Mapping[str, object]) -> Sequence[Command]:
-    """Return every way by which a command makes waiting or parked deliveries worthless."""
+    """Return every command that makes waiting or parked deliveries worthless."""
     prune = ("subscriptions", "apply", "--prune", "-")
     return (
-        Command("remove what waits", ("subscriptions", "remove", "t00/waits")),
-        Command("remove what is parked", ("subscriptions", "remove", "t00/parks", "--json")),
+        Command("remove waiting deliveries", ("subscriptions", "remove", "t00/waits")),
+        Command("remove parked deliveries", ("subscriptions", "remove", "t00/parks", "--json")),
         Command("remove both", ("subscriptions", "remove", "t00/parks", "t00/waits")),
         Command("prune one", prune, [parks]),
         Command("prune after a new tenant", prune, [{**waits, "tenant": "t01"}, parks]),
         Command("prune after a new name", prune, [waits, {**parks, "name": "parks-2"}]),
         Command("prune all", prune, []),
-        Command("cancel what waits", ("waiting", "cancel", "--tenant", "t00")),
-        Command("purge what is parked", ("parked", "purge", "--older-than", "0s")),
+        Command("cancel waiting deliveries", ("waiting", "cancel", "--tenant", "t00")),
+        Command("purge parked deliveries", ("parked", "purge", "--older-than", "0s")),
     )
 
 
 async def held(daemon: Daemon) -> Held:
-    """Look at everything that there is to lose."""
+    """List everything that could be lost."""
     subscriptions = await daemon.listing("subscriptions", "list")
     waiting = await daemon.listing("waiting", "list")
     parked = await daemon.listing("parked", "list")
@@ -86,7 +86,7 @@ async def run_unasked(daemon: Daemon, command: Command) -> subprocess.CompletedP
 
 
 async def settled(daemon: Daemon, count: int) -> Held:
-    """Return what there is to lose once *count* deliveries wait and as many are parked."""
+    """Return the deliveries that could be lost, once *count* wait and as many are parked."""
     deadline = time.monotonic() + SETTLE_S
     while True:
         now = await held(daemon)

@@ -52,7 +52,7 @@ class Case:
     slots: int
 
     def target(self, up_at: float) -> str:
-        """Return what ``tests.support.servers.receiver`` plays."""
+        """Return the behaviours that ``tests.support.servers.receiver`` plays."""
         return f"/lag/{self.name}?s={self.answer_s:g},{WELL_S:g}&at={up_at:.3f}"
 
 

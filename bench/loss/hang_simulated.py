@@ -6,7 +6,7 @@ time-out) or answers 503 at once, then is well from the first request on that co
 Its clock begins there: at which moment of a cooldown the endpoint is mended is chance, and the same for both.
 ``hang_simulated_ratio`` is the longest ratio of the two times from that request to the last delivery.
 
-Whatever is parked makes the figure invalid, and so does a delivery that never comes.
+A parked delivery makes the figure invalid, and so does one that never comes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANSWER_S = 0.01  #: of the endpoint when it is well, and of its 503
 TIMEOUT_S = 15.0
 WELL_S = 20.0  #: before the outage
 LAG_S = 0.003  #: of a rung
-LONGEST_S = 86_400.0  #: what has not come by then counts as this
+LONGEST_S = 86_400.0  #: a delivery that has not come by then counts as this late
 
 GOALS = (Goal(name="hang_simulated_ratio", text="≤ 1.5", unit="ratio", n=6),)
 
@@ -79,7 +79,7 @@ class Drained:
 
 
 class _Log:
-    """A log that nobody reads."""
+    """A log that drops every line."""
 
     def __getattr__(self, _level: str) -> Callable[..., None]:
         return lambda *_words, **_fields: None
@@ -258,7 +258,7 @@ async def prove(bench: Bench) -> Sequence[Measured]:
     """Run each case twice, side by side in processes of their own: no time is measured that passes."""
     cases = CASES[: bench.count(len(CASES))]
     runs = [(case, hangs) for case in reversed(cases) for hangs in (True, False)]
-    with get_context("spawn").Pool() as pool:  # its exit ends them, whatever happens
+    with get_context("spawn").Pool() as pool:  # its exit ends them in every case
         ending = pool.map_async(_run, runs, chunksize=1)
         while not ending.ready():  # noqa: ASYNC110 - a pool has no event
             await asyncio.sleep(0.5)

@@ -88,7 +88,7 @@ class Found:
 
 
 def plan_of(names: Names) -> Plan:
-    """Return what a parked queue and a replay need, and no more: each quorum queue costs file handles."""
+    """Return the plan of a parked queue and a replay alone: each quorum queue costs file handles."""
     whole = build_plan(
         TopologySpec(prefix=names.prefix, lanes=1, due_queues=1, spill_queues=0, rungs_s=(1.0,))
     )
@@ -170,7 +170,7 @@ async def cut(run: Run, channel: AbstractChannel, daemon: Daemon, argv: Sequence
 
 
 async def commanded(bench: Bench, run: Run, url: str, daemon: Daemon, parked: Parked) -> bool:
-    """Let the command look, then replay others; return whether it went as the run says."""
+    """Let the command look, then replay others; return whether it went as planned."""
     command = (sys.executable, "-m", "consumer", "parked")
     argv = (*command, *argv_of(run, parked))
     env = daemon.env | {"LEVERET_TOPOLOGY__PREFIX": run.names.prefix}
@@ -203,7 +203,7 @@ async def commanded(bench: Bench, run: Run, url: str, daemon: Daemon, parked: Pa
 
 
 async def drain(url: str, queue: str) -> Counter[str]:
-    """Take out what is in a queue; return how often each event id was there."""
+    """Empty a queue; return how often each event id was there."""
     connection = await connect(url)
     try:
         channel = await connection.channel()

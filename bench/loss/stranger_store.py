@@ -1,8 +1,8 @@
-"""A daemon with the wrong store, then with the right one: what is never delivered.
+"""A daemon runs with the wrong store, then with the right one: count the events that never arrive.
 
 Each case has an instance of its own on one broker. Deliveries wait for an endpoint that fails each event
-once, and fresh events are in the lanes, when a daemon comes whose store knows nothing of them. It gets longer
-than all waits. Then the right store is back, and every event has to arrive.
+once, and fresh events are in the lanes, when a daemon starts whose store lacks them. It runs for longer than
+all waits. Then the right store is back, and every event has to arrive.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SMALL = {
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """One instance, its right daemon, and what is owed."""
+    """One instance, its right daemon, and the events that have to arrive."""
 
     bench: Bench
     broker: Broker
@@ -55,7 +55,7 @@ class Case:
     name: str
     settings: Mapping[str, str] = field(default_factory=dict)
     daemon: Daemon = field(init=False)
-    red: list[str] = field(default_factory=list)  #: what the strange daemon's ``/readyz`` said
+    red: list[str] = field(default_factory=list)  #: the answer of the wrong daemon's ``/readyz``
 
     def __post_init__(self) -> None:
         self.daemon = self.another(self.name, self.settings)
@@ -94,7 +94,7 @@ class Case:
         return events
 
     async def halt(self, daemon: Daemon) -> None:
-        """Stop a daemon, what is in hand given back."""
+        """Stop a daemon, which gives its messages back."""
         daemon.terminate()
         await daemon.wait_exit(30)
 
@@ -194,7 +194,7 @@ CASES: Sequence[tuple[str, Callable[[Case], Awaitable[None]]]] = (
 
 
 async def copy_database(url: str) -> None:
-    """Copy a PostgreSQL database that nobody uses to one of the same name and ``_yesterday``."""
+    """Copy an idle PostgreSQL database to one of the same name and ``_yesterday``."""
     server, _, name = url.rpartition("/")
     connection = await asyncpg.connect(f"{server}/postgres")
     try:
@@ -219,7 +219,7 @@ async def prepare(case: Case) -> None:
 
 
 async def run_case(case: Case, step: Callable[[Case], Awaitable[None]]) -> tuple[int, bool]:
-    """Return how many events never arrived, and whether the wrong store was told from the right one."""
+    """Return how many events never arrived, and whether ``/readyz`` named the wrong store."""
     await prepare(case)
     waiting = await case.let_wait()
     try:
@@ -234,7 +234,7 @@ async def run_case(case: Case, step: Callable[[Case], Awaitable[None]]) -> tuple
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Run every case, and sum up what never arrived."""
+    """Run every case, and sum up the missing events."""
     node = Postgres()
     node.create()
     results: list[tuple[int, bool]] = []

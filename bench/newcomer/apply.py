@@ -55,7 +55,7 @@ def write_folder(folder: Path, count: int, timeout_s: int) -> Path:
 
 
 async def timed(daemon: Daemon, folder: Path, said: str) -> tuple[float, bool]:
-    """Apply *folder* by the command line; return how long that took, and whether it did what it should."""
+    """Apply *folder* by the command line; return the time that it took, and whether it succeeded."""
     began = time.perf_counter()
     out = await daemon.cli("subscriptions", "apply", str(folder))
     return time.perf_counter() - began, out.endswith(f"{said}\n")

@@ -30,12 +30,12 @@ GOALS = (
 _OURS = re.compile(
     r"LEVERET_.*|PYTHON(PATH|HOME)|VIRTUAL_ENV|XDG_.*|MAKE.*|MFLAGS|DEMO|PROVE|PYTEST|WEBHOOK_SECRET"
 )
-"""What a newcomer has not in the environment: everything of ours, of a virtual environment, and of make."""
+"""Variables that a newcomer does not have: all of ours, of a virtual environment, and of make."""
 _ACCOUNT = re.compile(r"^unaccounted: (\d+) of (\d+) deliveries$", re.MULTILINE)
 
 
 def newcomer(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """Return the variables of somebody who has just come: an empty HOME and no caches.
+    """Return the environment of a newcomer: an empty HOME and no caches.
 
     How pip and git reach the network is left as it is.
     """
@@ -50,7 +50,7 @@ def account(said: str) -> tuple[int, int]:
     """Return the last word of a demo: deliveries that are unaccounted, and all.
 
     Raises:
-        ValueError: it has none; holds the end of what it said.
+        ValueError: the output has no account; the text holds its end.
     """
     found = _ACCOUNT.findall(said)
     if not found:
@@ -60,7 +60,7 @@ def account(said: str) -> tuple[int, int]:
 
 
 def run(bench: Bench) -> tuple[int, str]:
-    """Clone, run ``make demo``; return its exit code and all that it said."""
+    """Clone, run ``make demo``; return its exit code and its output."""
     clone, home, log = bench.folder / "clone", bench.folder / "home", bench.folder / "demo.log"
     home.mkdir()
     env = newcomer(os.environ, home)
@@ -89,7 +89,7 @@ def run(bench: Bench) -> tuple[int, str]:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Run it, and look for what it left behind."""
+    """Run it, and look for processes and files that it left behind."""
     code, said = await asyncio.to_thread(run, bench)
     missing, pairs = account(said)
     state = bench.folder / "clone" / ".leveret-demo"

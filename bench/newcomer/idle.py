@@ -1,4 +1,4 @@
-"""What a daemon with 1,000 subscriptions costs before it has anything to do: memory, and time to be ready.
+"""Measure a daemon with 1,000 subscriptions before it has work: memory, and time to be ready.
 
 The broker is up, the subscriptions are in the store. The first start also declares the topology.
 """
@@ -20,7 +20,7 @@ from tests.support.processes.postgres import Postgres
 
 SUBSCRIPTIONS = 1_000
 STARTS = 5
-IDLE_S = 10.0  #: from ready to the reading; the store is looked at 20 times meanwhile
+IDLE_S = 10.0  #: from ready to the reading; the store is checked 20 times meanwhile
 STOP_S = 40.0
 
 GOALS = (

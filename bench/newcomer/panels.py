@@ -2,7 +2,7 @@
 
 The load lasts for as long as the queries are asked: five tenants, endpoints that are well, slow, flaky, dead,
 that refuse for good or ask to wait, so that there are retries, deferrals, open breakers and parked entries.
-Some of those are replayed. What is asked is each query of the checked-in dashboard, its variables filled in.
+Some of those are replayed. The queries are those of the checked-in dashboard, their variables filled in.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ GOALS = (
 
 
 def subscriptions(sink: Sink) -> list[dict[str, object]]:
-    """Return who gets what: each tenant has a healthy endpoint, and one that is not."""
+    """Return the subscriptions: each tenant has a healthy endpoint, and one that fails."""
     quick = retry(max_attempts=3, base_s=0.3, jitter=0.2)
     others = [name for name in ENDPOINTS if name != "healthy"]
     entries = []
@@ -98,7 +98,7 @@ def subscriptions(sink: Sink) -> list[dict[str, object]]:
 
 @asynccontextmanager
 async def load(daemon: Daemon, sink: Sink, amqp_url: str) -> AsyncIterator[None]:
-    """Keep the daemon busy while the block runs, with some odd events; replay some of what is parked."""
+    """Keep the daemon busy while the block runs, with some odd events; replay some parked entries."""
     await daemon.subscribe(subscriptions(sink))
     busy = asyncio.create_task(_waves(amqp_url))
     replaying = asyncio.create_task(_replay(daemon))
@@ -123,7 +123,7 @@ async def _waves(amqp_url: str) -> None:
 
 
 async def _replay(daemon: Daemon) -> None:
-    """Replay what one tenant has parked, once there is something to replay."""
+    """Replay the entries of one tenant, once there are some."""
     while True:
         done = await daemon.listing("parked", "replay", "--all", "--tenant", "t03")
         if done:
@@ -134,7 +134,7 @@ async def _replay(daemon: Daemon) -> None:
 async def empty_queries(prometheus: Prometheus, timeout_s: float) -> list[str]:
     """Ask every query of the dashboard until it has data; return those that never had.
 
-    A zero is no data: the load makes whatever a panel shows, but for :data:`QUIET`.
+    A zero counts as no data: the load gives every panel a value, except for :data:`QUIET`.
     """
     left = [(title, filled(promql)) for title, promql in checked_in_queries()]
     deadline = asyncio.get_running_loop().time() + timeout_s
@@ -152,11 +152,11 @@ def _without_data(prometheus: Prometheus, queries: Sequence[tuple[str, str]]) ->
 
 
 def faults_of_files(prometheus: Prometheus, metrics: bytes) -> list[str]:
-    """Return what Prometheus' own checker finds in our files and in a worker's metrics.
+    """Return the findings of Prometheus' own checker in our files and in a worker's metrics.
 
     Args:
-        prometheus: Whose folder holds the files.
-        metrics: What a scrape of a worker answers.
+        prometheus: The server whose folder holds the files.
+        metrics: The answer of a worker to a scrape.
     """
     checks = {
         "config": promtool("check", "config", prometheus.config),
@@ -186,7 +186,7 @@ async def watched(
         await daemon.start()
         targets = {"leveret": daemon.listen, "rabbitmq": urlsplit(broker_metrics_url).netloc}
         async with Prometheus(folder, targets) as prometheus:
-            await prometheus.until("leveret_ready == 1")  # what was counted before the first look is not seen
+            await prometheus.until("leveret_ready == 1")  # counts before the first scrape are not seen
             async with load(daemon, sink, amqp_url):
                 yield prometheus, daemon
 

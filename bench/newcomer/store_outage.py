@@ -1,6 +1,6 @@
 """The database goes in mid-run: every event published before, meanwhile and after is still delivered.
 
-Two legs: the SQLite file is removed; PostgreSQL is stopped. Each leg is short unless the daemon said that
+Two legs: the SQLite file is removed; PostgreSQL is stopped. Each leg counts only if the daemon reported that
 its store is away, a command was refused meanwhile, and the store was well again once the database was back.
 """
 
@@ -56,7 +56,7 @@ class SqliteFile:
         self._aside = home / "aside.db"
 
     async def take(self) -> None:
-        """Remove it, as far as the daemon can see."""
+        """Remove it from the daemon's view."""
         self._path.rename(self._aside)
         for log in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
@@ -98,7 +98,7 @@ class PostgresNode(AbstractAsyncContextManager["PostgresNode"]):
 
 @dataclass(slots=True)
 class Leg:
-    """One daemon with one kind of database, and what came of its events."""
+    """One daemon with one kind of database, and the fate of its events."""
 
     bench: Bench
     broker: Broker
@@ -110,7 +110,7 @@ class Leg:
         """Publish in three parts, the second while the database is away.
 
         Returns:
-            The events, and whether daemon and command line said what they have to.
+            The events, and whether daemon and command line reported as they have to.
         """
         name, size = self.database.name, self.bench.count(EVENTS, 30)
         before, away, after = (

@@ -36,8 +36,8 @@ class Walk:
     """How far the tutorial came."""
 
     blocks: int
-    ended: int  #: blocks whose every command ended well
-    said: str  #: what all of them printed
+    ended: int  #: blocks whose every command succeeded
+    said: str  #: the output of all of them
 
 
 def blocks(text: str) -> list[str]:
@@ -46,7 +46,7 @@ def blocks(text: str) -> list[str]:
 
 
 def script(parts: Sequence[str]) -> str:
-    """Return one bash script that ends at the first command that fails, and ends what it started."""
+    """Return one bash script that ends at the first failing command, and ends the processes it started."""
     lines = [
         "set -eu",
         "trap 'jobs -p | xargs -r kill 2>/dev/null; leveret broker stop >/dev/null 2>&1' EXIT",
@@ -94,7 +94,7 @@ def walk(text: str, folder: Path, env: Mapping[str, str] | None = None) -> Walk:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Count the blocks that did not come to their end."""
+    """Count the blocks that did not finish."""
     bench.folder.mkdir(parents=True, exist_ok=True)
     found = await asyncio.to_thread(walk, TUTORIAL.read_text("utf-8"), bench.folder)
     for line in found.said.splitlines()[-6:]:

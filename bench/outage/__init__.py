@@ -1,1 +1,1 @@
-"""The proofs of policies, clocks and breakers: what a sick endpoint costs, and whom."""
+"""The proofs of policies, clocks and breakers: the cost of a sick endpoint, and who bears it."""

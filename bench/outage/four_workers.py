@@ -1,8 +1,8 @@
-"""Four workers and two sick endpoints: what they cost when all agree.
+"""Measure the cost of two sick endpoints with four workers that agree.
 
-One is down for a minute at 100 events/s. The other flaps: it takes whatever comes after some seconds of
-silence, so a probe, and fails all the rest; each probe that it takes begins a ramp. All times are the
-receiver's own. The breaker counts as open from the first worker's log line; what was under way then gets a
+One is down for a minute at 100 events/s. The other flaps: it takes a request that comes after some seconds
+of silence, such as a probe, and fails all the rest; each probe that it takes begins a ramp. All times are the
+receiver's own. The breaker counts as open from the first worker's log line; requests under way then get a
 second to end. ``python -m bench.outage.four_workers`` runs it alone.
 """
 

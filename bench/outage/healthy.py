@@ -31,7 +31,7 @@ class Stand:
     async def leg(self, events: Sequence[EventSpec], per_s: float, wanted: int) -> list[float]:
         """Publish *events*; return the latencies of *wanted* webhooks to the nine, milliseconds, ascending.
 
-        Fewer when they did not all come. What still waits afterwards is cancelled.
+        Fewer when they did not all come. Deliveries that still wait afterwards are cancelled.
         """
         handed = await publish_steadily(self.broker_url, events, per_s)
         found = await all_latencies_ms(self.sink, handed, HEALTHY, wanted)

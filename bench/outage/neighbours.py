@@ -1,4 +1,4 @@
-"""What nine healthy endpoints feel while the tenth is down, in pairs of legs with and without the outage."""
+"""Measure nine healthy endpoints while the tenth is down, in pairs of legs with and without the outage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def leg_events(leg: str, seconds: float) -> list[EventSpec]:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Alternate legs; the sick endpoint fails in one of each pair. What waits is cancelled in between."""
+    """Alternate legs; the sick endpoint fails in one of each pair. Its waiting deliveries are cancelled."""
     tenths = {"steady": "/ok/steady", **{f"sick{n}": f"/status/503/sick{n}" for n in range(PAIRS)}}
     p99: dict[str, list[float]] = {"with": [], "without": []}
     missing = 0

@@ -1,7 +1,7 @@
-"""An endpoint is down for a minute at 100 events/s: what it costs, and how it comes back.
+"""An endpoint is down for a minute at 100 events/s: measure the cost, and its recovery.
 
 All times are the receiver's own. The breaker counts as open from the answer that is its fifth failure in a
-row; what was under way then gets a second to end.
+row; requests under way then get a second to end.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _sick(sink: Sink) -> dict[str, object]:
 def measure(
     bench: Bench, seen: Sequence[Seen], up_at: float, count: int, others: tuple[int, int]
 ) -> list[Measured]:
-    """Judge the receiver's log; *others* are what was parked and how many probes were sent."""
+    """Judge the receiver's log; *others* are the parked deliveries and the number of probes."""
     parked, probes = others
     failed = sorted((one for one in seen if one.status == 503), key=lambda one: one.ended)
     taken = {one.id: one for one in seen if one.status == 200}

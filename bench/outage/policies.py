@@ -73,7 +73,7 @@ def walk(policy: RetryPolicy, chance: random.Random, decide_one: Decide) -> Iter
 
 
 def keeps_to_its_plan(policy: RetryPolicy, chance: random.Random, decide_one: Decide) -> bool:
-    """Say whether every delivery got all its attempts, and each wait was within the policy's bounds."""
+    """Return whether every delivery got all its attempts, and each wait was within the policy's bounds."""
     for _ in range(WALKS):
         *waits, last = walk(policy, chance, decide_one)
         if len(waits) != policy.max_attempts - 1:
@@ -88,7 +88,7 @@ def keeps_to_its_plan(policy: RetryPolicy, chance: random.Random, decide_one: De
 
 
 def never_wedges(policy: BreakerPolicy, chance: random.Random, admit: Admit) -> bool:
-    """Say whether a request goes after every history, once all its timers have run out."""
+    """Return whether a request goes after every history, once all its timers have run out."""
     longest_s = 2 * max(policy.cooldown_max_s, policy.cooldown_s) + policy.probe_timeout_s
     for _ in range(HISTORIES):
         state: State = Closed()
@@ -141,7 +141,7 @@ def no_second_probe(state: State, now: float, policy: BreakerPolicy) -> tuple[St
     return (state, False) if isinstance(state, Probing) else breaker.admit(state, now, policy)
 
 
-#: Code that was broken on purpose, by what has to see it.
+#: Code that was broken on purpose, with the test that has to fail for it.
 BROKEN_DECISIONS: Sequence[Decide] = (one_too_many, one_too_few, too_late, too_early)
 BROKEN_ADMISSIONS: Sequence[Admit] = (no_probe, no_second_probe)
 

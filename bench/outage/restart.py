@@ -22,7 +22,7 @@ GOALS = (Goal(name="restart_peak_ratio", text="≤ 1.5", unit="ratio", n=4_000),
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Put off, restart, and look at every second afterwards."""
+    """Defer, restart, and check every second afterwards."""
     count = bench.count(WAITING, 200)
     async with (
         Broker(bench) as broker,

@@ -30,7 +30,7 @@ def leg_events(leg: str, seconds: float) -> list[EventSpec]:
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
-    """Alternate legs with and without the slow endpoint; what waits for it is cancelled after each."""
+    """Alternate legs with and without the slow endpoint; its waiting deliveries are cancelled after each."""
     slow_ones = {f"slow{n}": f"/slow/slow{n}?s={SLOW_S}" for n in range(BLOCKS)}
     p95: dict[str, list[float]] = {"with": [], "alone": []}
     looked_at = missing = 0

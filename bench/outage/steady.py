@@ -1,4 +1,4 @@
-"""Publish at a steady rate and know when; say how late deliveries were, and how many came in a second."""
+"""Publish at a steady rate and known times; measure the lateness of deliveries, and their number a second."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench.sink import Seen, Sink
 from tests.support.broker.load import EventSpec, connect, publish_one
 
 TICK_S = 0.05
-LATEST_S = 30.0  #: what has not come so long after the last was handed over does not count as come
-NEVER_MS = 1e9  #: stands for what did not come
+LATEST_S = 30.0  #: a delivery that comes so long after the last publish does not count
+NEVER_MS = 1e9  #: the latency of a delivery that did not come
 
 
 async def publish_steadily(url: str, events: Sequence[EventSpec], per_s: float) -> dict[str, float]:
@@ -62,13 +62,13 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def peak_per_s(moments: Sequence[float]) -> int:
-    """Return the most that lie within any one second."""
+    """Return the largest number of times within any one second."""
     ordered = sorted(moments)
     return max((bisect_left(ordered, at + 1.0) - index for index, at in enumerate(ordered)), default=0)
 
 
 async def until_taken(sink: Sink, wanted: int, timeout_s: float) -> bool:
-    """Wait until *wanted* ids were taken with a 200; say whether it came to that."""
+    """Wait until *wanted* ids were taken with a 200; return whether they were."""
     until = time.monotonic() + timeout_s
     while len({one.id for one in sink.read() if one.status == 200}) < wanted:
         if time.monotonic() > until:

@@ -50,7 +50,7 @@ def show(
 
 @app.command(epilog=examples("leveret topology apply"))
 def apply(as_json: AsJson = False) -> None:
-    """Declare what is missing; a difference is an error, except in limits that follow settings."""
+    """Declare missing parts; a difference is an error, except in limits that follow settings."""
     with errors_in_one_line():
         settings = load_settings()
         plan = build_plan(settings.topology_spec())

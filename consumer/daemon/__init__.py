@@ -1,5 +1,5 @@
 """Build one worker from its settings and run it until a signal.
 
 Settings come in; a running worker and an exit code go out.
-What the worker does with an event belongs to ``consumer.flow``.
+The handling of an event belongs to ``consumer.flow``.
 """

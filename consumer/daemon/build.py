@@ -24,8 +24,8 @@ from consumer.daemon.readiness import Readiness
 from consumer.edges.broker.broker_ports import BrokerOptions, BrokerPorts
 from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
-from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.prefetch import budget, lane_window, windows
+from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender

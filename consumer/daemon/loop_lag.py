@@ -30,7 +30,7 @@ class LoopLag:
         return max(self._worst)
 
     def _look(self) -> None:
-        now = time.monotonic()  # not the loop's clock: that one stands still during a callback
+        now = time.monotonic()  # not the loop's clock, which does not move during a callback
         self._worst[-1] = max(self._worst[-1], now - self._due)
         if now >= self._slice_ends:
             self._worst.append(0.0)

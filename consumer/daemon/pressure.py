@@ -1,4 +1,4 @@
-"""Give back what is unstarted under long back-pressure, well before the broker's consumer timeout."""
+"""Give back unstarted messages under long back-pressure, well before the broker's consumer timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide whether this worker is ready, for ``/readyz``, and list what is wrong beside that."""
+"""Decide whether this worker is ready, for ``/readyz``, and list the faults that do not stop it."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ class Readiness:
         return broken or self.context.local_faults.unready(self.context.clock.monotonic())
 
     def notes(self) -> Sequence[str]:
-        """Return what is wrong and stops nothing; without names, since everybody may ask."""
+        """Return the faults that stop nothing; they contain no names, since everybody may ask."""
         own = (DRY if self.is_dry else "", FULL if self.backlog.full else "")
         return (*filter(None, own), *self.edge.notes(), *self.subscriptions.notes())

@@ -1,4 +1,4 @@
-"""Pass on what the broker edge reports, to the part of the flow that it concerns.
+"""Pass each report of the broker edge to the part of the flow that it concerns.
 
 Data flow: consumer.edges.broker.edge -> :class:`BrokerEvents` -> Router, DeadLetters, Control, Subscriptions,
 Agreement.
@@ -27,18 +27,18 @@ class BrokerEvents:
     agreement: Agreement
 
     def deliver(self, source: Source, incoming: Incoming) -> None:
-        """Hand a message to those who work on it."""
+        """Pass a message to the dead letters or to the intake."""
         if source in (Source.OVERFLOW, Source.EXPIRED):
             self.dead_letters.offer(incoming, expired=source is Source.EXPIRED)
         else:
             self.router.intake.offer(source, incoming)
 
     def reopened(self) -> None:
-        """Drop what came by a channel that was lost."""
+        """Drop the messages of a channel that was lost."""
         self.router.intake.forget_dead()
 
     def relieved(self) -> None:
-        """Start what waited for the end of back-pressure."""
+        """Start the jobs that waited for the end of back-pressure."""
         self.router.intake.pump()
 
     def connected(self) -> None:
@@ -46,9 +46,9 @@ class BrokerEvents:
         self.subscriptions.ask()
 
     def listening(self) -> None:
-        """Ask other workers for what was missed."""
+        """Ask other workers for the messages that this one missed."""
         self.agreement.listening()
 
     def control(self, body: bytes) -> None:
-        """Do what a control message says."""
+        """Carry out a control message."""
         self.commands.take(body)

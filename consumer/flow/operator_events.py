@@ -52,7 +52,7 @@ class OperatorEvents:
             await self.flush()
 
     async def flush(self) -> None:
-        """Publish what is owed, as far as the broker takes it; one at a time, so that none is doubled."""
+        """Publish the waiting events while the broker takes them; one at a time, so that none is doubled."""
         async with self._flushing:
             await self._flush()
 

@@ -1,6 +1,6 @@
 """Keep the subscriptions in memory and those in the store the same.
 
-Data flow: store -> :meth:`StoreSync.reload` -> Subscriptions, Endpoints; what was disabled here -> store.
+Data flow: store -> :meth:`StoreSync.reload` -> Subscriptions, Endpoints; disabled here -> store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from consumer.flow.store.subscriptions import Subscriptions
 from consumer.ports import Recorder, Store
 
 POLL_S = 0.5  #: a change takes effect within a second
-LAST_S = 3.0  #: at the end: the longest time for writing what is owed to the store
+LAST_S = 3.0  #: at the end: the longest time for writing disabled subscriptions to the store
 
 
 class StoreSync:
@@ -49,7 +49,7 @@ class StoreSync:
                 self._observe.task_failed("store", error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._subscriptions.owing.wait(), POLL_S)
-            self._subscriptions.owing.clear()  # what the store does not take stays owed until the next look
+            self._subscriptions.owing.clear()  # changes that the store does not take are tried again later
 
     async def _look(self) -> None:
         if not self.loaded.is_set() or await self._subscriptions.stale():
@@ -74,7 +74,7 @@ class StoreSync:
         task.add_done_callback(self._reloads.discard)
 
     async def finish(self) -> None:
-        """Write what is owed, unless the store is away, and close it."""
+        """Write the disabled subscriptions, unless the store is away, and close it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_S):
                 await self._subscriptions.settle()

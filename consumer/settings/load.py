@@ -186,7 +186,7 @@ _PAIRS = (
     ("database_url", "database_url_file"),
     ("store.key", "store.key_file"),
 )
-"""Pairs of settings that give the same value in two ways."""
+"""Pairs of settings for the same value."""
 
 
 def _settle_pairs(layers: list[_Layer]) -> list[_Layer]:

@@ -54,7 +54,7 @@ WINDOW_MAX = 2_000
 
 
 class Settings(BaseSettings):
-    """All settings. ``Settings()`` has the defaults, whatever the environment contains."""
+    """All settings. ``Settings()`` has the defaults and ignores the environment."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False

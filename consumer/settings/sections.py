@@ -100,7 +100,7 @@ class TopologySettings(Section):
     """Names, numbers and arguments of exchanges and queues."""
 
     declare: bool = True
-    """Create what is missing at start; false needs only read and write rights."""
+    """Create missing parts at start; false needs only read and write rights."""
     prefix: Annotated[str, Field(max_length=PREFIX_MAX, pattern=f"^{PREFIX_PATTERN.pattern}$")] = "leveret"
     """First word of every exchange and queue name; two instances on one broker need different ones."""
     queue_type: Literal["quorum", "classic"] = "quorum"
@@ -172,7 +172,7 @@ class EventsSettings(Section):
     hash of its content as id (equal events become one), and park parks it."""
     dedupe_window_s: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0.0
     """Time for which a worker remembers its last 50,000 events: one of the same tenant, type and id is acked,
-    counted as duplicate, and sent to nobody. 0: every event is sent. Source: S1-15."""
+    counted as duplicate, and not sent. 0: every event is sent. Source: S1-15."""
     max_event_bytes: Annotated[int, Field(ge=1 * KIB, le=16 * KIB * KIB)] = 256 * KIB
     """Larger bodies are parked too_large."""
     tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"

@@ -30,7 +30,7 @@ def state(name: str, state: str) -> EndpointState:
     )
 
 
-def test_what_is_held_is_listed(run: Run, tmp_path: Path) -> None:
+def test_held_deliveries_are_listed(run: Run, tmp_path: Path) -> None:
     """S3-3: an operator sees each endpoint on hold, since when and why; healthy ones are left out."""
     names = ("busy", "down", "fine", "hand", "well")
     for name in names:

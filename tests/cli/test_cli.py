@@ -64,7 +64,7 @@ def test_run_prefixes_each_line_of_a_settings_error(leveret: Leveret) -> None:
 
 
 def test_run_on_a_taken_port_names_the_remedy(leveret: Leveret) -> None:
-    """Fault 61: the daemon does not start, and says which setting to change."""
+    """Fault 61: the daemon does not start, and names the setting to change."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         failed = leveret("run", AMQP_URL=DEAD, LISTEN=f"127.0.0.1:{taken.getsockname()[1]}")
 
@@ -75,7 +75,7 @@ def test_run_on_a_taken_port_names_the_remedy(leveret: Leveret) -> None:
 
 @pytest.mark.parametrize("command", [("topology", "apply"), ("topology", "check"), ("parked", "list")])
 def test_a_dead_broker_is_one_line(leveret: Leveret, command: tuple[str, ...]) -> None:
-    """Fault 61: the AMQP library says nothing of its own; ours has the remedy and no password."""
+    """Fault 61: the AMQP library logs nothing itself; our own line has the remedy and no password."""
     failed = leveret(*command, AMQP_URL=DEAD)
 
     [line] = failed.stderr.splitlines()
@@ -85,7 +85,7 @@ def test_a_dead_broker_is_one_line(leveret: Leveret, command: tuple[str, ...]) -
 
 
 def test_output_without_room_is_one_line() -> None:
-    """Rules, errors: a full disk under our own output is told, with exit 1 and no traceback."""
+    """Rules, errors: a full disk under our own output is reported, with exit 1 and no traceback."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", "from consumer.cli import main; main()", "policy", "list"],
@@ -103,7 +103,7 @@ def test_output_without_room_is_one_line() -> None:
 
 
 def test_run_on_an_address_that_is_none_names_the_setting(leveret: Leveret) -> None:
-    """Fault 61: a host that does not resolve: which setting, which value, what to do."""
+    """Fault 61: a host that does not resolve: the error names setting, value and remedy."""
     failed = leveret("run", AMQP_URL=DEAD, LISTEN="nowhere.invalid:80")
 
     line = failed.stderr.splitlines()[-1]

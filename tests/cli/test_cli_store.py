@@ -32,14 +32,14 @@ def run(tmp_path: Path) -> Run:
 
 
 def rows(result: Result) -> list[tuple[bool, bool, int]]:
-    """Return what was listed of each key, ids left out."""
+    """Return the listed subscriptions of each key, without ids."""
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert len({row["key"] for row in found}) == len(found)
     return [(row["at_hand"], row["first"], row["subscriptions"]) for row in found]
 
 
 def test_keys_are_rotated_by_command(run: Run, tmp_path: Path) -> None:
-    """What is sealed with which key, and sealing it anew; a lost key is exit 1."""
+    """List the key of each sealed secret, and seal it anew; a lost key is exit 1."""
     assert rows(run("keys", "--json")) == [(True, True, 0)]
     home = {"LEVERET_HOME": str(tmp_path / "home"), "LEVERET_STORE__KEY": OLD}
     asyncio.run(apply(open_store(load_settings(home)), shop()))

@@ -85,7 +85,7 @@ def test_help_waits_for_no_library(tmp_path: Path) -> None:
 
 
 def test_a_purge_asks_and_without_a_terminal_wants_a_yes(run: Run) -> None:
-    """S1-4: without a terminal nobody could refuse, so nothing is removed; wrong usage exits with 2."""
+    """S1-4: without a terminal no question is possible, so nothing is removed; wrong usage exits with 2."""
     refused = run("parked", "purge", "--older-than", "0s")
 
     assert refused.exit_code == 2

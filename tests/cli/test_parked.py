@@ -179,8 +179,8 @@ def test_only_show_export_replay_and_purge_wait_for_the_lock(indexed: Run, vhost
     assert len(rows(indexed("parked", "export"))) == MANY
 
 
-def test_what_is_purged_leaves_the_index(indexed: Run) -> None:
-    """S1-4: and a row whose entry left in another way goes with a reindex."""
+def test_purged_entries_leave_the_index(indexed: Run) -> None:
+    """S1-4: a row whose entry left without a command goes with a reindex."""
     purged = rows(indexed("parked", "purge", "--older-than", "0s", "--tenant", "beta", "--yes", "--json"))
 
     left = indexed("parked", "list", "--json")
@@ -202,7 +202,7 @@ def test_without_a_broker_the_index_is_shown_with_a_warning(indexed: Run) -> Non
     assert "hush" not in shown.stderr
 
 
-def test_an_index_that_is_off_is_said(indexed: Run) -> None:
+def test_an_index_that_is_off_is_reported(indexed: Run) -> None:
     """Interfaces: with the other way to read the queue."""
     assert "use `leveret parked export`" in error(indexed("parked", "list", STORE__PARKED_INDEX_MAX="0"))
 

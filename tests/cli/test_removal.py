@@ -178,7 +178,7 @@ def test_nothing_is_asked_where_nothing_would_be_lost(two: Run, vhost: str) -> N
     assert kept(two) == set()
 
 
-def test_what_is_due_cannot_be_told_apart_and_is_asked_for(two: Run, vhost: str) -> None:
+def test_due_deliveries_cannot_be_assigned_and_are_asked_for(two: Run, vhost: str) -> None:
     """Fault 84: with the daemon stopped, deliveries whose wait is over are in the due queues."""
     asyncio.run(fill(vhost, due=2))
 
@@ -219,7 +219,7 @@ def test_an_empty_broker_is_not_believed_once_a_daemon_served(
 
 
 @pytest.mark.parametrize("words", [("remove", "acme/shop"), ("apply", "--prune", "-")])
-def test_a_broker_that_is_away_is_said_and_hinders_nobody(two: Run, words: tuple[str, ...]) -> None:
+def test_a_missing_broker_is_reported_and_hinders_nothing(two: Run, words: tuple[str, ...]) -> None:
     """Fault 84: the broker could not be counted, so the removal needs --yes, and then succeeds."""
     refused = two("subscriptions", *words, stdin=text(TILL), AMQP_URL=DEAD)
     before = kept(two)
@@ -274,7 +274,7 @@ def test_the_counts_are_in_json(two: Run, vhost: str) -> None:
 @pytest.mark.parametrize(
     "words", [("parked", "list"), ("parked", "replay", "--all"), ("waiting", "list"), ("store", "show")]
 )
-def test_a_broker_without_our_queues_is_said_with_a_remedy(two: Run, words: tuple[str, ...]) -> None:
+def test_a_broker_without_our_queues_is_reported_with_a_remedy(two: Run, words: tuple[str, ...]) -> None:
     """Interfaces: the remedy follows the broker's own words."""
     shown = two(*words)
 

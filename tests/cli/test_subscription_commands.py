@@ -69,7 +69,7 @@ def test_add_takes_a_secret_and_a_url_from_elsewhere(run: Run, tmp_path: Path) -
         (("https://a.example/", "--event", "#", "--secret-file", "no"), "no: No such file"),
     ],
 )
-def test_add_names_what_is_wrong(run: Run, words: tuple[str, ...], told: str) -> None:
+def test_add_names_the_fault(run: Run, words: tuple[str, ...], told: str) -> None:
     """Rules, errors: one line with field and remedy; nothing is stored."""
     assert told in error(run("subscriptions", "add", *words))
     assert kept(run) == []
@@ -165,7 +165,7 @@ def test_a_given_secret_comes_from_a_file(run: Run, tmp_path: Path) -> None:
     assert "is over 366 days" in error(long)
 
 
-def test_a_policy_that_is_gone_is_told_with_its_subscription(run: Run, tmp_path: Path) -> None:
+def test_a_policy_that_is_gone_is_reported_with_its_subscription(run: Run, tmp_path: Path) -> None:
     """Rules, errors: a missing policy is reported with its subscription; export and remove still work."""
     (tmp_path / "leveret.toml").write_text('[retry.policies.night]\npolicy = "linear"\n')
     run("subscriptions", "apply", "-", stdin=text({**SHOP, "retry": {"policy": "night"}}))

@@ -45,7 +45,7 @@ def test_show_names_account_and_certificate_and_no_secret(run: Run) -> None:
         assert not [word for word in ("sesame", "PRIVATE KEY", "hush") if word in shown]
 
 
-def test_a_dry_run_tells_that_a_credential_changes(run: Run) -> None:
+def test_a_dry_run_reports_a_changed_credential(run: Run) -> None:
     """Only the client secret and the query of the token URL differ; neither is shown."""
     run("subscriptions", "apply", "-", stdin=text(GUARDED))
     oauth2: Any = AUTH["oauth2"]["oauth2"]

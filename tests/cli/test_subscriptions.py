@@ -34,7 +34,7 @@ def test_a_folder_is_applied_as_one_file(run: Run, tmp_path: Path) -> None:
     assert again.stdout == "0 added, 0 changed, 2 unchanged, 0 removed\n"
 
 
-def test_mistakes_of_all_files_are_told_at_once(run: Run, tmp_path: Path) -> None:
+def test_mistakes_of_all_files_are_reported_at_once(run: Run, tmp_path: Path) -> None:
     """Each mistake has its file and line, also those between files; nothing is stored."""
     folder = tmp_path / "subs"
     folder.mkdir()
@@ -86,7 +86,7 @@ def test_files_that_name_nothing_prune_only_when_told_so(run: Run, words: tuple[
     assert kept(run) == []
 
 
-def test_dry_run_tells_all_and_changes_nothing(run: Run) -> None:
+def test_dry_run_prints_all_and_changes_nothing(run: Run) -> None:
     """A dry run shows each field but never a secret, and leaves the store unchanged."""
     run("subscriptions", "apply", "-", stdin=text(SHOP, TILL))
     before = kept(run)
@@ -168,7 +168,7 @@ SHORT = (
 )
 
 
-def test_what_stdin_or_a_file_should_hold_is_told(run: Run, tmp_path: Path) -> None:
+def test_missing_input_from_stdin_or_a_file_is_reported(run: Run, tmp_path: Path) -> None:
     """Rules, errors: bytes outside UTF-8 and an empty file are one line each; no secret is generated."""
     run("subscriptions", "apply", "-", stdin=text(SHOP))
     (tmp_path / "empty").write_text("\n")

@@ -60,7 +60,7 @@ def record(run: Run, tmp_path: Path) -> Record:
 
 
 def test_the_timeline_of_an_event(run: Run, record: Record) -> None:
-    """One look answers: did the customer get it, what did the server answer, and who did not get it, why."""
+    """One command shows whether the customer got it, the server's answer, and why others did not get it."""
     record(*STORY)
     shown = run("trace", "ord-1").stdout
     lines = [" ".join(line.split()[2:]) for line in shown.splitlines()]
@@ -116,7 +116,7 @@ def test_a_producers_id_is_found(run: Run, record: Record) -> None:
         assert shown["event_id"] == event_id("order/17")
 
 
-def test_what_is_unknown_is_an_error(run: Run, record: Record) -> None:
+def test_unknown_keys_are_errors(run: Run, record: Record) -> None:
     """An unknown event, subscription, id or time ends with exit code 1; no choice at all is wrong usage."""
     record(*STORY)
     assert "nothing is known of ord-9" in error(run("trace", "ord-9"))
@@ -131,7 +131,7 @@ def test_what_is_unknown_is_an_error(run: Run, record: Record) -> None:
 
 
 def test_a_history_that_is_off_is_named(run: Run, record: Record) -> None:
-    """Whoever looks into an empty history learns why it is empty."""
+    """For an empty history the command explains why it is empty."""
     record()
     shown = run("trace", "--tenant", "acme", HISTORY__KEEP="off")
     assert "[history] keep is off" in shown.stderr

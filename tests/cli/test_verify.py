@@ -96,7 +96,7 @@ def test_headers_can_be_options(run: Run, captured: dict[str, str]) -> None:
     assert mended.stderr.startswith("leveret: does not verify: none of 1 signature(s) matches")
 
 
-def test_what_is_wrong_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
+def test_a_fault_is_one_line_and_exit_1(run: Run, captured: dict[str, str], tmp_path: Path) -> None:
     """The exact fault is printed, with --json as a field too."""
     (tmp_path / "body").write_bytes(BODY + b"\n")
     words = ("verify", "--headers", "headers", "--body", "body", "--secret-file", "secret")

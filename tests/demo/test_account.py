@@ -1,4 +1,4 @@
-"""Promises of demo.account and demo.news: the account finds lost deliveries, and the news describe events."""
+"""The account of the demo finds lost deliveries, and its headlines describe the current events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from demo import cast
 from demo.account import REMEMBERED, Book, Pair, Request
 from demo.cast import ENDPOINTS, TENANTS, endpoints_of
-from demo.news import NOTHING, SHOWN_S, STALE_S, News
+from demo.headlines import NOTHING, SHOWN_S, STALE_S, News
 
 NOW = 1_700_000_000.0
 

@@ -177,7 +177,7 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / MARK).exists()
 
 
-def test_a_part_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_part_that_ends_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     """The folder with the logs is removed at the end, so the error contains the end of the log."""
     log = tmp_path / "run.log"
     log.write_text("x" * WORDS_MAX + "no room left\n")

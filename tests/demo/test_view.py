@@ -10,7 +10,7 @@ from rich.console import Console
 from demo import view
 from demo.account import Row
 from demo.cast import ENDPOINTS, TENANTS
-from demo.news import NOTHING
+from demo.headlines import NOTHING
 from demo.view import Snapshot
 
 BREAKERS = {"dead": "probing", "gone": "disabled", "flaky": "open"}

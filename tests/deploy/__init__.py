@@ -1,1 +1,1 @@
-"""The image and docker-compose.yml, as far as they can be tried without a container engine."""
+"""The image and docker-compose.yml, tried without a container engine."""

@@ -35,7 +35,7 @@ IDS = sorted(SERVICES)
 
 @pytest.mark.parametrize("name", IDS)
 def test_images_are_pinned_to_a_version(name: str) -> None:
-    """An exact tag: what worked yesterday is what starts today."""
+    """An exact tag: the same image starts every day."""
     assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+(-management)?", SERVICES[name]["image"])
 
 
@@ -70,7 +70,7 @@ def test_a_service_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_service_waits_for_what_it_needs(name: str) -> None:
+def test_a_service_waits_for_its_dependencies(name: str) -> None:
     """Each condition can come true: a health check where one is waited for, a job where its end is."""
     for needed, how in SERVICES[name].get("depends_on", {}).items():
         other = SERVICES[needed]
@@ -84,7 +84,7 @@ def test_a_service_waits_for_what_it_needs(name: str) -> None:
 
 
 def test_services_that_stay_have_a_health_check() -> None:
-    """Compose can say whether each is well: by its own check, or by the image's."""
+    """Compose can check whether each is well: by its own check, or by the image's."""
     staying = {n: s for n, s in SERVICES.items() if s["restart"] == "unless-stopped"}
 
     assert set(staying) == {"rabbitmq", "leveret", "prometheus", "grafana", "receiver"}
@@ -95,7 +95,7 @@ def test_services_that_stay_have_a_health_check() -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_what_is_mounted_is_there(name: str) -> None:
+def test_every_mounted_file_exists(name: str) -> None:
     """A file of the checkout exists and is read-only; a volume is declared."""
     for source, target, read_only in mounts(SERVICES[name]):
         assert target.startswith("/")
@@ -107,14 +107,14 @@ def test_what_is_mounted_is_there(name: str) -> None:
 
 
 def test_every_volume_is_used() -> None:
-    """None is declared for nobody."""
+    """Each declared one is used."""
     used = {source for service in SERVICES.values() for source, _, _ in mounts(service)}
 
     assert set(COMPOSE["volumes"]) <= used
 
 
 def test_no_secret_is_in_the_environment() -> None:
-    """Passwords come from files: variables are shown by `docker inspect` to anybody who may ask."""
+    """Passwords come from files: variables are shown by `docker inspect` to everybody who may use it."""
     for name, service in SERVICES.items():
         for key, value in service.get("environment", {}).items():
             secret = re.search(r"PASS|SECRET|TOKEN|KEY|AMQP_URL", key)
@@ -185,7 +185,7 @@ def test_the_set_up_runs_as_the_image_runs_it(tmp_path: Path) -> None:
 
 
 def test_the_definitions_are_the_topology_and_three_users() -> None:
-    """Exchanges, queues and bindings as `topology export` prints them; each user has what it needs."""
+    """Exchanges, queues and bindings as `topology export` prints them; each user has the rights it needs."""
     settings = Settings()
     spec = settings.topology_spec()
     login = {"leveret": "one", "publisher": "two", "admin": "three"}
@@ -268,7 +268,7 @@ def test_the_brokers_files_are_those_of_the_private_broker() -> None:
 
 
 def test_prometheus_is_given_its_files_where_it_looks(tmp_path: Path) -> None:
-    """promtool takes the configuration as it stands, with the compose file's own targets."""
+    """promtool accepts the configuration unchanged, with the compose file's own targets."""
     laid_out = Prometheus(tmp_path, {})
     laid_out.lay_out()
     done = promtool("check", "config", laid_out.config)
@@ -308,7 +308,7 @@ def test_grafana_opens_on_the_dashboard() -> None:
     assert inside[runbook] == ROOT / "docs/runbook.md"
 
 
-def test_the_image_holds_what_it_needs_and_no_more() -> None:
+def test_the_image_holds_only_the_necessary() -> None:
     """Every path that is copied exists and is let through; the libraries are installed by their hashes."""
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     copied = [
@@ -329,7 +329,7 @@ def test_the_image_holds_what_it_needs_and_no_more() -> None:
 
 
 def test_the_build_tools_lines_of_the_lock_are_found() -> None:
-    """What the Dockerfile cuts out of the development lock is setuptools with its hashes, and no more."""
+    """The Dockerfile cuts setuptools with its hashes out of the development lock, and nothing else."""
     [program] = re.findall(r"awk '(.+?)' requirements-dev\.lock", DOCKERFILE)
 
     done = subprocess.run(

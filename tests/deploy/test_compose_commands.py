@@ -34,7 +34,7 @@ def answering(status: int) -> Iterator[tuple[int, list[str]]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -57,7 +57,7 @@ def checked(port: int) -> int:
 
 
 def test_the_health_check_asks_whether_the_daemon_is_ready() -> None:
-    """Well while /readyz says 200, whatever proxy the surroundings name; else not."""
+    """Well while /readyz answers 200, even if the environment names a proxy; else not."""
     with answering(200) as (port, paths):
         assert checked(port) == 0
     assert paths == ["/readyz"]
@@ -67,13 +67,13 @@ def test_the_health_check_asks_whether_the_daemon_is_ready() -> None:
 
 
 def shown_commands() -> Iterator[str]:
-    """Yield what follows each ``docker compose`` in the pages."""
+    """Yield the arguments of each ``docker compose`` in the pages."""
     for page in PAGES:
         yield from re.findall(r"docker compose ([a-z-][^`#\n)]*)", page.read_text("utf-8"))
 
 
 def fault(command: str) -> str | None:
-    """Say why a ``docker compose`` command would fail, or do more than it says; None when it is right."""
+    """Return why a ``docker compose`` command would fail, or do more than it says; None when it is right."""
     line, _, read = command.partition(" < ")
     words = shlex.split(line)
     if words[0] == "--profile":
@@ -95,7 +95,7 @@ def fault(command: str) -> str | None:
 
 
 def _copy_fault(target: str) -> str | None:
-    """A container with a read-only root takes copies into writable volumes alone; a tmpfs is none."""
+    """A container with a read-only root takes copies into writable volumes alone, not into a tmpfs."""
     name, _, path = target.partition(":")
     if name not in SERVICES:
         return f"no service {name}"
@@ -126,7 +126,7 @@ def test_the_commands_that_are_shown_do_what_they_say() -> None:
     ],
 )
 def test_a_command_that_would_fail_is_found(command: str, says: str) -> None:
-    """The look at the commands would tell."""
+    """The check of the commands would find it."""
     assert says in (fault(command) or "")
     assert fault("cp x leveret:/var/lib/leveret/x") is None
     assert set(COMPOSE["volumes"]) >= {"leveret-home"}

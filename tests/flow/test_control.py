@@ -22,7 +22,7 @@ def control(worker: Worker, reloads: list[str]) -> Control:
 
 
 async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
-    """Open and reset; a reload; and what another worker says."""
+    """Open and reset; a reload; and the messages of other workers."""
     [shop] = await worker.subscribe_all("shop")
     reloads = list[str]()
     ear = control(worker, reloads)
@@ -44,8 +44,8 @@ async def test_an_operators_words_are_obeyed(worker: Worker) -> None:
     assert worker.endpoint(shop).state == "open"
 
 
-async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> None:
-    """`leveret waiting kick` says that all moments are free: nobody waits for them."""
+async def test_kicked_deliveries_are_sent_at_the_rate_at_once(worker: Worker) -> None:
+    """`leveret waiting kick` frees all reservations: no delivery waits for them."""
     [shop] = await worker.subscribe_all("shop", rate_per_s=1, burst=1)
     for number in range(11):
         await worker.handle(event_message(message_id=f"e{number}"))
@@ -60,7 +60,7 @@ async def test_what_is_kicked_is_sent_at_the_rate_at_once(worker: Worker) -> Non
 
 
 async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
-    """S1-10: a command has no metrics; only the leading worker counts, whatever is in the list."""
+    """S1-10: a command has no metrics; only the leading worker counts, for all entries."""
     ear = control(worker, [])
 
     ear.take(orjson.dumps({"kind": "purged", "ages_s": [10.0, 700, "old", None]}))
@@ -71,8 +71,8 @@ async def test_purged_entries_count_in_the_ages_once(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"no", b"[]", b'"open"', b"{}", b'{"kind": []}', b'{"kind": "open"}'])
-async def test_what_is_not_understood_is_passed_by(worker: Worker, body: bytes) -> None:
-    """Whoever may publish there may say anything."""
+async def test_unknown_messages_are_passed_by(worker: Worker, body: bytes) -> None:
+    """Every message of a publisher is harmless."""
     await worker.subscribe_all("shop")
 
     control(worker, []).take(body)

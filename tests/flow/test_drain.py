@@ -12,7 +12,7 @@ from tests.support.worker import Worker
 
 
 async def test_a_stop_under_an_alarm_ends(worker: Worker) -> None:
-    """Fault 63: a blocked broker confirms nothing; what would be told is not worth a SIGKILL."""
+    """Fault 63: a blocked broker confirms nothing; the remaining notices are not worth a SIGKILL."""
     ops = OperatorEvents(worker.context, worker.subscriptions)
     ops.note(Note(type=OperatorEventType.BREAKER_OPENED, tenant="acme", subject="sub_1"))
     steps: list[str] = []

@@ -34,11 +34,11 @@ async def telling(worker: Worker) -> AsyncIterator[OperatorEvents]:
 
 
 def told(worker: Worker, exchange: str = NAMES.ops) -> list[str]:
-    """Return the types of what was published there."""
+    """Return the types of the events that were published there."""
     return [p.key for p in worker.publisher.confirmed if p.publication.exchange == exchange]
 
 
-async def test_breakers_parked_and_disabled_are_told(worker: Worker) -> None:
+async def test_breakers_parked_and_disabled_are_reported(worker: Worker) -> None:
     """Opened, closed, parked, disabled, recovered, each by the worker that saw it."""
     breaker = {"failures": 1, "cooldown_s": 1}
     await worker.subscribe("shop", breaker=breaker)
@@ -98,7 +98,7 @@ async def test_nobody_else_speaks_for_leveret(worker: Worker, source: Source) ->
 
 
 async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) -> None:
-    """What is parked for the tenant leveret is told on the exchange alone."""
+    """An entry of the tenant leveret is reported on the exchange alone."""
     await worker.subscribe("desk", tenant="leveret")
     async with telling(worker) as ops:
         ops.note(Note(type=OperatorEventType.DELIVERY_PARKED, tenant="leveret", subject="sub_1"))
@@ -107,7 +107,7 @@ async def test_the_administrators_own_trouble_does_not_go_round(worker: Worker) 
     assert (told(worker), told(worker, NAMES.due)) == (["delivery.parked"], [])
 
 
-async def test_what_cannot_be_told_now_is_told_later(worker: Worker) -> None:
+async def test_an_event_that_cannot_be_published_now_is_published_later(worker: Worker) -> None:
     """A broker that is away delays the news and holds up no delivery."""
     worker.publisher.connected = False
     async with telling(worker) as ops:
@@ -121,7 +121,7 @@ async def test_what_cannot_be_told_now_is_told_later(worker: Worker) -> None:
     assert worker.count("ops_events_total") == 1
 
 
-async def test_what_is_summed_up_still_is_told_at_the_end(worker: Worker) -> None:
+async def test_open_sums_are_reported_at_the_end(worker: Worker) -> None:
     """S2-5: a clean stop within the minute loses no count."""
     ops = OperatorEvents(worker.context, worker.subscriptions)
     for _ in range(3):
@@ -133,7 +133,7 @@ async def test_what_is_summed_up_still_is_told_at_the_end(worker: Worker) -> Non
     assert [body["data"]["count"] for body in bodies] == [1, 2]
 
 
-async def test_each_is_told_once_where_two_tell(worker: Worker) -> None:
+async def test_each_is_reported_once_by_two_workers(worker: Worker) -> None:
     """A stop comes while the broker has not confirmed yet."""
     ops = OperatorEvents(worker.context, worker.subscriptions)
     ops.note(Note(type=OperatorEventType.BREAKER_OPENED, tenant="acme", subject="sub_1"))

@@ -80,7 +80,7 @@ class MemoryJobs:
         return True
 
     async def explain(self, job: str, detail: str) -> None:
-        """Note what the job waits for."""
+        """Note the reason for the job's wait."""
         self.detail = detail
 
 
@@ -226,7 +226,7 @@ async def test_a_slow_job_notices_a_pause_within_a_second(worker: Worker) -> Non
 
 
 async def test_a_job_waits_while_a_command_has_the_entries_in_hand(worker: Worker) -> None:
-    """S1-5: it stays running, and shows what it waits for."""
+    """S1-5: it stays running, and shows the reason for its wait."""
     parked, store = MemoryParked(), MemoryJobs(JOB)
     parked.failure = BrokerUnavailable("in use by `leveret parked show`")
 
@@ -258,7 +258,7 @@ async def test_an_automatic_replay_takes_only_closed_endpoints_and_informs_opera
 
 
 async def test_a_dry_worker_replays_nothing_without_an_operator(worker: Worker) -> None:
-    """S0-8: such a replay would count entries as delivered that nobody got; an operator may ask for it."""
+    """S0-8: such a replay would count undelivered entries as delivered; an operator may ask for it."""
     [shop] = await worker.subscribe_all("shop")
     parked, automatic = MemoryParked(entry(1, shop)), replace(JOB, origin=Origin.AUTOMATIC)
     store = MemoryJobs(automatic)

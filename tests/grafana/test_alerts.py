@@ -39,7 +39,7 @@ ASKED = {
 
 
 def test_promtool_takes_the_rules_and_their_cases() -> None:
-    """S1-6, S2-4: every case of alerts_test.yml fires, or stays silent, as it says."""
+    """S1-6, S2-4: every case of alerts_test.yml fires, or stays silent, as the file requires."""
     for done in (promtool("check", "rules", ALERTS), promtool("test", "rules", ALERT_TESTS)):
         assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
@@ -61,7 +61,7 @@ def test_an_alert_without_one_of_its_cases_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_was_asked_for_is_there(asked: str) -> None:
+def test_the_requested_secret_is_there(asked: str) -> None:
     """S1-6, S2-4, faults 68, 69: each threshold of the requirement is the rule's."""
     name, threshold = ASKED[asked]
 

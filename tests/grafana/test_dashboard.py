@@ -21,7 +21,7 @@ BOARD: dict[str, Any] = json.loads(generate.OUTPUT.read_text())
 
 
 def test_the_checked_in_dashboard_is_the_generated_one() -> None:
-    """Nobody edits the JSON, and nobody forgets to generate it."""
+    """The JSON is generated, and is current."""
     assert generate.OUTPUT.read_text() == generate.dashboard_json(), "run `make dashboard`"
     assert generate.main(["--check"]) == 0
 
@@ -36,7 +36,7 @@ def test_every_query_reads_our_series_alone() -> None:
 
 
 def test_every_series_is_on_the_dashboard() -> None:
-    """S1-9, S1-10, S2-3: what a worker counts is shown somewhere."""
+    """S1-9, S1-10, S2-3: every series of a worker is shown somewhere."""
     shown = {
         re.sub(r"_(bucket|sum|count)$", "", n) for _, q in checked_in_queries() for n in SAMPLE.findall(q)
     }
@@ -63,7 +63,7 @@ def test_a_query_that_would_stay_empty_is_refused(expr: str, says: str) -> None:
 
 
 def test_every_variable_of_a_query_is_filled_in() -> None:
-    """What the suite asks Prometheus is what Grafana asks: an unknown variable is an error, not a text."""
+    """The suite sends Grafana's queries to Prometheus: an unknown variable is an error, not a text."""
     assert filled("rate(x[$__rate_interval])") == "rate(x[20s])"
     with pytest.raises(ValueError, match="unknown variable"):
         filled('sum(x{a="$nonsense"})')

@@ -107,7 +107,7 @@ def openssl_hmac(secret: bytes, content: bytes) -> bytes:
 
 
 def openssl_verifies(case: Case, content: bytes, folder: Path) -> bool:
-    """Say whether openssl takes the first entry of the signature for *content*."""
+    """Return whether openssl takes the first entry of the signature for *content*."""
     assert isinstance(case.key, Ed25519Key)
     version, _, signature = case.signature.partition(",")
     assert version == "v1a"

@@ -216,7 +216,7 @@ def test_an_own_policy_can_be_named_and_changed() -> None:
         ),
     ],
 )
-def test_a_mistake_names_key_fault_and_what_is_allowed(name: str, value: str, line: str) -> None:
+def test_a_mistake_names_key_fault_and_allowed_values(name: str, value: str, line: str) -> None:
     """An unknown key or bad value names the key, the fault and the allowed range."""
     assert faults({f"LEVERET_{name}": value}) == [line]
 
@@ -228,7 +228,7 @@ def test_an_unknown_policy_lists_the_known_ones() -> None:
     assert line.startswith("settings: retry.policy: 'nope' is not one of adr, aggressive, ")
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     """Each fault is one line, also for a file."""
     (tmp_path / "leveret.toml").write_text(
         "colour = 1\n[topologie]\nlanes = 1\n[topology]\nlanes = 0\nlane = 2\n"

@@ -94,7 +94,7 @@ def test_egress_is_what_it_says() -> None:
         "https://proxy.example:3128",
     ],
 )
-def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
+def test_an_invalid_proxy_is_reported_at_start(url: str) -> None:
     """One line names the field and the accepted form, and never repeats a password."""
     [fault] = faults({"LEVERET_EGRESS__PROXY": url})
 
@@ -116,7 +116,9 @@ def test_a_proxy_that_cannot_be_one_is_told_at_start(url: str) -> None:
         ("SENDING__CONNECTIONS_PER_HOST", "0", "connections_per_host"),
     ],
 )
-def test_what_sending_cannot_use_is_told_at_start(variable: str, value: str, expected: str) -> None:
+def test_settings_that_sending_cannot_use_are_reported_at_start(
+    variable: str, value: str, expected: str
+) -> None:
     """S2-1: contradictory bounds and invalid ports are refused with the name of the field."""
     [fault] = faults({f"LEVERET_{variable}": value})
 

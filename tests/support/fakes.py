@@ -182,13 +182,13 @@ class FakePublisher:
     """A broker that takes everything, until a test sets a fault. Implements ``ports.Publisher``.
 
     Attributes:
-        confirmed: What was taken, in order.
+        confirmed: The taken publications, in order.
         connected: False: every publish is ``BrokerUnavailable``.
         unbound: Beginnings of routing keys that no queue is bound for.
         full: Beginnings of routing keys whose queue refuses.
         faults: Raised by the next publishes, one each; None lets one pass.
-        reason: What :meth:`pressed` says.
-        on_confirmed: Told of everything that was taken.
+        reason: The answer of :meth:`pressed`.
+        on_confirmed: Called with each publication that was taken.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:

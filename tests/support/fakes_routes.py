@@ -8,7 +8,7 @@ from consumer.core.errors import BrokerUnavailable
 
 
 class FakeRoutes:
-    """Implements ``ports.Routes``: remembers what was bound."""
+    """Implements ``ports.Routes``: remembers the bindings."""
 
     def __init__(self) -> None:
         self.bindings: set[tuple[str, str]] = set()

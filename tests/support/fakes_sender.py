@@ -1,6 +1,6 @@
 """A Sender without a network, for flow tests; passes the same contract as the real one.
 
-Data flow: test -> (on) replies per URL -> flow sends -> (sent) what it sent, outcomes as told.
+Data flow: test -> (on) replies per URL -> flow sends -> (sent) the requests, and the set outcomes.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class MemoryStore:
         return Generation(self.name, self._version, f"{self.branch}{self._version}")
 
     async def change(self, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
-        """Let *step* see the kept entries, and keep what it added, changed and removed."""
+        """Pass the kept entries to *step*, and keep its additions, changes and removals."""
         merged = step(await self.entries())
         if write and (merged.added or merged.changed or merged.removed):
             self._version += 1
@@ -125,7 +125,7 @@ class MemoryStore:
     async def apply(
         self, wanted: Sequence[SubscriptionEntry], *, prune: bool = False, enable: bool = False
     ) -> Merge:
-        """Bring *wanted* into the store and return what changed."""
+        """Bring *wanted* into the store and return the changes."""
         return await self.change(
             lambda kept: merge(kept, wanted, self._make_secret, prune=prune, enable=enable)
         )
@@ -147,7 +147,7 @@ class MemoryRecord:
     """The record of the store that the broker keeps. Implements ``ports.StoreRecord``.
 
     Attributes:
-        generation: What is recorded.
+        generation: The recorded generation.
         messages: How many the broker holds.
         failure: Raised by every call while it is set.
         before: Called once, before the record is seen the next time.
@@ -160,7 +160,7 @@ class MemoryRecord:
         self.before: Callable[[], Awaitable[None]] | None = None
 
     async def settle(self, decide: Decide) -> Generation | None:
-        """Let *decide* see the record, and record what it returns."""
+        """Pass the record to *decide*, and record its result."""
         before, self.before = self.before, None
         if before is not None:
             await before()

@@ -91,7 +91,7 @@ class Terminal:
             return False
         try:
             got = os.read(self._ours, 65_536)
-        except OSError:  # Linux says so when nobody holds the other end any more
+        except OSError:  # Linux raises this once the other end is closed
             return False
         self._got += got
         return bool(got)
@@ -113,7 +113,7 @@ async def on_terminal(
     Args:
         words: Of the command line.
         env: Its environment.
-        typed: What is typed once a text has appeared, in this order.
+        typed: The text to type once another text has appeared, in this order.
     """
     return await asyncio.to_thread(_run, words, env, typed or {})
 

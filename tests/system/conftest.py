@@ -44,6 +44,6 @@ async def publisher(shared: Daemon, module_vhost: str) -> AsyncIterator[EventPub
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """Endpoints that remember what they were sent."""
+    """Endpoints that remember their requests."""
     async with Receiver() as listening:
         yield listening

@@ -291,7 +291,7 @@ def binding(
         ("leveret.wait.9", "restore the former settings"),
     ],
 )
-def test_what_is_left_over_says_how_it_is_emptied(queue: str, remedy: str) -> None:
+def test_additional_queues_are_reported_with_the_remedy(queue: str, remedy: str) -> None:
     """The finding names the setting that empties the queue."""
     left = {"name": queue, "messages": 5, "arguments": {"x-queue-type": "quorum"}, "durable": True}
 

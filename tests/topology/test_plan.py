@@ -121,7 +121,7 @@ def test_one_lane_needs_no_plugin() -> None:
     assert build_plan(SPEC).needs_consistent_hash
 
 
-def test_classic_queues_get_only_what_they_know() -> None:
+def test_classic_queues_get_only_their_own_arguments() -> None:
     """With queue_type = classic, the type is declared and quorum-only arguments are left out."""
     for queue in build_plan(replace(SPEC, queue_type="classic")).queues:
         arguments = dict(queue.arguments)
@@ -167,7 +167,7 @@ def test_the_plan_is_the_same_every_time_and_counts_its_queues() -> None:
     assert len(build_plan(SPEC).queues) == 37 + 17 + 4 + 4 + 1 + 6
 
 
-def test_diff_names_what_changes() -> None:
+def test_diff_names_the_changes() -> None:
     """A diff has the removed and added lines, and is empty for equal plans."""
     before, after = build_plan(SPEC), build_plan(replace(SPEC, parked_max_length=5, due_queues=5))
 
@@ -246,7 +246,7 @@ def test_lanes_that_are_to_go_are_kept_and_get_nothing_more() -> None:
     ]
 
 
-def test_what_is_emptied_is_still_counted() -> None:
+def test_emptied_queues_are_still_counted() -> None:
     """The gauge of the lanes counts all waiting fresh events, including those of removed lanes."""
     spec = replace(SPEC, lanes=1, lanes_before=2, dedicated=("a",), retired=("b",))
 

@@ -1,4 +1,4 @@
-"""Lay out traces and steps for a person; colours appear only on a terminal."""
+"""Lay out traces and steps as text for people; colours appear only on a terminal."""
 
 from __future__ import annotations
 

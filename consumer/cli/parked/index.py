@@ -22,13 +22,13 @@ from consumer.edges.store import SqlStore, opened_store
 from consumer.settings import Settings
 from topology.names import Names
 
-SETTLED_S = 2.5  #: time within which a daemon has written what it parked
+SETTLED_S = 2.5  #: time within which a daemon writes a parked entry to the index
 LOOK_S = 0.25  #: pause between two comparisons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """What the store knows of the parked queue."""
+    """The state of the index of parked entries, as the store has it."""
 
     rows: Sequence[ParkedRow]  #: by time of parking, then by id
     stored: Sequence[StoredEntry]  #: the subscriptions
@@ -37,12 +37,12 @@ class Index:
 
     @property
     def messages(self) -> int:
-        """Messages that the rows stand for."""
+        """Messages that the rows represent."""
         return sum(row.messages for row in self.rows)
 
     @property
     def gap(self) -> str:
-        """The difference to the queue with its remedy; empty if there is none, or while a command looks."""
+        """The difference to the queue, with its remedy; empty if they agree, or while a command looks."""
         if self.size is None or self.size.consumers or self.size.ready == self.messages:
             return ""
         return (
@@ -76,7 +76,7 @@ class Index:
             raise ConfigError(f"no entry of a type {pattern!r} is parked; {near(pattern, types)}")
 
     def demand_whole(self) -> None:
-        """Warn of what the rows may lack.
+        """Warn if the rows may be incomplete.
 
         Raises:
             BrokerUnavailable: there is no row, and the queue may have entries.

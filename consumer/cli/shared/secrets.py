@@ -13,7 +13,7 @@ from consumer.core.webhook.signing import Ed25519Key, SigningKey, format_private
 SECRET_BYTES = 32
 """Length of a generated secret. Source: SW-09 (24 to 64 bytes)."""
 STDIN = "-"
-"""The file name that stands for standard input."""
+"""The file name that means standard input."""
 
 
 def fresh_secret() -> str:

@@ -54,7 +54,8 @@ class Apply:
     enable: Annotated[
         bool,
         typer.Option(
-            "--enable", help="Enable again what was disabled by hand, after a 410 or a long failure."
+            "--enable",
+            help="Enable subscriptions again that were disabled by hand, after a 410 or a long failure.",
         ),
     ] = False
     yes: Annotated[

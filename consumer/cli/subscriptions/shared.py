@@ -38,7 +38,7 @@ def address(which: str | None, tenant: str | None, name: str | None) -> Address:
     """Return the address of a subscription as the command line gives it.
 
     Raises:
-        BadParameter: no subscription is named, or one is named in two ways.
+        BadParameter: no subscription is named, or one is named twice.
     """
     if which is None and name is None:
         raise typer.BadParameter("name a subscription: tenant/name, its id, or --tenant with --name")

@@ -217,7 +217,7 @@ def date_secrets(merged: Merge, now: float) -> Merge:
 
 
 def _fill_masks(entry: SubscriptionEntry, old: StoredEntry | None, faults: list[str]) -> SubscriptionEntry:
-    """Return *entry* with the stored secret for each mask, and add what is impossible to *faults*."""
+    """Return *entry* with the stored secret for each mask, and add each impossible mask to *faults*."""
     stored = {} if old is None else old.credentials()
     places = [place for place, secret in entry.credentials().items() if secret == MASK]
     found = dict(_locked_faults(entry, old)) if old is not None and old.locked is not None else {}

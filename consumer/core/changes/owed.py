@@ -1,4 +1,4 @@
-"""The deliveries that the removal of subscriptions would cancel, and their description.
+"""Describe the deliveries that the removal of subscriptions would cancel.
 
 Data flow: counts of edges.operate -> :class:`Owed` -> the question or refusal of the command line.
 """

@@ -190,10 +190,10 @@ class AdmissionControl:
         return Send(self.breaker.epoch)
 
     def _barred(self, now: float) -> Hold | None:
-        """Hold a request that may not go whatever the endpoint does."""
+        """Hold every request while the subscription is locked or paused."""
         if self._limits.locked:  # the delivery comes back, and is parked
             return Hold(Defer(now), "locked")
-        if self._limits.paused:  # the end of the pause is unknown, and asking again costs next to nothing
+        if self._limits.paused:  # the end of the pause is unknown, and asking again costs little
             return self._held(now, now + PAUSED_LOOK_S, HELD_INTERVAL_S, "paused")
         return None
 
@@ -329,7 +329,7 @@ class AdmissionControl:
         self._look()
 
     def _look(self) -> None:
-        """See what every request has to be checked against; most endpoints have nothing of it."""
+        """Note which checks each request needs; for most endpoints there are none."""
         state, pace, limits = self.breaker, self.pace, self._limits
         self._limited = limits.paused or limits.locked or pace.limits or pace.held_until > 0
         self.calm = (

@@ -1,4 +1,4 @@
-"""Let workers agree on breakers and count each other: read and write their messages, and decide who is right.
+"""Let workers agree on breakers and count each other: read and write their messages, and rank their states.
 
     worker --beat | hello | state | bye--> leveret.control (fanout) --> every worker
 

@@ -108,7 +108,7 @@ class Closed:
 
     failures: int = 0  #: counted failures since the last sign of life
     epoch: int = 0
-    openings: int = 0  #: how often it opened before the present slow start; 0: there is none
+    openings: int = 0  #: how often it opened before the present slow start; 0 without a slow start
     proven: bool = False  #: True: a request after the probe succeeded
     recent: RecentAnswers | None = None  #: only kept where a ratio is set
 

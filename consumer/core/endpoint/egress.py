@@ -154,7 +154,7 @@ def refuse_address(text: str, rule: EgressRule, *, tls: bool, port: int | None =
 
     Args:
         text: A literal address as a resolver or a socket gives it; one with an IPv6 zone is refused.
-        rule: What the operator allows.
+        rule: The addresses that the operator allows.
         tls: False for plain ``http``, which needs an allowed network or ``allow_http``.
         port: The port to connect to; None matches only rules without a port.
     """

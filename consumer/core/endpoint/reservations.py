@@ -61,7 +61,7 @@ def spread_within(free_at: float, earliest: float, interval_s: float, least_s: f
 class Reservations:
     """The reservations of one endpoint, in Unix seconds.
 
-    They may be freed at any time, since the pace bounds the requests that are sent, whatever is reserved.
+    They may be freed at any time, since the pace alone bounds the requests that are sent.
 
     Attributes:
         free_at: From here on nothing is reserved.
@@ -73,12 +73,12 @@ class Reservations:
         self.free_at = 0.0
         self._part = 0.0  #: of the span by which a reservation is moved back
         self._looks_at = 0.0  #: from here on no check is given out
-        self._freed_at = 0.0  #: whatever was given out before this is void
+        self._freed_at = 0.0  #: reservations that were given out before this are void
 
     def take(self, now: float, earliest: float, interval_s: float, least_s: float) -> float:
         """Give out the next reservation from *earliest* on; see :func:`spread_within`.
 
-        Reservations that crowd at the end of their span are moved back, each by another part of it, so that
+        Reservations that gather at the end of their span are moved back, each by another part of it, so that
         deliveries which came together do not come back together.
         """
         earliest = max(now, earliest)

@@ -36,7 +36,7 @@ MAX_HUGE: Final = 1_024  #: the most numbers in one text that may be too large f
 MAX_QUOTES: Final = 32_768
 """The most quotation marks in a text with a number too large for a double, which is passed twice."""
 
-HUGE_FROM: Final = 1e29  #: a parsed number from here on may stand for one that is too large for a double
+HUGE_FROM: Final = 1e29  #: a parsed number from here on may come from a text that is too large for a double
 
 MAX_STEPS: Final = 4_096
 """Members, elements and brackets that one search may pass; about 4 ms. A container with at most

@@ -18,7 +18,7 @@ REMEMBERED: Final = 64
 
 
 class Claim(Protocol):
-    """What the scheduler reads of a job, and how it sets the cost."""
+    """The part of a job that the scheduler reads, and the method that sets its cost."""
 
     tenant: str
 
@@ -27,7 +27,7 @@ class Claim(Protocol):
         """Deliveries that the job is charged for."""
 
     def charge(self, deliveries: int) -> None:
-        """Set the cost: when the job is popped, what its tenant's job before it cost."""
+        """Set the cost; a popped job starts with the cost of its tenant's job before it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +62,7 @@ class Caps:
     """How much one tenant may hold while others wait.
 
     The scheduler passes over a tenant that is over its cap while another tenant has work. A tenant may borrow
-    what the others leave, as far as :class:`consumer.core.fairness.borrow_limit.BorrowLimit` allows.
+    unused slots up to the limit of :class:`consumer.core.fairness.borrow_limit.BorrowLimit`.
     """
 
     capacity: int = 1_000_000  #: deliveries in flight, all tenants together
@@ -112,7 +112,7 @@ class Accounts:
             known = self._known[tenant] = Account(self._weight_of(tenant))
         return known
 
-    def lend(self, most: int) -> None:
+    def set_borrow_limit(self, most: int) -> None:
         """Let one tenant have *most* deliveries in flight where no other waits."""
         self.borrow = most
 

@@ -1,6 +1,7 @@
 """Limit how much of a worker one tenant may borrow while no other tenant waits.
 
-Data flow: the tenants that were served lately, the lag of the worker's loop -> BorrowLimit -> Accounts.lend.
+Data flow: the tenants that were served lately, the lag of the worker's loop -> BorrowLimit ->
+Accounts.set_borrow_limit.
 
 A tenant that is alone gets the whole capacity. Where other tenants come and go, a tenth stays free for them.
 While the loop lags, the worker's CPU is the bottleneck: more requests in flight make nothing faster, and only
@@ -28,7 +29,7 @@ class BorrowLimit:
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
         self._most = caps.capacity - caps.reserved
-        self._lent = float(self._most)
+        self._limit = float(self._most)
         self._seen: dict[str, float] = {}
 
     def served(self, tenants: Collection[str], now: float) -> None:
@@ -41,18 +42,18 @@ class BorrowLimit:
         """Whether at most one tenant had work lately."""
         return len(self._seen) <= 1
 
-    def lend(self, late_s: float) -> int:
-        """Return how many deliveries one tenant may have in flight where no other tenant waits.
+    def update(self, late_s: float) -> int:
+        """Adapt the limit to the lag; return it in deliveries that one tenant may have in flight.
 
         Args:
             late_s: The lag of the worker's loop, seconds.
         """
         caps = self._caps
         if self.alone:
-            self._lent = float(self._most)
+            self._limit = float(self._most)
             return caps.capacity
         if late_s > LATE_S:
-            self._lent = max(float(min(caps.floor, self._most)), self._lent * SHRINK ** (late_s / LATE_S))
+            self._limit = max(float(min(caps.floor, self._most)), self._limit * SHRINK ** (late_s / LATE_S))
         else:
-            self._lent = min(float(self._most), self._lent + caps.capacity * GROW_RATIO)
-        return int(self._lent)
+            self._limit = min(float(self._most), self._limit + caps.capacity * GROW_RATIO)
+        return int(self._limit)

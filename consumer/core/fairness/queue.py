@@ -28,7 +28,7 @@ LOWEST_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 1
 #: Rounds without service after which a tenant over its cap is served like any other tenant.
 FULLY_AGED: Final = LOWEST_PRIORITY - HIGHEST_PRIORITY
-#: Rounds for which virtual time may stand still, while tenants come that did not wait before.
+#: Rounds for which virtual time may stay the same, while tenants come that did not wait before.
 STANDSTILL: Final = 2
 
 
@@ -134,7 +134,7 @@ class FairQueue(Generic[C]):
         self._weights = 0.0  # of the tenants in the heap
         self._order = 0  # breaks ties: the tenant that was served longest ago comes first
         self._now = 0.0  # virtual time
-        self._still = 0  # jobs that were served while it stood still
+        self._still = 0  # jobs that were served at this virtual time
         self._last: TenantQueue[C] | None = None
         self._in_a_row = 0
         self._forget_at = REMEMBERED
@@ -282,7 +282,7 @@ class FairQueue(Generic[C]):
         """Move virtual time on to the next tenant that waits.
 
         A new tenant may begin at the present time, before the tenants that were just served. While ever new
-        tenants come, virtual time would stand still, and the tenants that have waited would wait for all.
+        tenants come, virtual time would not move, and they would all pass the tenants that have waited.
         """
         waiting = (tenant.tag for _, _, tenant in self._heap if tenant.tag > self._now)
         self._now, self._still = min(waiting, default=self._now + 1.0), 0
@@ -302,7 +302,7 @@ class FairQueue(Generic[C]):
         return tenant.serve(self._now)
 
     def _seek(self, *, scarce: bool) -> TenantQueue[C] | None:
-        """Take the tenant out of the heap that is next by all the rules, or None where there is none."""
+        """Take the tenant out of the heap that is next by all the rules, or return None."""
         heap, passed = self._heap, list[TenantQueue[C]]()
         found: TenantQueue[C] | None = None
         second: TenantQueue[C] | None = None  # over its cap, and served when no other tenant waits

@@ -1,4 +1,4 @@
-"""Put together all that is known of one event: its deliveries, their states, and who did not get it.
+"""Trace one event: its deliveries, their states, and the subscriptions that did not get it.
 
 Data flow: rows, parked index, waiting deliveries, subscriptions -> :func:`trace` -> ``leveret trace``.
 """

@@ -16,7 +16,7 @@ import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event import amqp_values as fields
-from consumer.core.message.attempts import (
+from consumer.core.message.attempt_headers import (
     Earlier,
     earlier_headers,
     read_attempts,
@@ -60,7 +60,7 @@ class DeliveryMessage:
     late_s: float = 0.0  #: extension of the deadline, for one more try; see core.message.due
     #: its endpoint deferred it, no attempt failed: the reservation may be freed before *not_before*
     held: bool = False
-    earlier: Earlier | None = None  #: what was before the last replay; None if it was never replayed
+    earlier: Earlier | None = None  #: the attempts before the last replay; None if it was never replayed
 
     @property
     def replays(self) -> int:
@@ -69,7 +69,7 @@ class DeliveryMessage:
 
     @property
     def first_arrived_at(self) -> float:
-        """Unix seconds when a worker first took the event, whatever was replayed since."""
+        """Unix seconds when a worker first took the event, before any replay."""
         return self.event.arrived_at if self.earlier is None else self.earlier.first_arrived_at
 
     @property
@@ -235,7 +235,7 @@ def short_text(text: str) -> str:
 
 
 def _wait_headers(message: DeliveryMessage) -> dict[str, object]:
-    """Write how the wait was chosen and what of it is over, as far as it is not the ordinary."""
+    """Write how the wait was chosen and how much of it is over; usual values are left out."""
     marks = {"exact": message.exact, "reserved": message.reserved, "held": message.held}
     spans = {"served": message.served_s, "late": message.late_s}
     return {f"leveret-{name}": True for name, is_set in marks.items() if is_set} | {

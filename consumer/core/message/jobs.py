@@ -107,7 +107,7 @@ class JobCounts:
 
     replayed: int = 0  #: different entries that were confirmed into a queue and have left the parked queue
     refused: int = 0  #: entries that stay parked, as of the last complete pass
-    detail: str = ""  #: why the last entry was refused, or what the job waits for
+    detail: str = ""  #: why the last entry was refused, or the reason for the job's wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

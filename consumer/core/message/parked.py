@@ -17,7 +17,7 @@ import orjson
 
 from consumer.core.errors import BadEvent
 from consumer.core.event.amqp_values import as_text
-from consumer.core.message.attempts import read_attempts, write_attempts
+from consumer.core.message.attempt_headers import read_attempts, write_attempts
 from consumer.core.message.delivery import (
     DeliveryMessage,
     headers_of,

@@ -108,7 +108,7 @@ def fits(pattern: str, kind: str) -> bool:
 
 
 def _skip_any(parts: Sequence[str], places: set[int]) -> set[int]:
-    """Add the places behind each ``#``, which may stand for zero words."""
+    """Add the places behind each ``#``, which also matches zero words."""
     reached = set(places)
     for place, part in enumerate(parts):
         if part == "#" and place in reached:

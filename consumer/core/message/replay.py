@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from consumer.core.message.attempts import KEPT_EARLIER, Earlier
+from consumer.core.message.attempt_headers import KEPT_EARLIER, Earlier
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry
 

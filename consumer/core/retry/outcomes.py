@@ -27,7 +27,7 @@ class StatusRule(StrEnum):
 
 
 class Signal(StrEnum):
-    """What the breaker learns from an outcome."""
+    """The effect of an outcome on the breaker."""
 
     ALIVE = "alive"  #: the endpoint answered, if only to refuse this webhook: a success for the breaker
     FAILING = "failing"  #: a failure that counts
@@ -163,7 +163,7 @@ def throttles(outcome: Outcome, *, failed_before: bool) -> bool:
 
 
 def breaker_signal(outcome: Outcome) -> Signal:
-    """Return what the breaker learns from *outcome*."""
+    """Return the effect of *outcome* on the breaker."""
     return Signal.ALIVE if is_success(outcome) else meaning_of(outcome).signal
 
 

@@ -223,7 +223,7 @@ def wait_bounds_s(policy: RetryPolicy, failed_attempt: int) -> tuple[float, floa
 
 
 def waits_for(policy: RetryPolicy, status: int | None) -> RetryPolicy:
-    """Return whose waits count after *status*: an own one for it or its class, else the policy itself."""
+    """Return the policy whose waits count after *status*: the one for it or its class, or *policy* itself."""
     if not policy.by_status or status is None:
         return policy
     own = dict(policy.by_status)
@@ -257,7 +257,7 @@ def deadline(
     Args:
         policy: Of the delivery's subscription.
         arrived_at: When the event was first taken, Unix seconds.
-        expires_at: What the producer's ``expiration`` says, Unix seconds; None is never (fault 19).
+        expires_at: The producer's ``expiration`` as Unix seconds; None is never (fault 19).
         late_s: So much longer it may live, for one more try; the producer's word counts all the same.
     """
     limit = arrived_at + max_age_s(policy) + late_s

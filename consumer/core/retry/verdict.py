@@ -1,7 +1,7 @@
 """Decide what becomes of a delivery after one attempt.
 
 Data flow: Outcome, Situation -> :func:`decide` (``outcomes`` holds the meaning of each answer, ``policy`` the
-waits) -> Verdict with its wait -> topology.choose_rung -> the flow publishes.
+waits) -> Verdict with its wait -> flow.deliver.fan_out -> flow.base.outbox, which chooses the rung.
 """
 
 from __future__ import annotations

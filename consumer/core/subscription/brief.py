@@ -1,4 +1,4 @@
-"""Judge for a person why a subscription gets an event, or does not; no secrets are needed for it.
+"""Explain to a person why a subscription gets an event or not; this needs no secrets.
 
 Data flow: store -> :class:`SubscriptionBrief` -> :func:`match_now` -> ``leveret trace``, ``leveret publish``.
 """

@@ -159,7 +159,7 @@ class RetryChoice(RetryFields):
         is_formula = bool(self.formula_fields())
         if self.policy is not None:
             base = policies.get(self.policy)
-        else:  # a formula never starts from a fixed schedule, whatever the settings are later changed to
+        else:  # a formula never starts from a fixed schedule, even if the settings change later
             base = POLICIES["default"] if is_formula and default.schedule_s is not None else default
         if base is None:
             raise ConfigError(f"retry.policy: {self.policy!r} is not one of {', '.join(sorted(policies))}")

@@ -1,4 +1,4 @@
-"""Explain a received webhook: which signature matches, or exactly what is wrong with it.
+"""Explain a received webhook: which signature matches, or which fault each one has.
 
 Data flow: captured headers and body + keys -> examine -> Finding, for ``leveret verify``.
 :func:`consumer.core.webhook.signing.verify` makes the same check, but its result gives an attacker

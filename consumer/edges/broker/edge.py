@@ -17,10 +17,10 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
-from consumer.edges.broker.budget import ByteBudget
+from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
-from consumer.edges.broker.inspect import Inspection
 from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow_sizes, unknown
+from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
 from consumer.ports import BrokerListener, BrokerReports, Incoming, QueueDepths, Source
 from topology.check import Finding
@@ -218,7 +218,7 @@ class BrokerEdge:
                 raise self.fatal from error
             self._observe.warned("topology.differs", detail=str(error))
         else:
-            self._ports.publisher.aside.look_again()
+            self._ports.publisher.exchange_channels.look_again()
         self._declared = True
 
     async def _repairs(self, connection: AbstractConnection) -> None:

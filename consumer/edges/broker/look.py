@@ -4,12 +4,12 @@ Data flow: queue -> push consumers, one per window -> :class:`Held` -> ack, or b
 
 Three rules keep every message, even if we or the broker fail afterwards:
 
-1. Messages come by push consumers, and each channel has at most one. Messages that ``basic.get`` took and a
-closed
-   channel returned are in another order after the queue's log is read again: acks then hit other messages.
+1. Messages come by push consumers, at most one for each channel. Messages that ``basic.get`` took and a
+   closed channel returned are in another order after the queue's log is read again: acks then hit other
+   messages.
 2. Unsettled messages go back by an explicit nack, after the consumers are cancelled and before the channel
-closes. 3. A channel stays open until the queue counts none of our consumers: a cancelled one counts until all
-of its
+   closes.
+3. A channel stays open until the queue counts none of our consumers: a cancelled one counts until all of its
    messages are settled. Acks that the broker has not passed on to the queue are lost with the channel.
 
 A look holds the messages that it has read, so another one would not find them. Looks take turns: a queue with
@@ -210,7 +210,7 @@ class Look:
         return False
 
     async def _give_back(self) -> None:
-        for window in self._windows:  # cancel all first: a returned message must not come to another window
+        for window in self._windows:  # cancel all first: a returned message must not go to another window
             await window.channel.basic_cancel(window.consumer, timeout=CALL_S)
         for window in self._windows:
             await window.channel.basic_nack(0, multiple=True)  # also those that we have not read yet

@@ -7,7 +7,7 @@ bodies: a window of larger messages takes fewer.
 
 from __future__ import annotations
 
-from consumer.edges.broker.budget import ByteBudget
+from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.windows import Window
 from consumer.ports import Source
 from consumer.settings import Settings

@@ -17,7 +17,6 @@ from aiormq.connection import Connection
 
 from consumer.core.errors import BrokerUnavailable, Refused, Unroutable
 from consumer.core.listeners import Listeners
-from consumer.edges.broker.aside import Aside
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     AmqpOptions,
@@ -27,6 +26,7 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
     underlay,
 )
+from consumer.edges.broker.exchange_channels import ExchangeChannels
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import BrokerReports, Publication
 
@@ -65,7 +65,7 @@ class ConfirmingPublisher:
         self._pressing = asyncio.Event()
         self._pressing.set()
         self._on_missing = on_missing
-        self.aside = Aside(self._observe, options.confirm_lost_s, on_missing)
+        self.exchange_channels = ExchangeChannels(self._observe, options.confirm_lost_s, on_missing)
         self.pressure: Listeners[[str | None]] = Listeners()
 
     async def run(self) -> None:
@@ -95,9 +95,9 @@ class ConfirmingPublisher:
         if confirms is None:
             raise BrokerUnavailable("no publishing connection to the broker")
         message_id = publication.message_id or next(self._ids)
-        apart = not publication.mandatory or self.aside.suspects(publication.exchange)
+        apart = not publication.mandatory or self.exchange_channels.suspects(publication.exchange)
         try:
-            waited_s = await (self.aside if apart else confirms).publish(publication, message_id)
+            waited_s = await (self.exchange_channels if apart else confirms).publish(publication, message_id)
         except aiormq.exceptions.PublishError:
             self._on_missing()
             raise Unroutable(
@@ -111,14 +111,14 @@ class ConfirmingPublisher:
 
     async def _session(self, connection: AbstractConnection) -> None:
         transport = underlay(connection)
-        self.aside.connect(connection)
+        self.exchange_channels.connect(connection)
         watch = asyncio.create_task(self._watch(transport))
         try:
             while not transport.is_closed:
                 await self._channel_session(connection, transport)
         finally:
             watch.cancel()
-            self.aside.connect(None)
+            self.exchange_channels.connect(None)
             self._press("not connected")
 
     async def _channel_session(self, connection: AbstractConnection, transport: Connection) -> None:
@@ -132,7 +132,7 @@ class ConfirmingPublisher:
             self._confirms = None
         self._press("the publishing channel closed")
         if not transport.is_closed:
-            self.aside.suspect(await close_reason(channel))
+            self.exchange_channels.suspect(await close_reason(channel))
         self._on_missing()
         await asyncio.sleep(self._options.reconnect_first_s)
 

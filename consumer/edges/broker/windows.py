@@ -20,7 +20,7 @@ from pamqp.commands import Basic
 from consumer.core.fairness.prefetch import Prefetch
 from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
-from consumer.edges.broker.budget import ByteBudget, Gate
+from consumer.edges.broker.byte_budget import ByteBudget, Gate
 from consumer.edges.broker.connection.connect import (
     CONNECTION_ERRORS,
     close_reason,

@@ -1,4 +1,4 @@
-"""Keep sending from using up the process's file handles, as broker, store and health port need some.
+"""Limit the file handles that sending uses, as broker, store and health port need some too.
 
 The system assigns the lowest free number, so the number of a new socket shows how many handles are in use.
 """

@@ -122,7 +122,7 @@ def shown(text: str) -> str:
     """Return the start of an untrusted text, safe for a log, a terminal and JSON.
 
     Unprintable characters are written as escapes: control characters, line separators, bidirectional
-    overrides, and the lone surrogates that stand for bytes outside UTF-8.
+    overrides, and the lone surrogates that represent bytes outside UTF-8.
     """
     text = text[:_TEXT_CHARS]
     if not text.isprintable():

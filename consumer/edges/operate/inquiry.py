@@ -168,7 +168,7 @@ async def opened_inquiry(settings: Settings) -> AsyncIterator[Inquiry]:
 
 
 def _counts(step: StoredStep) -> bool:
-    """Return whether a row belongs to a delivery, or to an event that nobody wanted."""
+    """Return whether a row belongs to a delivery, or to an unmatched event."""
     return bool(step.row.subscription_id) or step.row.step in (Step.UNMATCHED, Step.PARKED)
 
 

@@ -248,6 +248,13 @@ async def entries_of(look: Look) -> AsyncIterator[Found | Unreadable]:
 
 
 def publication(entry: ParkedEntry, names: Names, subscriptions: Collection[str]) -> Publication | Skipped:
+    """Return the publication that replays *entry*, or the reason why it stays parked.
+
+    Args:
+        entry: A parked delivery or event.
+        names: Names of the exchanges and queues.
+        subscriptions: Ids of the subscriptions in the store.
+    """
     delivery = replayed_delivery(entry, time.time())
     if delivery is not None:
         gone = [target for target in delivery.targets if target not in subscriptions]

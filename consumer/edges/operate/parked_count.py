@@ -17,7 +17,7 @@ CALL_S = 15.0  #: longest wait for an answer of the broker
 class ParkedCount(NamedTuple):
     """The size of the parked queue."""
 
-    ready: int  #: messages that nobody has in hand
+    ready: int  #: messages that no consumer has in hand
     consumers: int  #: while there are some, further messages are in their hands
 
 

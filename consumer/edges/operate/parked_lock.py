@@ -127,7 +127,7 @@ async def _acquire(connection: AbstractConnection, names: Names, turn: Turn) -> 
 
 
 async def asked(connection: AbstractConnection, names: Names) -> Holder | None:
-    """Ask the holder of the lock who it is; None without an answer."""
+    """Ask the holder of the lock for its name; None without an answer."""
     answers: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
     queue = f"{names.parked_lock}.{uuid.uuid4().hex[:12]}"
     try:

@@ -77,7 +77,7 @@ def _held(found: Found, again: Publication | Skipped, writing: Confirms) -> Held
 def _addressed(
     entry: ParkedEntry, job: ReplayJob, names: Names, subscriptions: Mapping[str, str]
 ) -> Publication | Skipped:
-    """Return what is published for *entry*, redirected if the job asks for it."""
+    """Return the publication for *entry*, redirected if the job asks for it."""
     if job.to is None:
         return publication(entry, names, subscriptions)
     if entry.delivery is None:

@@ -98,7 +98,7 @@ class SqlStore:
         self._parked_ttl_s = options.parked_ttl_s
         self._now = options.now
         self._loaded = LoadedSubscriptions()
-        self._lineage = Lineage(generation=Generation("", -1, ""))  #: of what was loaded
+        self._lineage = Lineage(generation=Generation("", -1, ""))  #: of the loaded subscriptions
         self._fingerprint: Hashable = None
         self._key_fingerprint: Hashable = None
         self._probe_at = 0.0

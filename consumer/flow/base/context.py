@@ -26,7 +26,7 @@ NO_LIMIT = TenantLimit()
 
 
 def unlimited(_tenant: str) -> TenantLimit:
-    """Limit nobody."""
+    """Return the limit of every tenant where none is configured."""
     return NO_LIMIT
 
 

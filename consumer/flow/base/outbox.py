@@ -113,7 +113,7 @@ class Outbox:
 
         Args:
             message: The deliveries that are still owed.
-            direct: It may go straight to a due queue when next to no wait is left; a failure never does.
+            direct: It may go straight to a due queue when almost no wait is left; a failure never does.
             look_s: It comes back after this many seconds or less, so that a worker checks it.
         """
 
@@ -161,7 +161,7 @@ class Outbox:
         Without an attempt of its own the entry carries *failure*, the last one of its endpoint.
 
         Raises:
-            BrokerUnavailable: *give_up* said so.
+            BrokerUnavailable: *give_up* returned True.
         """
         note = replace(self._note(reason, detail), failure=None if message.attempts else failure)
         event = message.event
@@ -185,7 +185,7 @@ class Outbox:
         """Park a producer's message with its raw bytes, confirmed.
 
         Raises:
-            BrokerUnavailable: *give_up* said so.
+            BrokerUnavailable: *give_up* returned True.
         """
         note = self._note(reason, detail)
         headers = raw_entry_headers(raw, note)

@@ -1,4 +1,4 @@
-"""A bound on the requests in flight, with a queue for those that find no slot free.
+"""Bound the requests in flight; requests that find no free slot queue for one.
 
 Data flow: one queue bounds all requests of the worker, and one the requests to each endpoint. Attempts waits
 in both, for the slot of the endpoint first.
@@ -29,13 +29,13 @@ class SlotQueue:
         Args:
             capacity: How many slots there are, at least 1.
             patience_s: Longest wait for a slot.
-            on_free: Called when a slot comes back that nobody waits for.
+            on_free: Called when a slot becomes free and no request waits for it.
         """
         self.capacity = capacity
         self.free = capacity
         self._patience_s = patience_s
         self._on_free = on_free
-        #: Who waits, and until which loop time.
+        #: The waiting requests, each with the loop time at which it gives up.
         self._queue: deque[tuple[asyncio.Future[bool], float]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 

@@ -182,7 +182,7 @@ class Attempts:
     ) -> Verdict:
         """Return the verdict; *at* is Unix seconds, and the jump of the clock during the request."""
         if outcome.control is None and is_success(outcome):
-            return DELIVERED  # as the core decides, without gathering what it needs for a failure
+            return DELIVERED  # as the core decides; only a failure needs a Situation
         subscription, event, (now, stepped_s) = endpoint.subscription, message.event, at
         disable_after_s = subscription.retry.disable_after_s
         verdict = decide(

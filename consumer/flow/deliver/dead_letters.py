@@ -76,7 +76,7 @@ class DeadLetters:
         """Begin nothing more; return once the present message is settled, or after *limit_s*.
 
         Messages that were not begun are given back, and so is one that waits for room in the parked queue. A
-        publish under way is waited for: without its ack the broker would give out again what is parked.
+        publish under way is waited for: without its ack the broker would give out a parked message again.
 
         Returns:
             How many messages were given back.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumer.core.event.decode import NeedsInbox, decode_event
-from consumer.core.event.seen import Seen, SeenEvents
+from consumer.core.event.seen_events import Seen, SeenEvents
 from consumer.core.message.delivery import DeliveryMessage, short_text
 from consumer.core.model import Event, ParkReason, RawMessage
 from consumer.core.subscription.subscription import Subscription

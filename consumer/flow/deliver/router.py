@@ -33,7 +33,7 @@ from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Outbox, age_text, together
 from consumer.flow.deliver.events import Events
 from consumer.flow.deliver.fan_out import FanOut
-from consumer.flow.deliver.leftovers import Leftovers
+from consumer.flow.deliver.orphans import Orphans
 from consumer.flow.endpoints.endpoint import Endpoint
 from consumer.flow.endpoints.endpoints import Endpoints
 from consumer.flow.store.subscriptions import Subscriptions
@@ -56,7 +56,7 @@ class Router:
         self.intake = Intake(context, self.handle)
         self._fan_out = FanOut(context, subscriptions, endpoints, self.intake.slots)
         self._events = Events(context, subscriptions, self._fan_out)
-        self._leftovers = Leftovers(context, subscriptions)
+        self._orphans = Orphans(context, subscriptions)
 
     async def handle(self, job: Job) -> None:
         """Take *job* to its end: every path acks, requeues or holds the message exactly once."""
@@ -160,7 +160,7 @@ class Router:
         """Return the step that ends a target which must not be sent any more; None where it may be sent."""
         event, subscription = message.event, self._subscriptions.get(target)
         if subscription is None:
-            return self._leftovers.end(job, message, target, now)
+            return self._orphans.end(job, message, target, now)
         if not subscription.enabled:
             reason, detail = ParkReason.DISABLED, "the subscription is disabled"
         elif subscription.locked is not None:

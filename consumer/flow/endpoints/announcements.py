@@ -39,7 +39,7 @@ class Announcements:
             self.announce(endpoint)
 
     def announce(self, endpoint: Endpoint) -> None:
-        """Announce an endpoint, whatever was announced before."""
+        """Announce an endpoint, even if the same state was announced before."""
         subscription_id = endpoint.subscription.id
         self._changed_at[subscription_id] = self._clock.monotonic()
         self._due.add(subscription_id)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from consumer.core.fairness.queue import Standing
-from consumer.core.message.oldest import OldestOwed
+from consumer.core.message.oldest_owed import OldestOwed
 from consumer.core.message.operator_events import Note, OperatorEventType
 from consumer.core.message.parked import delivery_id
 from consumer.core.model import (
@@ -28,8 +28,8 @@ from consumer.core.model import (
 )
 from consumer.core.retry.outcomes import meaning_of
 from consumer.core.subscription.subscription import Subscription
+from consumer.flow.observe.orphans import OrphanReporter
 from consumer.flow.observe.reporter import Reporter
-from consumer.flow.observe.strangers import UnknownReporter
 from consumer.flow.observe.tenants import Tenants
 from consumer.flow.observe.unmatched import UnmatchedReporter
 from metrics.series import Series, Tally, attempt_label, code_label
@@ -51,7 +51,7 @@ class DeliveryReporter(Reporter):
 
     def __init__(self, series: Series, log: Any) -> None:
         super().__init__(series, log)
-        self.strangers = UnknownReporter(series, log)
+        self.orphans = OrphanReporter(series, log)
         self.unmatched = UnmatchedReporter(series, log)
         self._kind = {kind: series.tally(series.attempts.labels(kind.value)) for kind in OutcomeKind}
         self._delivered = series.tally(series.deliveries.labels("delivered"))

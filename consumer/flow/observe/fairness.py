@@ -46,8 +46,8 @@ class FairnessReporter:
         self._series.fairness_index.set(evenness.value)
         self._series.fairness_tenants.set(evenness.tenants)
 
-    def lent(self, deliveries: int) -> None:
-        """Show how many deliveries one tenant may hold where no other waits."""
+    def borrow_limit_changed(self, deliveries: int) -> None:
+        """Show how many deliveries one tenant may have in flight while no other waits."""
         self._series.borrowable.set(deliveries)
 
     def dedicated(self, tenants: int) -> None:

@@ -21,7 +21,7 @@ class UnmatchedReporter:
         self._suppressed = 0  #: events without a warning since the last warning
 
     def event(self, event: Event, now: float) -> None:
-        """Count an event that is not delivered to anybody; it is not parked.
+        """Count an unmatched event; it is not parked.
 
         Args:
             event: The event.

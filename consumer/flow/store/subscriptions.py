@@ -189,7 +189,7 @@ class Subscriptions:
         self.owing.set()
 
     async def settle(self) -> None:
-        """Write to the store what was disabled; while the store is away or doubted, that stays owed."""
+        """Write disabled subscriptions to the store; later, while it is away or doubted."""
         if self.trust.reason is not None:
             return
         for subscription_id, (url, reason) in list(self._owed.items()):

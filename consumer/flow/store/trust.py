@@ -1,7 +1,7 @@
 """Decide whether the store may be trusted: the broker records which store its messages belong to.
 
     store loaded -> Trust.admits -> compared with the record on the broker -> taken over, or doubted
-    what is in memory -> compared too -> which sources may be consumed
+    the subscriptions in memory -> compared too -> which sources may be consumed
 
 The memory was admitted once. So delivery goes on from it while the store is doubted, gone or away. Nothing is
 consumed before the first admission, and nothing once the record names a generation that the memory does not

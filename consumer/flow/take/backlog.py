@@ -1,4 +1,4 @@
-"""Bound what waits: the broker's disk is the customer's too.
+"""Bound the backlog on the broker, whose disk belongs to the customer too.
 
 Data flow: depths of our queues (edge, every 10 s) x mean size of a delivery message -> :class:`Backlog`
 -> gauge, warning at 80 %; at 100 % the lanes are left alone until it is under 95 % again.

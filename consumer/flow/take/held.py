@@ -1,4 +1,4 @@
-"""Hold jobs whose time has not come for a moment: a publish to a rung and back would cost more.
+"""Hold jobs in memory for the last moments of their wait: a publish to a rung and back would cost more.
 
 Data flow: Job.hold -> HeldJobs -> a timer -> the intake queues the job again.
 """

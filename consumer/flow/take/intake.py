@@ -45,7 +45,7 @@ class Intake:
         now: Monotonic seconds at the last :meth:`tick`.
         ended: Jobs that ended, since the start.
         fresh: Events that came by lanes, since the start.
-        lanes_seen: The ways by which the events of each tenant came.
+        lanes_seen: The lane, or the binding, by which the events of each tenant came.
         slots: The worker's requests in flight.
         moves: The moves of jobs that were taken out unstarted.
     """
@@ -72,7 +72,7 @@ class Intake:
         self._starting: set[Job] = set()  #: started jobs whose first request has no slot yet
         self._paused = False
         self._pressed = context.publisher.pressed
-        self._reserved = 0  #: slots that only tenants under their cap get; see lend
+        self._reserved = 0  #: slots that only tenants under their cap get; see set_borrow_limit
         self._stuck = False  #: no tenant may take one of those, until something changes
         self._paced = False  #: each tenant may start only MOST_IN_PASS jobs in a pass of the loop
         self._in_pass = 0  #: jobs that were started since the last pass that reached its limit
@@ -130,16 +130,16 @@ class Intake:
         """Set the time, in monotonic seconds, for all jobs that come until the next tick."""
         self.now = now
 
-    def lend(self, most: int) -> None:
-        """Let one tenant have *most* deliveries in flight where no other waits; other tenants get the rest.
+    def set_borrow_limit(self, most: int) -> None:
+        """Let one tenant have *most* deliveries in flight where no other waits; reserve the other slots.
 
-        Where that is less than all, other tenants are there: then a tenant starts only some jobs in one pass
-        of the loop. A job that comes next waits for these, however large the backlog before it is.
+        If slots are reserved, several tenants are active. A tenant then starts only some jobs in one pass of
+        the loop, so that the next job of another tenant waits for these alone, however large the backlog is.
         """
         reserved = self.slots.capacity - most
         self._paced = reserved > 0
         if reserved != self._reserved:
-            self._accounts.lend(most)
+            self._accounts.set_borrow_limit(most)
             self._reserved, self._stuck = reserved, False
             self.pump()
 
@@ -160,7 +160,7 @@ class Intake:
         """Start *job* anew after *delay_s*; return False where too many jobs are held, or none may start."""
         return not self._paused and self._held.add(job, delay_s)
 
-    # what is in hand
+    # figures of the jobs in hand
 
     def done(self) -> dict[str, float]:
         """Return the deliveries that each tenant got so far, over its weight; see :meth:`Accounts.done`."""
@@ -290,7 +290,7 @@ class Intake:
         return self._held.take_out(wanted) + self._queued.take_out(wanted)
 
     def _meet(self, source: Source, word: object, message: RawMessage) -> str:
-        """Return whose turn a producer's message takes; *word* is the value of its tenant header."""
+        """Return the tenant by which a producer's message is scheduled; *word* is its tenant header."""
         if source is Source.LANE:
             return self.lanes_seen.by_lane(word, message.queue)
         if source is Source.SPILL and message.exchange:  # the default exchange needs no binding of ours

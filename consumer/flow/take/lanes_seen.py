@@ -1,6 +1,7 @@
-"""Remember by which way the events of each tenant came: a lane, or a binding around the lanes.
+"""Remember the lane by which the events of each tenant came, or the binding that sent them to a spill queue.
 
-Data flow: Intake.offer reads a producer's message -> the tenant whose turn it takes; Reroute and Sharing ask.
+Data flow: Intake.offer -> the tenant by which a producer's message is scheduled; Reroute asks for lanes and
+bindings, and Sharing for the number of events without a tenant.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ MOST_LANES_KNOWN = 20_000  #: tenants whose lane is remembered
 
 
 class LanesSeen:
-    """The ways that one worker has seen.
+    """The lanes and bindings by which one worker received events.
 
     Attributes:
         lanes: The lane by which each tenant came last. Its keys are tenant ids only, no other text of a
@@ -27,7 +28,7 @@ class LanesSeen:
         self._bound: dict[str, str] = {}
 
     def by_lane(self, word: object, lane: str) -> str:
-        """Return whose turn an event takes that came by *lane*; *word* is the value of its tenant header."""
+        """Return the scheduling tenant of an event that came by *lane*; *word* is its tenant header."""
         tenant = scheduling_tenant(self._rules, word)
         if is_absent(word):
             self.nameless += 1
@@ -38,14 +39,14 @@ class LanesSeen:
         return tenant
 
     def by_binding(self, word: object, queue: str) -> str:
-        """Return whose turn an event takes that a binding sent to *queue*."""
+        """Return the scheduling tenant of an event that a binding sent to *queue*."""
         tenant = scheduling_tenant(self._rules, word)
         if tenant:
             self._bound[tenant] = queue
         return tenant
 
     def otherwise(self, word: object) -> str:
-        """Return whose turn any other message takes; an empty text where its header names no tenant."""
+        """Return the scheduling tenant of any other message; empty where its header names no tenant."""
         return "" if is_absent(word) else scheduling_tenant(self._rules, word)
 
     def lane_of(self, tenant: str) -> str:

@@ -1,4 +1,4 @@
-"""Run the moves of jobs that were taken out of hand unstarted, a bounded number at a time.
+"""Move unstarted messages to other queues, or back to their own, a bounded number at a time.
 
 Data flow: Reroute -> Moves.begin -> a task that publishes, confirms and acks. The drain waits for all tasks.
 """

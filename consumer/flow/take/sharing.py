@@ -1,7 +1,8 @@
-"""Watch how one worker is shared: what one tenant may borrow, how even it is, how many events name no tenant.
+"""Set the borrow limit of one worker, and measure how evenly its tenants share it.
 
-Data flow: the loop's lag, the tenants that were served -> core.fairness.borrow_limit -> Intake.lend;
-core.fairness.jain -> gauges.
+Data flow: lag of the event loop, tenants that were served -> core.fairness.borrow_limit ->
+Intake.set_borrow_limit; deliveries of each tenant -> core.fairness.jain -> gauges. It also warns when most
+fresh events have no tenant.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class Sharing:
             if now - looked >= LOOK_S:
                 looked = now
                 self.look(now)
-            most = self._borrow_limit.lend(now - before - TICK_S)
-            self._intake.lend(most)
-            self._context.observe.fairness.lent(most)
+            most = self._borrow_limit.update(now - before - TICK_S)
+            self._intake.set_borrow_limit(most)
+            self._context.observe.fairness.borrow_limit_changed(most)
 
     def look(self, now: float) -> None:
         """Take in which tenants were served since the last look; *now* in monotonic seconds."""

@@ -136,7 +136,7 @@ OAUTH2 = {"token_url": "https://id.example/t?k=hush2", "client_id": "app", "clie
         ),
     ],
 )
-def test_a_changed_credential_is_told_and_not_shown(
+def test_a_changed_credential_is_reported_and_not_shown(
     before: Mapping[str, object], after: Mapping[str, object], expected: list[tuple[str, object, object]]
 ) -> None:
     """A dry run names a changed password, token or client secret without its value."""

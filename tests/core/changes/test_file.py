@@ -44,7 +44,7 @@ def test_the_contract_file_becomes_what_it_says() -> None:
     )
 
 
-def test_what_is_left_out_is_the_settings_word() -> None:
+def test_omitted_fields_follow_the_settings() -> None:
     """Only url and events are required; the settings supply the rest."""
     rules = SubscriptionRules(
         retry=POLICIES["linear"], breaker=BreakerPolicy(failures=9), concurrency=3, timeout_s=7.0
@@ -160,7 +160,7 @@ def test_a_growth_for_one_status_begins_from_the_formula() -> None:
     assert planned_delays_s(own["5xx"])[:3] == (1.0, 2.0, 3.0)
 
 
-def test_what_was_kept_before_it_was_refused_goes_on() -> None:
+def test_stored_subscriptions_that_are_refused_now_go_on() -> None:
     """An upgrade neither locks nor damages a stored subscription with an ineffective growth."""
     named = {"policy": "standard-webhooks", "growth": "linear", "adaptive": True}
     values = {"url": "https://a.example/", "events": ["#"], "secrets": [SECRET], "retry": named}
@@ -201,7 +201,7 @@ def test_bare_status_numbers_are_statuses() -> None:
     assert only.on_status == {"404": StatusRule.PARK, "5xx": StatusRule.DROP}
 
 
-def test_all_faults_are_told_at_once_with_line_and_field() -> None:
+def test_all_faults_are_reported_at_once_with_line_and_field() -> None:
     """All faults are reported at once, sorted by line, with line and field, and without a secret."""
     text = """subscriptions:
   - tenant: "a b"
@@ -270,7 +270,7 @@ def test_all_faults_are_told_at_once_with_line_and_field() -> None:
         ("subscriptions: [!!python/object/apply:os.system x]", "f:1: is not YAML: "),
     ],
 )
-def test_what_is_no_subscriptions_file_is_told_with_its_line(text: str, line: str) -> None:
+def test_an_invalid_subscriptions_file_is_reported_with_its_line(text: str, line: str) -> None:
     """Broken YAML is reported with its line, and no tag in it is executed."""
     assert faults(text)[0].startswith(line)
 
@@ -287,7 +287,7 @@ def test_nested_aliases_do_not_fill_the_memory() -> None:
     assert most < 20 * 1024 * 1024  # 770 MB, once
 
 
-def test_an_alias_is_as_good_as_what_it_repeats() -> None:
+def test_an_alias_is_as_good_as_its_anchor() -> None:
     """Entries may share a value by an alias."""
     text = "subscriptions:\n- {url: 'https://a.example/1', events: &e ['order.*']}\n"
     text += "".join(f"- {{url: 'https://a.example/{n}', events: *e}}\n" for n in range(2, 500))
@@ -311,7 +311,7 @@ def test_an_alias_is_as_good_as_what_it_repeats() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_no_subscription_needs_is_refused(value: str, fault: str) -> None:
+def test_unknown_fields_are_refused(value: str, fault: str) -> None:
     """Fault 86: other tags, numbers that take quadratic time, and deep nesting are refused."""
     assert fault in faults(f"subscriptions:\n- note: {value}\n")[0]
 

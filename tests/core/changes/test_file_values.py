@@ -105,7 +105,7 @@ def test_a_secret_belongs_to_one_tenant() -> None:
 
 
 def test_a_tenant_has_one_subscription_per_url_and_name() -> None:
-    """A second subscription for the same URL is refused, whatever its spelling."""
+    """A second subscription for the same URL is refused, in every spelling."""
     same_url = two({"url": "https://h.example", "name": "x"}, {"url": "https://H.Example:443/", "name": "y"})
     same_name = two({"name": "x"}, {"name": "x"})
     others = two({"url": "https://h.example/", "tenant": "a"}, {"url": "https://h.example/", "tenant": "b"})

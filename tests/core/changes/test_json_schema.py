@@ -1,4 +1,4 @@
-"""The JSON Schema agrees with the parser, as far as a schema can."""
+"""The JSON Schema agrees with the parser, within the limits of a schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with TemporaryDirectory() as folder:
 PAIR = AUTHORITY.pair("leveret")
 OAUTH2 = {"token_url": "https://id.example/t", "client_id": "app", "client_secret": "x y"}
 
-#: of each field, what is right and what is wrong
+#: of each field, right values and wrong ones
 RIGHT: dict[str, list[Any]] = {
     "tenant": ["acme", "a.b:c@d-1", None],
     "name": ["shop", "Zoë 😀", "a b", "x" * 128, None],
@@ -258,8 +258,8 @@ def test_it_is_a_schema_and_knows_every_field() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in RIGHT.items() for v in values])
-def test_both_take_what_is_right(field: str, value: object) -> None:
-    """The schema accepts what the parser accepts."""
+def test_both_take_right_values(field: str, value: object) -> None:
+    """The schema accepts every entry that the parser accepts."""
     document = file(**{field: value})
 
     assert parses(document)
@@ -267,8 +267,8 @@ def test_both_take_what_is_right(field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in WRONG.items() for v in values])
-def test_both_refuse_what_is_wrong(field: str, value: object) -> None:
-    """The schema refuses what the parser refuses."""
+def test_both_refuse_wrong_values(field: str, value: object) -> None:
+    """The schema refuses every entry that the parser refuses."""
     document = file(**{field: value})
 
     assert not parses(document)

@@ -70,7 +70,7 @@ def test_a_file_is_held_to_the_same() -> None:
     )
 
 
-def test_what_somebody_ends_is_ended() -> None:
+def test_a_row_that_another_ends_is_ended() -> None:
     """Secrets that a file or --drop-old removes end at once; a file may replace its only secret."""
     entries, now = full(), T0 + 100
 
@@ -95,7 +95,7 @@ def test_an_apply_that_changes_nothing_keeps_the_moments() -> None:
 
 
 def test_replaced_secrets_end_by_themselves_after_a_day() -> None:
-    """SW-32: after 24 h only the new secret signs; the end stays, whatever is applied meanwhile."""
+    """SW-32: after 24 h only the new secret signs; changes meanwhile do not move that time."""
     one = kept(entry("shop", secrets=[secret_of("a")]))
     rotated = limit_overlap(rotate(one, one[0].id, secret_of("b"), now=T0), int(T0 + GRACE_S))
     applied = merge(rotated.entries, parsed(*listed("b", "a")), counting())
@@ -147,7 +147,7 @@ def test_a_secret_of_unknown_age_is_not_given_up() -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=2 * GRACE_S), min_size=1, max_size=30))
 def test_no_rotation_ends_a_secret_early(pauses: list[float]) -> None:
-    """SW-32: whatever the pauses between rotations, a displaced secret was replaced a full grace before."""
+    """SW-32: for all pauses between rotations, a displaced secret was replaced a full grace before."""
     entries, now, replaced = kept(entry("shop", secrets=[secret_of("first")])), T0, dict[str, float]()
     for number, pause in enumerate(pauses):
         now += pause

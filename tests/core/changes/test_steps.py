@@ -71,7 +71,7 @@ def test_a_bare_name_is_enough_while_only_one_has_it() -> None:
         (Address(text="zzz/qqq"), "no subscription 'zzz/qqq'; see `leveret subscriptions list`"),
     ],
 )
-def test_a_miss_names_what_comes_near(wanted: Address, expected: str) -> None:
+def test_a_miss_names_similar_ones(wanted: Address, expected: str) -> None:
     """An unknown name is an error that suggests similar names."""
     with pytest.raises(ConfigError) as raised:
         find(kept(entry("shop")), wanted)
@@ -122,7 +122,7 @@ def test_enable_undoes_disable(entries: Sequence[StoredEntry], data: st.DataObje
     assert not enable(on.entries, one.id).changed
 
 
-def test_what_was_disabled_by_hand_stays_so_when_its_file_is_applied() -> None:
+def test_disabling_by_hand_outlives_an_apply() -> None:
     """The next apply keeps an operator's disable and reports it; --enable ends it."""
     file = parsed(entry("shop"))
     off = disable(kept(entry("shop")), find(kept(entry("shop")), Address(text="shop")).id, NOTE).entries
@@ -169,9 +169,7 @@ def test_rotate_refuses_a_secret_that_is_no_new_one() -> None:
 
 
 @given(kept_sets(), st.sets(st.integers(0, 4)))
-def test_remove_takes_what_is_named_and_nothing_else(
-    entries: Sequence[StoredEntry], chosen: set[int]
-) -> None:
+def test_remove_takes_only_the_named_subscription(entries: Sequence[StoredEntry], chosen: set[int]) -> None:
     """Remove leaves every other subscription unchanged."""
     ids = {one.id for number, one in enumerate(entries) if number in chosen}
 
@@ -218,7 +216,7 @@ def test_no_history_breaks_the_set(entries: Sequence[StoredEntry], steps: list[t
         assert all(1 <= len(e.secrets) <= SECRETS_MAX for e in entries)
 
 
-def test_a_step_on_what_is_gone_changes_nothing() -> None:
+def test_a_step_on_a_missing_subscription_changes_nothing() -> None:
     """Fault 75: a step on a subscription that another writer removed changes nothing."""
     entries = kept(entry("shop"))
 

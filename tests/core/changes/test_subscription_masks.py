@@ -103,7 +103,7 @@ def test_a_kept_secret_is_never_used_for_another(
     assert "eve" not in line
 
 
-def test_what_stands_around_a_kept_secret_may_change() -> None:
+def test_fields_beside_a_kept_secret_may_change() -> None:
     """URL, scope and authorities may change; the secret stays."""
     old = kept(entry("shop", auth=AUTH["oauth2"], tls=TLS["pair"]))
     changed = entry(
@@ -121,7 +121,7 @@ def test_what_stands_around_a_kept_secret_may_change() -> None:
     assert now.auth.oauth2.scope == "c"
 
 
-def test_every_mask_without_a_secret_is_told_at_once() -> None:
+def test_every_mask_without_a_secret_is_reported_at_once() -> None:
     """Each mask without a stored secret is one line of the error, and nothing is stored."""
     masked: Any = {"auth": {"bearer": MASK}}
     lines = faults((), entry("shop", **masked, tls={**TLS["pair"], "key": MASK}), entry("b", **masked))

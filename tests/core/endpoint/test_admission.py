@@ -94,7 +94,7 @@ class History:
 def test_no_request_goes_too_early_and_none_waits_for_ever(
     steps: list[tuple[str, float]], rate_per_s: float | None
 ) -> None:
-    """S3-1, S1-11, fault 39: whatever happens, holds are kept, and once all is well a request goes soon."""
+    """S3-1, S1-11, fault 39: in every history holds are kept, and once all is well a request goes soon."""
     history = History(LIMITS._replace(rate_per_s=rate_per_s))
     for what, number in steps:
         history.now += number / 10

@@ -21,7 +21,7 @@ NEWS = News(subscription="sub_1", endpoint="e1", state="open", epoch=3, rest_s=1
 
 
 def told(state: State, now: float) -> News:
-    """Say of one endpoint what a worker thinks of it."""
+    """Return the state of one endpoint as a worker would announce it."""
     return agreement.news_of(("sub_1", "e1"), state, 0.0, now)
 
 
@@ -31,12 +31,12 @@ def hear(state: State, news: News, now: float) -> State:
 
 
 def mind(state: State) -> tuple[int, str]:
-    """What is agreed on."""
+    """The parts of a state that workers agree on."""
     return state.epoch, agreement.state_name(state)
 
 
-def test_a_message_comes_back_as_it_was_said() -> None:
-    """Whatever is said is heard the same."""
+def test_a_message_is_read_as_it_was_written() -> None:
+    """Every message is read as it was written."""
     well = replace(NEWS, state="closed", openings=0, failing_s=7.5, taken_s=9.0)
     said = NewsMessage(NewsKind.STATE, "w1", [NEWS, well])
 
@@ -55,8 +55,8 @@ def test_a_message_comes_back_as_it_was_said() -> None:
         {"kind": ["beat"], "worker": "w"},
     ],
 )
-def test_what_is_none_of_ours_is_passed_by(message: dict[str, Any]) -> None:
-    """Nobody who may publish there can make a worker fall."""
+def test_foreign_messages_are_passed_by(message: dict[str, Any]) -> None:
+    """No message of another publisher can make a worker fail."""
     assert agreement.decode(message) is None
 
 
@@ -102,8 +102,8 @@ def test_a_lower_epoch_is_ignored_and_in_one_epoch_care_wins() -> None:
         assert not agreement.outdoes(low, high)
 
 
-def test_who_opened_it_probes_first() -> None:
-    """One probe in all but a race: whoever was told waits longer, each by a jitter of its own."""
+def test_the_worker_that_opened_it_probes_first() -> None:
+    """One probe in all but a race: each worker that hears of it waits longer, with a jitter of its own."""
     news = told(Open(until=30.0, epoch=1), 0.0)
 
     first, second = (agreement.adopted(news, 0.0, sample) for sample in (0.0, 0.9))
@@ -117,7 +117,7 @@ def test_who_opened_it_probes_first() -> None:
 def test_of_two_that_opened_together_one_goes_first(
     apart_s: float, sample: float, beats: list[float]
 ) -> None:
-    """One probe, also where nobody was told; what is told again and again does not grow."""
+    """One probe, even if no worker heard of it; a repeated message makes no wait longer."""
     first, second = Open(until=30.0, epoch=1, since=0.0), Open(until=30.0 + apart_s, epoch=1, since=0.0)
     now = 0.0
     for step in (0.0, *beats):
@@ -140,7 +140,7 @@ def test_of_two_that_opened_together_one_goes_first(
     )
 )
 def test_lost_late_and_doubled_messages_end_in_agreement(steps: list[tuple[int, str, int]]) -> None:
-    """Four workers, any order, any loss: once all have told all, they are of one mind, and none is wedged.
+    """Four workers, any order, any loss: once all have heard all, they agree, and each can still send.
 
     : epochs, lost and late messages, two that disagree.
     """
@@ -182,7 +182,7 @@ def test_lost_late_and_doubled_messages_end_in_agreement(steps: list[tuple[int, 
         (Open(until=9.0, epoch=1), 0.5, False),
     ],
 )
-def test_who_just_had_a_success_knows_better(state: State, taken_s: float, expected: bool) -> None:
+def test_a_worker_with_a_recent_success_knows_better(state: State, taken_s: float, expected: bool) -> None:
     """Decision 15: its own success counts if no failure followed and it was not only a probe."""
     heard = {name: agreement.contradicts(state, taken_s, replace(NEWS, state=name)) for name in RANK}
 
@@ -190,8 +190,8 @@ def test_who_just_had_a_success_knows_better(state: State, taken_s: float, expec
 
 
 @given(st.floats(0, 5), st.floats(0, 1, exclude_max=True), st.lists(st.booleans(), max_size=8))
-def test_who_failed_with_its_probe_goes_last_once(apart_s: float, sample: float, turns: list[bool]) -> None:
-    """Decision 15: it waits behind one that was told; two that failed do not wait for each other for ever."""
+def test_a_worker_whose_probe_failed_goes_last_once(apart_s: float, sample: float, turns: list[bool]) -> None:
+    """Decision 15: it waits behind one that heard of it; two failed ones never wait for each other."""
     probers = [Open(until=30.0 + n * apart_s, epoch=5, openings=2, since=0.0) for n in range(2)]
     told_one = agreement.adopted(told(probers[0], 0.0), 0.0, sample)
 
@@ -211,7 +211,7 @@ def test_who_failed_with_its_probe_goes_last_once(apart_s: float, sample: float,
 
 
 def test_an_answer_from_before_the_news_does_not_count() -> None:
-    """What was sent under an old epoch can neither close nor reopen what others decided."""
+    """A message of an old epoch can neither close nor reopen a breaker that others decided on."""
     state = hear(Closed(epoch=4), told(Open(until=9.0, epoch=5), 0.0), 0.0)
 
     after, change = breaker.settle(state, Answer(ok=True, epoch=4), 1.0, EAGER, 0.0)
@@ -230,12 +230,14 @@ def test_an_answer_from_before_the_news_does_not_count() -> None:
         (("closed", 0), None),
     ],
 )
-def test_a_late_worker_begins_with_what_the_store_says(row: tuple[str, int], expected: State | None) -> None:
+def test_a_late_worker_begins_with_the_state_of_the_store(
+    row: tuple[str, int], expected: State | None
+) -> None:
     """An open breaker stays open over a restart for the rest of its cooldown, and epochs go on."""
     assert agreement.remembered(*row, 100.0, EAGER) == expected
 
 
-def test_what_is_known_of_failures_travels_with_it() -> None:
+def test_known_failures_travel_with_the_breaker() -> None:
     """Decision 16: news carry the ages of first failure and last success; older workers omit both."""
     own = Health(Failing(100.0, counts=True), taken_at=40.0)
     news = agreement.with_health(NEWS, own, 1000.0)
@@ -250,7 +252,7 @@ def test_what_is_known_of_failures_travels_with_it() -> None:
     assert agreement.health_of(agreement.with_health(NEWS, Health(None), 1000.0), 1000.0) == Health(None)
 
 
-def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
+def test_a_breaker_closed_by_another_worker_counts_as_unproven() -> None:
     """An endpoint that takes probes only gets two failures of each worker, not five."""
     closed, _ = breaker.settle(Probing(9.0, epoch=3, openings=2), Answer(ok=True, epoch=3), 0.0, EAGER, 0.0)
 
@@ -263,7 +265,7 @@ def test_who_hears_of_a_closed_breaker_knows_that_it_is_unproven() -> None:
     ) == NewsMessage(NewsKind.BEAT, "w1", [well])
 
 
-def test_forced_open_travels_and_outranks_what_is_open() -> None:
+def test_forced_open_travels_and_outranks_open() -> None:
     """Forced open by an operator, it stays so in every worker, and over a restart."""
     forced = breaker.force(Closed(epoch=4))
 
@@ -276,7 +278,7 @@ def test_forced_open_travels_and_outranks_what_is_open() -> None:
 
 
 def test_one_of_all_leads() -> None:
-    """What one of all is to do, one does; another one when that is gone."""
+    """One worker does the tasks of which one is enough; another one does them when it is gone."""
     crew = {name: Workers() for name in "abc"}
     for name, workers in crew.items():
         for other in set(crew) - {name}:
@@ -290,7 +292,7 @@ def test_one_of_all_leads() -> None:
 
 
 def test_workers_are_counted_while_they_are_heard() -> None:
-    """Oneself, and who was heard within three beats; a goodbye counts at once."""
+    """The worker itself, and those heard within three beats; a goodbye counts at once."""
     workers = Workers()
     counts = [workers.count(0.0)]
     for name in ("a", "b", "c"):
@@ -315,12 +317,12 @@ def test_made_up_workers_do_not_fill_the_memory() -> None:
 
 
 def test_long_news_are_cut_into_messages() -> None:
-    """Thousands of endpoints are told in messages of bounded size; none at all is still one beat."""
+    """Thousands of endpoints are announced in messages of bounded size; no endpoints at all are one beat."""
     assert [len(p) for p in agreement.batches([NEWS] * 7, 3)] == [3, 3, 1]
     assert [len(p) for p in agreement.batches([], 3)] == [0]
 
 
-def test_probing_is_told_with_its_rest() -> None:
+def test_probing_is_announced_with_its_rest() -> None:
     """A probe whose worker dies is replaced by another worker after its time-out."""
     state = agreement.adopted(told(Probing(until=5.0, epoch=2), 1.0), 1.0, 0.0)
 

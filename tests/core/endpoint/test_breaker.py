@@ -85,7 +85,7 @@ def test_lets_one_probe_through_after_the_cooldown() -> None:
 
 
 def test_probe_that_succeeds_closes_with_slow_start() -> None:
-    """S3-1: success closes, and says so; all requests go again, from a count of zero."""
+    """S3-1: success closes and is reported; all requests go again, from a count of zero."""
     state, _ = admit(opened(), 30.0, POLICY)
 
     state, change = settle(state, Answer(True, state.epoch), 31.0, POLICY, 0.0)
@@ -167,7 +167,7 @@ def test_a_ratio_opens_by_its_window(history: list[tuple[float, bool]]) -> None:
             assert sum(not each for each in half) < 0.5 * len(half)
 
 
-def test_a_ratio_sees_what_is_never_five_in_a_row() -> None:
+def test_a_ratio_sees_failures_that_are_never_five_in_a_row() -> None:
     """S3-1: every second request fails; the count in a row never opens it, the ratio does."""
     plain, state = BreakerPolicy(), Closed()
     counted: State = state
@@ -195,7 +195,7 @@ def test_old_answers_leave_the_window() -> None:
 
 
 def test_an_operator_resets() -> None:
-    """S3-3: closed from whatever state, with nothing held against the endpoint; old answers do not count."""
+    """S3-3: closed from every state, without failures on record; old answers do not count."""
     states: list[State] = [Open(1e9, epoch=7, openings=9), Probing(1e9, epoch=7), Closed(failures=4, epoch=7)]
     for state in states:
         assert reset(state) == Closed(epoch=1000)
@@ -241,7 +241,7 @@ def test_a_clock_that_steps_back_does_not_hold_the_endpoint() -> None:
 def test_cooldown_stays_within_its_bounds(
     openings: int, sample: float, first_s: float, longest_s: float
 ) -> None:
-    """S3-1: never shorter than configured, never longer than the limit, whatever the jitter."""
+    """S3-1: never shorter than configured, never longer than the limit, for every jitter."""
     policy = BreakerPolicy(cooldown_s=first_s, cooldown_max_s=longest_s)
 
     assert first_s <= cooldown_s(policy, openings, sample) <= max(first_s, longest_s)
@@ -269,7 +269,7 @@ def test_a_probe_is_not_given_up_while_it_may_be_answered() -> None:
 
 
 def test_stale_answers_change_nothing() -> None:
-    """S3-1: what was sent before the breaker opened neither closes nor reopens it, then or ever."""
+    """S3-1: a request from before the breaker opened neither closes nor reopens it, then or ever."""
     before = Closed(failures=4)
     state: State = opened()
     for ok in (True, False):

@@ -27,7 +27,7 @@ EAGER = BreakerPolicy(failures=1, cooldown_s=1.0, cooldown_max_s=1.0, probe_time
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([True, False, None]), samples)))
 def test_no_history_wedges_the_breaker(history: list[tuple[int, bool | None, float]]) -> None:
-    """Whatever was answered or lost (None), waiting out every timer admits a request."""
+    """After every history of answers and losses (None), waiting out every timer admits a request."""
     state: State = Closed()
     now = 0.0
     for pause, ok, sample in history:
@@ -60,7 +60,7 @@ class Traffic(RuleBasedStateMachine):
 
     @rule()
     def request(self) -> None:
-        """Ask to send; only a closed breaker or a due timer may say yes."""
+        """Ask to send; only a closed breaker or a due timer may admit it."""
         before = self.state
         self.state, sent = admit(before, self.now, self.policy)
         assert sent == (isinstance(before, Closed) or self.now >= before.until)

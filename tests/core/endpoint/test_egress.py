@@ -21,7 +21,7 @@ def test_only_public_addresses_may_be_reached(case: dict[str, object]) -> None:
 
 
 def test_a_zone_does_not_hide_a_link_local_address() -> None:
-    """Fault 22: an address with a zone is refused, whatever it is."""
+    """Fault 22: every address with a zone is refused."""
     assert refuse_address("fe80::1%eth0", STRICT, tls=True) is not None
 
 
@@ -46,7 +46,7 @@ def test_plain_http_to_a_public_address_needs_allow_http() -> None:
     "host", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "a.0x7f", "1.2.3.4.5"]
 )
 def test_odd_spellings_of_an_address_are_refused(host: str) -> None:
-    """Fault 21: what a resolver may read as an IPv4 address is refused before any look-up."""
+    """Fault 21: a text that a resolver may read as an IPv4 address is refused before any look-up."""
     assert refuse_url("https", host, STRICT) is not None
 
 
@@ -54,7 +54,7 @@ def test_odd_spellings_of_an_address_are_refused(host: str) -> None:
     "host", ["127.0.0.1", "hook.example", "1e100.net", "4.example.", "::1", "0xcafe.example"]
 )
 def test_names_and_plain_addresses_pass_to_the_resolver(host: str) -> None:
-    """Hosts that only look a little like numbers are judged by what they resolve to."""
+    """Hosts that only resemble numbers are judged by their addresses."""
     assert refuse_url("https", host, STRICT) is None
 
 
@@ -76,7 +76,7 @@ def test_a_network_may_be_allowed_at_one_port() -> None:
     assert [str(allowed) for allowed in rule.allow] == ["10.0.0.0/8:8443", "fd00::/8:443"]
 
 
-def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
+def test_denied_networks_stay_denied() -> None:
     """``deny`` goes before ``allow`` and before the public internet."""
     rule = parse_rule(["10.0.0.0/8"], deny=["10.9.0.0/16", "93.184.216.34/32"])
 
@@ -97,7 +97,7 @@ def test_what_is_denied_is_denied_whatever_is_allowed() -> None:
         ("2606:4700::200:5efe:127.0.0.1", "2606:4700::/32"),
     ],
 )
-def test_a_translator_that_is_allowed_does_not_open_what_stands_behind_it(outer: str, network: str) -> None:
+def test_an_allowed_translator_does_not_open_the_addresses_behind_it(outer: str, network: str) -> None:
     """Fault 22: the IPv4 address inside is judged too; it counts when both are allowed."""
     assert refuse_address(outer, STRICT, tls=True) is not None
     assert "127.0.0.1" in str(refuse_address(outer, parse_rule([network]), tls=True))
@@ -105,7 +105,7 @@ def test_a_translator_that_is_allowed_does_not_open_what_stands_behind_it(outer:
 
 
 def test_loopback_and_unspecified_hold_no_other_address() -> None:
-    """Fault 22: ``::1`` is itself, though it lies in ``::/96``."""
+    """Fault 22: ``::1`` is judged as itself, although ``::/96`` contains it."""
     assert refuse_address("::1", parse_rule(["::1/128"]), tls=True) is None
     assert refuse_address("::", parse_rule(["::/128"]), tls=True) is None
 

@@ -53,7 +53,7 @@ def test_five_days_of_nothing_but_failures(failures_h: tuple[float, ...], gone: 
 
 @given(st.lists(st.floats(0, 30 * HOUR), min_size=1, max_size=60), st.floats(1, 10 * DAY))
 def test_never_before_its_time(gaps_s: list[float], after_s: float) -> None:
-    """SW-41: whatever the failures, none is given up before the set time and half a day have passed."""
+    """SW-41: for all failures, an endpoint counts as gone only after the set time and half a day."""
     state: Failing | None = None
     now = first = 1e9
     for gap_s in gaps_s:
@@ -104,13 +104,13 @@ def test_two_that_know_different_things_never_begin_too_early(one: Health, other
         (Health(Failing(1.0)), Health(Failing(2.0 + SPAN_S)), Health(Failing(2.0 + SPAN_S))),
     ],
 )
-def test_what_two_know_is_joined(one: Health, other: Health, joined: Health) -> None:
-    """Decision 16: a later success ends it; failures far enough apart count, whoever saw them."""
+def test_knowledge_of_two_workers_is_joined(one: Health, other: Health, joined: Health) -> None:
+    """Decision 16: a later success ends it; failures far enough apart count, from every worker."""
     assert merged(one, other) == joined
 
 
 def test_a_reason_says_whether_it_is_for_long_failure() -> None:
-    """What an endpoint says stands behind our own words, and is never taken for them."""
+    """The words of an endpoint come after our own, and are never taken for them."""
     assert says_gone(f"{gone_note(5 * DAY)}: HTTP 503")
     assert not says_gone("HTTP 410: every attempt failed for 5 days")
     assert not says_gone(None)

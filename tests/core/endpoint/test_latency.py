@@ -15,7 +15,7 @@ NOW = 1_700_000_000.0
 
 
 @given(st.lists(st.sampled_from([0.1, 0.99, 1.0, 15.0]), max_size=70))
-def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
+def test_slow_is_judged_by_the_last_twenty(durations: Sequence[float]) -> None:
     """The running count is the p90 over a window of 20: it recovers."""
     latency = Latency(1.0)
     window: deque[float] = deque(maxlen=20)
@@ -28,7 +28,7 @@ def test_slow_is_what_the_last_twenty_say(durations: Sequence[float]) -> None:
         assert not ended or (was and not latency.is_slow)
 
 
-def test_saturated_endpoint_takes_what_its_slots_give() -> None:
+def test_saturated_endpoint_gets_the_rate_of_its_slots() -> None:
     """Sixteen slots of 2 s each are eight requests a second."""
     latency = Latency(1.0)
     for _ in range(100):

@@ -24,7 +24,7 @@ def test_a_rate_may_be_taken_away() -> None:
 
 
 def test_a_changed_rate_gives_out_no_second_burst() -> None:
-    """S3-2: what was sent under the setting before counts."""
+    """S3-2: requests sent under the earlier setting count."""
     pace = rate(10.0, burst=1).sent(50.0)
 
     assert pace.with_rate(5.0, 1, 1).opens_at(50.0) == pytest.approx(50.1)
@@ -106,7 +106,7 @@ def test_workers_begin_a_slow_start_one_after_the_other() -> None:
 
 @given(st.floats(-4000, 4000), st.booleans(), st.booleans(), st.booleans())
 def test_a_clock_that_is_set_changes_no_rest(by_s: float, pauses: bool, limits: bool, slow: bool) -> None:
-    """Fault 82: what was left of a pause, a rate and a slow start is left after the step."""
+    """Fault 82: the rest of a pause, a rate and a slow start is the same after the step."""
     pace = rate(2.0, burst=1).sent(1e9) if limits else Pace()
     pace = pace.paused(1e9 + 60.0) if pauses else pace
     pace = pace.started_slowly(1e9).sent(1e9) if slow else pace

@@ -16,7 +16,7 @@ from consumer.core.endpoint.rate_limit import per_period, per_second
     st.one_of(st.none(), st.integers(1, 50)),
     st.lists(st.floats(0, 2), min_size=1, max_size=200),
 )
-def test_a_rate_bounds_what_is_sent_in_any_second(
+def test_a_rate_bounds_the_requests_of_any_second(
     per_s: float, burst: int | None, steps: list[float]
 ) -> None:
     """S1-11: whenever requests ask, no second has more than the rate and its burst."""
@@ -82,7 +82,7 @@ def test_the_room_is_what_goes_at_once(per_s: float, burst: int | None, steps: l
 
 
 @given(st.integers(1, 50), st.floats(1, 100), st.lists(st.floats(0, 3), max_size=100))
-def test_a_quota_postpones_what_is_over_and_drops_nothing(
+def test_a_quota_postpones_the_excess_and_drops_nothing(
     count: int, period_s: float, steps: list[float]
 ) -> None:
     """S0-10: whenever retries ask, each gets a time, and no period has more than twice the quota."""
@@ -110,7 +110,7 @@ def test_a_whole_quota_goes_at_once() -> None:
 
 @given(st.floats(-4000, 4000), st.integers(0, 10))
 def test_a_clock_that_is_set_changes_no_rest(by_s: float, count: int) -> None:
-    """Fault 82: what was left of a wait is left after the step."""
+    """Fault 82: the rest of a wait is the same after the step."""
     limit = per_second(10.0, burst=3)
     for _ in range(count):
         limit = limit.sent(1e9)

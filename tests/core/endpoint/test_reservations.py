@@ -28,7 +28,7 @@ from tests.support.fakes import START
 def test_reservations_keep_their_distance_and_their_earliest_time(
     start: float, steps: list[tuple[float, float, float]]
 ) -> None:
-    """Fault 55: never before now or the earliest time, and as far apart as was said at each step."""
+    """Fault 55: never before now or the earliest time, and at the interval of each step."""
     now, free_from = start, 0.0
     free_at = 0.0
     for step, earliest_in_s, interval_s in steps:
@@ -46,7 +46,7 @@ def test_reservations_keep_their_distance_and_their_earliest_time(
     st.sampled_from([0.005, 0.02]),
     st.floats(0, 300),
 )
-def test_what_is_held_is_given_reservations_at_most_a_little_ahead(
+def test_held_deliveries_get_reservations_at_most_a_little_ahead(
     count: int, interval_s: float, least_s: float, due_s: float
 ) -> None:
     """Fault 83: however slow the endpoint is, reservations end within a minute of the end of the hold."""
@@ -64,8 +64,8 @@ def test_what_is_held_is_given_reservations_at_most_a_little_ahead(
 
 
 @pytest.mark.parametrize("count", [100, 1_000, 4_000])
-def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None:
-    """Fault 83: it takes one request a second; all who wait look about every half minute, spread evenly."""
+def test_deliveries_that_came_together_do_not_come_back_together(count: int) -> None:
+    """Fault 83: it takes one request a second; every waiting delivery is checked about twice a minute."""
     reservations, waiting, looks = Reservations(), [START] * count, list[float]()
     while len(looks) < 6 * count:
         now = heappop(waiting)
@@ -80,7 +80,7 @@ def test_a_crowd_that_came_at_once_does_not_come_back_as_one(count: int) -> None
 
 
 def test_reservations_under_a_rate_keep_their_distance() -> None:
-    """Decision 12: they are no guess, and run ahead as far as the queue is long."""
+    """Decision 12: they are exact, and reach as far ahead as the queue is long."""
     reservations = Reservations()
 
     turns = [reservations.take(START, START, 0.1, 0.1) for _ in range(3_000)]
@@ -98,7 +98,7 @@ def test_looks_on_the_way_cost_no_more_than_some_a_second() -> None:
     assert looks[-1] == pytest.approx(LOOK_S + 99_999 * LOOK_INTERVAL_S, abs=0.1)
 
 
-def test_what_was_given_out_before_it_was_freed_is_void() -> None:
+def test_reservations_from_before_a_free_are_void() -> None:
     """Decision 13: by when it was given out, in whole milliseconds; a step of the clock moves that along."""
     reservations = Reservations()
     assert not reservations.is_void(START)

@@ -20,7 +20,7 @@ from consumer.flow.take.lanes_seen import LanesSeen
 from tests.support.builders.messages import TRACE, attempt, decoded, message, parked
 from tests.support.builders.strategies import NAMES
 
-SOUND = st.text(st.characters(codec="utf-8"), max_size=30)  #: what UTF-8 can hold
+SOUND = st.text(st.characters(codec="utf-8"), max_size=30)  #: text that UTF-8 can encode
 VALUES = SOUND | st.sampled_from(["", "acme", "1.0", "A.1", TRACE, "2022-11-03T20:26:10Z", "k=v"])
 HEADERS = st.dictionaries(NAMES | st.sampled_from(["kind", "ref", "at", "region", "compression"]), VALUES)
 RULES = DecodeRules(

@@ -141,7 +141,9 @@ def test_numbers_go_into_data_and_id_only_when_asked_for() -> None:
     ],
     ids=repr,
 )
-def test_what_would_be_parked_is_refused_with_place_and_remedy(made: Draft, words: list[str]) -> None:
+def test_an_event_that_would_be_parked_is_refused_with_place_and_remedy(
+    made: Draft, words: list[str]
+) -> None:
     """Faults 1, 2, 6, 8: one line names the fault and its place."""
     with pytest.raises(ConfigError) as refused:
         made.check(MOST)

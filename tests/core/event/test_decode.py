@@ -54,7 +54,7 @@ def test_a_plain_event() -> None:
 @pytest.mark.parametrize(
     "content_type", ["application/json", None, "", "application/vnd.x+json", "text/json"]
 )
-def test_what_is_not_json_is_parked(body: bytes, content_type: str | None) -> None:
+def test_invalid_json_is_parked(body: bytes, content_type: str | None) -> None:
     """Faults 1, 2, 3, 5: a body that is declared as JSON, or undeclared, and is not JSON is parked."""
     assert parked(message(body, content_type=content_type)) == "malformed"
 
@@ -196,7 +196,7 @@ def test_other_encodings_are_parked(encoding: str, named: str) -> None:
     assert (bad.reason, named in bad.detail) == ("unsupported_format", True)
 
 
-def test_what_kombu_compressed_is_inflated() -> None:
+def test_kombus_compression_is_inflated() -> None:
     """Fault 90: kombu's ``application/x-gzip`` is a zlib stream, with the same bound as any other."""
     for packed in (zlib.compress(b'{"n":1}'), gzip.compress(b'{"n":1}')):
         raw = kombu(packed, "application/x-gzip")
@@ -339,7 +339,7 @@ def test_without_a_time_arrival_counts(value: Any) -> None:
 
 @pytest.mark.parametrize("absent", [{}, {"tenant": None}, {"tenant": ""}])
 def test_no_tenant(absent: dict[str, object]) -> None:
-    """Fault 16: an event without tenant gets the default tenant, or is parked if there is none."""
+    """Fault 16: an event without tenant gets the default tenant, or is parked without a default."""
     assert decoded(message(headers=absent)).tenant == "default"
     assert parked(message(headers=absent), DecodeRules(default_tenant=None)) == "bad_tenant"
 

@@ -114,7 +114,7 @@ def test_a_bad_tenant_by_rule_is_parked() -> None:
         decode_event(from_shop(headers={"customer": "*"}), rules_for(tenant="header:customer"), NOW)
 
 
-def test_what_a_rule_does_not_say_is_read_as_ever() -> None:
+def test_fields_without_a_rule_are_read_as_usual() -> None:
     """Without a rule, the type comes from the routing key, and id and time from the properties."""
     raw = from_shop(message_id="ord-9", type=None)
 

@@ -13,43 +13,43 @@ CAPS = Caps(capacity=256)  # a quarter: 64; a tenth: 25
 
 
 def test_alone_a_tenant_has_everything() -> None:
-    """Nobody is there for whom a slot would have to stay free, however late the loop is."""
-    lender = BorrowLimit(CAPS)
+    """One tenant alone gets every slot, even if the loop lags."""
+    limit = BorrowLimit(CAPS)
 
-    assert lender.lend(0.0) == 256
-    lender.served({"a"}, 0.0)
-    assert [lender.lend(late_s) for late_s in (0.0, 1.0)] == [256, 256]
+    assert limit.update(0.0) == 256
+    limit.served({"a"}, 0.0)
+    assert [limit.update(late_s) for late_s in (0.0, 1.0)] == [256, 256]
 
 
 def test_beside_others_a_tenth_stays_free_until_they_are_idle() -> None:
     """Fault 71: an event of a quiet tenant finds a slot, for a minute after its last one."""
-    lender = BorrowLimit(CAPS)
-    lender.served({"a", "b"}, 0.0)
+    limit = BorrowLimit(CAPS)
+    limit.served({"a", "b"}, 0.0)
 
     for now in range(0, int(OTHERS_S), 5):
-        lender.served({"a"}, float(now))
-        assert lender.lend(0.0) == 231
-    lender.served({"a"}, OTHERS_S)
+        limit.served({"a"}, float(now))
+        assert limit.update(0.0) == 231
+    limit.served({"a"}, OTHERS_S)
 
-    assert lender.lend(0.0) == 256
+    assert limit.update(0.0) == 256
 
 
 def test_two_that_take_turns_are_not_alone() -> None:
     """In no second had both of them work."""
-    lender = BorrowLimit(CAPS)
+    limit = BorrowLimit(CAPS)
     for now in range(10):
-        lender.served({"ab"[now % 2]}, float(now))
+        limit.served({"ab"[now % 2]}, float(now))
 
-    assert not lender.alone
+    assert not limit.alone
 
 
-def test_a_late_loop_lends_less_down_to_a_quarter_and_more_again() -> None:
+def test_a_late_loop_lowers_the_limit_to_a_quarter_and_raises_it_again() -> None:
     """More requests in flight make a worker without time slower for everybody: halved in three looks."""
-    lender = BorrowLimit(CAPS)
-    lender.served({"a", "b"}, 0.0)
+    limit = BorrowLimit(CAPS)
+    limit.served({"a", "b"}, 0.0)
 
-    sinking = [lender.lend(2 * LATE_S) for _ in range(20)]
-    rising = [lender.lend(0.0) for _ in range(60)]
+    sinking = [limit.update(2 * LATE_S) for _ in range(20)]
+    rising = [limit.update(0.0) for _ in range(60)]
 
     assert sinking[2] < 256 / 2
     assert sinking[-1] == 64
@@ -62,24 +62,24 @@ def test_a_late_loop_lends_less_down_to_a_quarter_and_more_again() -> None:
     st.floats(0.01, 1),
     st.lists(st.tuples(st.floats(0, 1), st.sets(st.sampled_from("abc"))), max_size=50),
 )
-def test_what_is_lent_stays_within_its_bounds(
+def test_the_limit_stays_within_its_bounds(
     capacity: int, share: float, looks: list[tuple[float, set[str]]]
 ) -> None:
     """Never over the capacity, and never so little that a single tenant cannot start one job."""
     caps = Caps(capacity=capacity, share=share)
-    lender = BorrowLimit(caps)
+    limit = BorrowLimit(caps)
     for now, (late_s, tenants) in enumerate(looks):
-        lender.served(tenants, float(now))
+        limit.served(tenants, float(now))
 
-        lent = lender.lend(late_s)
+        allowed = limit.update(late_s)
 
-        assert min(caps.floor, capacity - caps.reserved) <= lent <= capacity
+        assert min(caps.floor, capacity - caps.reserved) <= allowed <= capacity
 
 
 @pytest.mark.parametrize("late_s", [0.0, 5.0])
-def test_a_worker_of_one_slot_lends_it(late_s: float) -> None:
+def test_a_tenant_may_borrow_the_only_slot(late_s: float) -> None:
     """There is nothing to keep back."""
-    lender = BorrowLimit(Caps(capacity=1))
-    lender.served({"a", "b"}, 0.0)
+    limit = BorrowLimit(Caps(capacity=1))
+    limit.served({"a", "b"}, 0.0)
 
-    assert lender.lend(late_s) == 1
+    assert limit.update(late_s) == 1

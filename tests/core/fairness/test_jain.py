@@ -28,8 +28,8 @@ def test_the_index_is_that_of_its_definition(amounts: list[float], index: float)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
-def test_the_index_lies_between_one_nth_and_one(amounts: list[float]) -> None:
-    """Whatever the amounts."""
+def test_the_index_is_between_one_nth_and_one(amounts: list[float]) -> None:
+    """The index is between 1/n and 1 for all amounts."""
     assert 1 / len(amounts) - 1e-9 <= jain(amounts) <= 1 + 1e-9
 
 
@@ -42,7 +42,7 @@ def looks(minute: Minute, waiting: str, per_s: Mapping[str, float], start: int, 
     return [each for each in found if each is not None]
 
 
-def test_only_who_waited_throughout_is_compared() -> None:
+def test_only_tenants_that_waited_throughout_are_compared() -> None:
     """A tenant that ran dry had all that it wanted; its small part is no unfairness."""
     minute, rates = Minute(), {"a": 10.0, "b": 10.0, "c": 0.1}
 
@@ -54,7 +54,7 @@ def test_only_who_waited_throughout_is_compared() -> None:
 
 
 def test_each_minute_stands_for_itself() -> None:
-    """What was even before does not hide what is uneven now."""
+    """An even past does not hide an uneven present."""
     minute = Minute()
     looks(minute, "ab", {"a": 5.0, "b": 5.0}, 0, int(MINUTE_S))
 
@@ -69,7 +69,7 @@ def test_each_minute_stands_for_itself() -> None:
 
 
 def test_a_tenant_that_began_anew_counts_nothing_below_zero() -> None:
-    """Accounts of who had no work for a while are forgotten: their count falls back to 0."""
+    """Accounts of tenants that had no work for a while are forgotten: their count falls back to 0."""
     minute = Minute()
     minute.look({"a", "b"}, {"a": 100.0, "b": 100.0}, 0.0)
 

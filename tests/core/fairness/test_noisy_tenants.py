@@ -30,7 +30,7 @@ def look(held: Mapping[str, int] | None = None, *, others: bool = True) -> LoadS
 def named(
     meter: NoisyTenantMeter, seen: LoadSample, passed_s: float, spilled: list[str] | None = None
 ) -> list[str]:
-    """Return who is to be re-routed."""
+    """Return the tenants to reroute."""
     return [noisy.tenant for noisy in meter.look(seen, passed_s, spilled or [])]
 
 
@@ -44,13 +44,13 @@ def test_ten_seconds_over_a_tenth_make_a_tenant_noisy() -> None:
 
 
 def test_nobody_is_noisy_while_nobody_else_waits() -> None:
-    """What is idle may be used."""
+    """Idle capacity may be used."""
     meter = NoisyTenantMeter(RULE)
 
     assert [named(meter, look({"a": 200}, others=False), 1.0) for _ in range(30)] == [[]] * 30
 
 
-def test_a_backlog_that_fills_a_lane_hides_who_waits_behind() -> None:
+def test_a_backlog_that_fills_a_lane_hides_the_tenants_behind_it() -> None:
     """Fault 71: a quiet tenant in the same lane is not in hand yet, however idle the worker is."""
     meter = NoisyTenantMeter(RULE)
     behind = LoadSample(held={"a": 3, "b": 200}, backlogged={"a"})
@@ -60,7 +60,7 @@ def test_a_backlog_that_fills_a_lane_hides_who_waits_behind() -> None:
 
 
 def test_a_moment_of_quiet_takes_off_what_a_moment_of_noise_adds() -> None:
-    """A burst of nine seconds is none; nor is noise for half of the time."""
+    """A burst of nine seconds is not noise; nor is noise for half of the time."""
     meter = NoisyTenantMeter(RULE)
     for _ in range(9):
         assert named(meter, look({"a": 100}), 1.0) == []
@@ -85,7 +85,7 @@ def test_at_most_four_are_rerouted_the_noisiest_first() -> None:
     assert named(meter, look(held), 1.0, spilled[1:]) == ["t1"]
 
 
-def test_who_never_is_rerouted_takes_nobodys_place() -> None:
+def test_a_tenant_that_is_never_rerouted_takes_no_place() -> None:
     """Events without a tenant, and tenants with a lane of their own, cannot be led by a binding."""
     meter = NoisyTenantMeter(RULE)
     held = {f"t{n}": 30 + n for n in range(6)} | {"": 500, "own": 400}
@@ -95,8 +95,8 @@ def test_who_never_is_rerouted_takes_nobodys_place() -> None:
     assert [noisy.tenant for noisy in found] == ["t5", "t4", "t3", "t2"]
 
 
-def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
-    """After ten seconds, with the reason, whatever it holds."""
+def test_a_tenant_over_a_limit_is_rerouted_for_it() -> None:
+    """After ten seconds, with the reason, however many slots it has."""
     meter = NoisyTenantMeter(RULE)
     seen = LoadSample(held={}, over_limit={"a": "brings more than its 5 events/s"})
 
@@ -104,8 +104,8 @@ def test_who_is_over_a_limit_is_rerouted_for_it() -> None:
     assert meter.look(seen, 1.0, ()) == [("a", "brings more than its 5 events/s")]
 
 
-def test_the_reason_says_what_a_tenant_does() -> None:
-    """An administrator is told it."""
+def test_the_reason_describes_the_tenants_load() -> None:
+    """The reason names numbers for an administrator."""
     meter = NoisyTenantMeter(RULE)
 
     [noisy] = meter.look(look({"a": 99}), 10.0, ())
@@ -127,11 +127,11 @@ def test_the_reason_says_what_a_tenant_does() -> None:
 def test_a_limit_is_passed_by_more_than_it_says(
     limit: TenantLimit, per_s: float, backlog: float | None, fault: str | None
 ) -> None:
-    """At the limit is within it; a backlog that is not known is none."""
+    """A value at the limit is within it; an unknown backlog is not over it."""
     assert over_limit(limit, per_s, backlog) == fault
 
 
-def test_a_tenant_fills_its_lane_with_more_than_a_third_of_what_comes() -> None:
+def test_a_tenant_fills_its_lane_with_more_than_a_third_of_new_events() -> None:
     """Two floods in one lane, or one under two names, are both seen; a handful of events shows nothing."""
     lanes = {"a": "one", "b": "one", "c": "two", "d": "two", "e": "three"}
     came = Came({"a": 60, "b": 40, "c": 50, "d": 50, "e": 5, "unknown": 90}, lambda t: lanes.get(t, ""))
@@ -152,7 +152,7 @@ def test_every_worker_names_the_same_spill_queue(tenant: str, queues: int) -> No
 
 
 def test_a_rate_is_the_mean_of_some_seconds() -> None:
-    """A burst of a moment is no rate; a steady stream is one, in lumps too; what ends is gone."""
+    """A momentary burst is not a rate; a steady stream is one, even in lumps; an ended one is forgotten."""
     rates = Rates()
 
     assert rates.look({"a": 50}, 0.5)["a"] == pytest.approx(10)

@@ -77,7 +77,7 @@ def test_equal_tenants_with_work_get_equal_service(costs: list[int], served: int
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=2))
-def test_nobody_starves_whatever_the_weights(weights: dict[str, float]) -> None:
+def test_no_tenant_starves_for_all_weights(weights: dict[str, float]) -> None:
     """Everybody with work is served within a round of all the others, however long the flood."""
     line = ServedQueue(weights=weights)
     for tenant in weights:
@@ -105,7 +105,7 @@ def test_weights_share_out_deliveries() -> None:
 
 
 def test_fan_out_is_paid_for() -> None:
-    """Deliveries count, not jobs: who fans out to 20 starts one job for 20 of the other."""
+    """Deliveries count, not jobs: a tenant that fans out to 20 starts one job for 20 of the other."""
     line = ServedQueue()
     line.push("w" * 100, 20)
     line.push("n" * 2000)
@@ -116,7 +116,7 @@ def test_fan_out_is_paid_for() -> None:
 
 
 def test_a_large_weight_is_worth_more_than_the_limit() -> None:
-    """S1-16: the limit is for who has the same claim: 1:9 between two tenants is 1:9."""
+    """S1-16: the limit applies to tenants of equal weight: 1:9 between two tenants stays 1:9."""
     line = ServedQueue(weights={"a": 9.0})
     line.push("a" * 900 + "b" * 300)
 
@@ -134,8 +134,8 @@ def test_a_quiet_tenant_goes_before_the_flood() -> None:
         line.serve(10)
 
 
-def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
-    """An empty queue is no way out of what a job of 20 deliveries cost."""
+def test_a_tenant_served_ahead_pays_back_even_after_a_pause() -> None:
+    """A tenant whose queue was empty still pays for its job of 20 deliveries."""
     line = ServedQueue()
     line.push("n" * 100)
     line.push("w", 20)
@@ -147,7 +147,7 @@ def test_who_was_served_ahead_pays_back_even_after_a_pause() -> None:
     assert "w" in line.serve(10)
 
 
-def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_what_nobody_wants() -> None:
+def test_over_its_cap_a_tenant_lets_others_pass_and_borrows_idle_slots() -> None:
     """A quarter of the capacity while others wait, nine tenths when they do not, the rest for them."""
     line = ServedQueue(Caps(capacity=100))
     line.push("a" * 200)
@@ -177,8 +177,8 @@ def test_over_its_cap_a_tenant_that_aged_is_served() -> None:
     assert 1 <= served.count("a") <= 3
 
 
-def test_who_was_held_up_by_its_cap_has_no_more_than_its_turn_after_that() -> None:
-    """S1-8: three in a row, however long it was passed over and whatever the others' jobs cost."""
+def test_a_tenant_held_by_its_cap_gets_only_its_turn_after_that() -> None:
+    """S1-8: three in a row, however long it was passed over and for all costs of the others' jobs."""
     line = ServedQueue(Caps(capacity=256))
     line.push("s" * 900)
     for tenant in "wxyz":
@@ -207,8 +207,8 @@ def test_a_heavy_tenant_is_not_capped_below_what_it_earns() -> None:
     assert held == {"a": 12, "b": 24, "c": 48}
 
 
-def test_standings_tell_waiting_rounds_and_row() -> None:
-    """S1-9: waiting jobs, rounds without service and jobs in a row, told for each tenant that waits."""
+def test_standings_contain_waiting_rounds_and_row() -> None:
+    """S1-9: waiting jobs, rounds without service and jobs in a row, reported for each tenant that waits."""
     line = ServedQueue()
     line.push("aaaabb")
     line.push("w", 6)
@@ -241,13 +241,13 @@ def test_an_empty_queue_gives_nothing() -> None:
 
 
 def test_a_turn_has_at_least_one_job() -> None:
-    """S1-8: a limit of zero would serve nobody."""
+    """S1-8: a limit of zero would serve no tenant."""
     with pytest.raises(ValueError, match="at least one"):
         FairQueue(Accounts(Caps()), max_consecutive=0)
 
 
 def test_tenants_long_gone_are_forgotten() -> None:
-    """Memory follows who has work, not who ever had; who owes or runs is remembered."""
+    """Memory follows the tenants that have work; a tenant that owes or runs is remembered."""
     line = ServedQueue()
     for number in range(5000):
         job = Work(f"t{number}")
@@ -289,7 +289,7 @@ def test_a_decision_takes_logarithmic_time() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), max_size=100), st.booleans())
 def test_taking_out_leaves_the_rest_in_order(pushes: list[tuple[int, str]], odd: bool) -> None:
-    """What a dead channel brought is taken out of all shares; the others are served as if alone."""
+    """Jobs of a dead channel are taken out of all shares; the others are served as if alone."""
     scheduler: Scheduler[Work] = Scheduler((0.5, 0.3, 0.2), Accounts(Caps()))
     for number, (share, tenant) in enumerate(pushes):
         scheduler.push(share, Work(tenant, number))
@@ -309,7 +309,7 @@ def test_taking_out_leaves_the_rest_in_order(pushes: list[tuple[int, str]], odd:
 
 
 def test_the_newest_are_taken_from_the_end() -> None:
-    """What moves to a spill queue is the end of the line; some stay, so that nothing runs dry."""
+    """The end of the queue moves to a spill queue; some jobs stay, so that nothing runs dry."""
     scheduler: Scheduler[Work] = Scheduler((1.0,), Accounts(Caps()))
     for number in range(10):
         scheduler.push(0, Work("a", number))

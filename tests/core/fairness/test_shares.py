@@ -45,7 +45,7 @@ def test_a_share_that_comes_late_has_no_claim_on_the_past() -> None:
 
 
 def test_a_share_whose_tenants_are_over_their_caps_leaves_the_slots_to_the_next() -> None:
-    """Work conservation over shares: only who may start is asked."""
+    """Work conservation over shares: only tenants that may start are asked."""
     scheduler: Scheduler[Work] = Scheduler((0.9, 0.1), Accounts(Caps(capacity=10)))
     for number in range(20):
         scheduler.push(0, Work("a", number))
@@ -83,7 +83,7 @@ def test_the_cost_of_a_job_is_charged_to_its_share_too() -> None:
     st.integers(1, 12),
 )
 def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int) -> None:
-    """Work conservation: whatever each tenant holds, a free slot is given to somebody who waits."""
+    """Work conservation: a free slot always goes to a tenant that waits, for all slots in use."""
     line = ServedQueue(Caps(capacity=capacity), WEIGHTS)
     running: list[Work] = []
     for step in steps:
@@ -100,8 +100,8 @@ def test_no_slot_stays_idle_while_there_is_work(steps: list[str], capacity: int)
 
 
 @given(st.integers(1, 500), st.integers(1, 60))
-def test_who_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
-    """What nobody else wanted was free: from the moment on at which another comes, both get the same."""
+def test_a_tenant_that_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
+    """Slots that no other tenant wanted were free: once another comes, both get the same."""
     line = ServedQueue()
     line.push("a" * (alone + 2 * beside))
     line.serve(alone)
@@ -113,7 +113,7 @@ def test_who_was_alone_owes_nothing_for_it(alone: int, beside: int) -> None:
 
 
 def test_a_share_that_was_alone_owes_nothing_for_it() -> None:
-    """Between shares as between tenants; and what another owed before, it still owes."""
+    """Between shares as between tenants; an earlier debt of another tenant stays."""
     scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
     for number in range(300):
         scheduler.push(0, Work("a", number))
@@ -127,8 +127,8 @@ def test_a_share_that_was_alone_owes_nothing_for_it() -> None:
     assert Counter(served) == {"a": 50, "b": 50}
 
 
-def test_what_is_got_so_far_is_told_over_the_weight() -> None:
-    """Deliveries that ended, by tenant: what evenness is taken from."""
+def test_deliveries_so_far_are_divided_by_the_weight() -> None:
+    """Deliveries that ended, by tenant: evenness is computed from these."""
     line = ServedQueue(weights=WEIGHTS)
     line.push("a" * 3 + "c" * 8)
     line.push("b", 20)
@@ -139,8 +139,8 @@ def test_what_is_got_so_far_is_told_over_the_weight() -> None:
     assert line.queue.started() == {"a": 3, "b": 1, "c": 8}
 
 
-def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
-    """A wide job is paid back to who waits, not to who comes later."""
+def test_the_debt_of_a_share_is_forgiven_while_it_was_alone() -> None:
+    """A wide job is paid back to the tenants that wait, not to later ones."""
     scheduler: Scheduler[Work] = Scheduler((0.5, 0.5), Accounts(Caps()))
     for number in range(300):
         scheduler.push(0, Work("a", number))
@@ -161,7 +161,7 @@ def test_what_a_share_owed_is_forgiven_while_it_was_alone() -> None:
 
 
 def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
-    """Fault 71: a new tenant with each message: who has waited has its turn in four rounds, each time."""
+    """Fault 71: a new tenant with each message: a waiting tenant is served within four rounds, each time."""
     line = ServedQueue()
     line.push("b" * 50)
     names = iter(range(100_000))
@@ -183,8 +183,8 @@ def test_nobody_waits_for_ever_while_new_tenants_keep_coming() -> None:
     assert len(gaps) == 50
 
 
-def test_what_is_remembered_is_bounded_while_new_tenants_keep_coming() -> None:
-    """A name for each event, without a pause: lines and accounts follow what waits."""
+def test_memory_is_bounded_while_new_tenants_keep_coming() -> None:
+    """A new tenant for each event, without a pause: memory follows the waiting jobs."""
     line = ServedQueue()
     for number in range(20_000):
         line.queue.push(Work(f"new-{number}"))

@@ -29,7 +29,7 @@ def test_few_jobs_take_nobodys_place() -> None:
 
 @given(OWN, OTHERS)
 def test_nobody_comes_back_at_once_and_few_change_places(own: dict[str, int], others: dict[str, int]) -> None:
-    """With the same counts again nothing more changes, but for what was put off."""
+    """With the same counts again only the postponed changes are made."""
     pairs = exchanges(own, others)
 
     assert len(pairs) <= MOST_AT_ONCE

@@ -1,4 +1,4 @@
-"""``leveret tail`` shows every row once, in whatever order two workers commit."""
+"""``leveret tail`` shows every row once, for every order in which two workers commit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_each_row_is_seen_once(late_s: list[float], unwanted: set[int]) -> None:
 
 
 def test_old_rows_are_not_read_again() -> None:
-    """The cursor advances past rows that nobody wants, so that a look stays cheap."""
+    """The cursor advances past unwanted rows, so that a look stays cheap."""
     follower = Follower(5)
     for second in range(10):
         follower.looked(float(second), 100 + second)

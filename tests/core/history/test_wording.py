@@ -1,4 +1,4 @@
-"""Steps in words; whatever an endpoint answered is harmless on a terminal (fault 51)."""
+"""Steps in words; every answer of an endpoint is harmless on a terminal (fault 51)."""
 
 from __future__ import annotations
 

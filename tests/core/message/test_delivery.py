@@ -147,7 +147,7 @@ def test_broken_headers_never_raise_anything_else(broken: dict[str, Any]) -> Non
 @pytest.mark.parametrize("value", [Decimal("sNaN"), Decimal("NaN"), float("nan"), 1.5, "1", None, [1]])
 @pytest.mark.parametrize("header", ["leveret-arrived", "leveret-not-before", "leveret-wait"])
 def test_a_time_that_is_no_whole_number_is_refused(header: str, value: object) -> None:
-    """It would stand in every comparison later, or raise there (fault 16)."""
+    """It would be in every comparison later, or raise there (fault 16)."""
     raw = on_queue(ordinary())
     raw.headers = {**raw.headers, header: value}
 
@@ -158,7 +158,7 @@ def test_a_time_that_is_no_whole_number_is_refused(header: str, value: object) -
 @pytest.mark.parametrize("text", ["[]", "5", "null", '"text"', "{"])
 @pytest.mark.parametrize("header", ["leveret-extras", "leveret-trace"])
 def test_extras_that_are_no_table_are_refused(header: str, text: str) -> None:
-    """They would break the webhook's body or headers later, where nobody expects it."""
+    """They would break the webhook's body or headers later, far from their cause."""
     with pytest.raises(BadEvent):
         read_delivery(on_queue(ordinary(), **{header: text}))
 
@@ -248,7 +248,7 @@ def test_the_queue_survives_the_wrapper() -> None:
 
 
 def test_a_wrapper_from_before_the_queue_was_kept_is_read() -> None:
-    """Without the queue inside, it is the one that it stands in: rolling upgrades."""
+    """Without the queue inside, the queue of the message counts: rolling upgrades."""
     outer = orjson.loads(str(wrap_raw(message())["leveret-raw"]))
     del outer["queue"]
 
@@ -272,7 +272,7 @@ def test_headers_that_fill_a_frame_are_cut_to_fit_into_one() -> None:
     "text", ["", "5", "[]", "{}", "not json", '{"headers":{}}', '{"headers":5}', '{"nobody":1}']
 )
 def test_a_forged_wrapper_is_a_bad_event(text: str) -> None:
-    """What only looks like our wrapper is parked, not believed."""
+    """A message that only resembles our wrapper is parked, not believed."""
     with pytest.raises(BadEvent):
         unwrap_raw(message(headers={"leveret-v": 1, "leveret-raw": text}))
 

@@ -28,7 +28,7 @@ def waiting(**more: Any) -> DeliveryMessage:
     st.floats(0, 3 * DAY),
     st.lists(st.floats(-40 * DAY, 40 * DAY), max_size=20),
 )
-def test_no_wait_outlasts_what_was_chosen(wait_s: float, steps: list[float]) -> None:
+def test_no_wait_outlasts_the_chosen_one(wait_s: float, steps: list[float]) -> None:
     """Fault 82: however the clock is set between the hops, the hops and the hold add up to the wait at most.
 
     Only the shortest rung may be more: a failure is always stored.
@@ -55,7 +55,7 @@ def test_no_wait_outlasts_what_was_chosen(wait_s: float, steps: list[float]) -> 
 
 
 def test_an_older_worker_writes_and_reads_its_own() -> None:
-    """A rolling upgrade: without the header nothing counts as served; who does not know it passes it by."""
+    """A rolling upgrade: without the header nothing counts as served; an older worker ignores it."""
     message = waiting(not_before=NOW + 4, wait_s=4.0)
     headers = headers_of(served(message, 3.0))
     assert headers.pop("leveret-served") == 3000
@@ -68,7 +68,7 @@ def test_an_older_worker_writes_and_reads_its_own() -> None:
 
 
 def test_a_rung_that_was_left_early_served_nothing() -> None:
-    """Taken out by a command: what that rung had served is not known, so it does not count."""
+    """Taken out by a command: the time served on that rung is unknown, so it does not count."""
     message = served(served(waiting(wait_s=100.0), 60.0), 30.0)
 
     assert off_rung(message, 30.0).served_s == 60.0
@@ -86,14 +86,14 @@ def test_a_rung_that_was_left_early_served_nothing() -> None:
         (waiting(not_before=NOW + 2 * DAY, late_s=DAY), NOW + DAY * 2, NOW + DAY * 2, DAY),  # it is over
     ],
 )
-def test_who_comes_late_lives_for_one_more_try(
+def test_a_late_delivery_gets_one_more_try(
     message: DeliveryMessage, deadline: float, now: float, late: float
 ) -> None:
-    """Fault 82: what was to be sent before its deadline is sent, also when the clock says it is past."""
+    """Fault 82: a delivery that was due before its deadline is sent, even if the clock is past it."""
     assert late_s(message, [deadline], now) == pytest.approx(late)
 
 
-def test_steps_are_told_from_time_that_passes() -> None:
+def test_steps_are_distinguished_from_passing_time() -> None:
     """Forward and back, once each; a clock that drifts by a few seconds is not set."""
     at = [100.0]
     steps = ClockSteps(lambda: at[0])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import Earlier
+from consumer.core.message.attempt_headers import Earlier
 from consumer.core.message.jobs import (
     BATCH_MAX,
     STEERS,
@@ -83,7 +83,7 @@ def test_a_job_comes_back_as_it_was_stored(stored: ReplayJob) -> None:
     assert job_as_dict(JobRow(job=stored))["id"] == stored.id
 
 
-def test_what_a_replay_parks_again_is_no_part_of_its_job() -> None:
+def test_entries_parked_again_are_not_part_of_the_job() -> None:
     """S1-5: an endpoint that fails for ever does not make a job endless."""
     assert job().wants(entry())
     assert not job().wants(entry(parked_at=AT + 1))
@@ -91,7 +91,7 @@ def test_what_a_replay_parks_again_is_no_part_of_its_job() -> None:
 
 
 def test_a_job_takes_only_its_reasons_and_entries_that_were_rarely_replayed() -> None:
-    """S1-16: what would fail again, and what failed often enough, is left to an operator."""
+    """S1-16: an entry that would fail again, or that failed often enough, is left to an operator."""
     earlier = Earlier(replays=3, first_arrived_at=AT)
     often = entry(delivery=delivery(earlier=earlier))
     automatic = job(reasons=frozenset({"exhausted", "expired"}), replays_below=3)

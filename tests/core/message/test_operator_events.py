@@ -22,7 +22,7 @@ PARKED = Note(
 )
 
 
-def test_the_first_is_told_at_once_and_the_rest_in_one_sum() -> None:
+def test_the_first_is_reported_at_once_and_the_rest_in_one_sum() -> None:
     """S2-5: 1,000 parked deliveries of one subscription are two events, not a thousand."""
     digest = Digest()
 
@@ -37,7 +37,7 @@ def test_the_first_is_told_at_once_and_the_rest_in_one_sum() -> None:
 
 
 def test_many_different_things_are_summed_by_type() -> None:
-    """Ten thousand tenants in trouble at once are told as sixty events and one sum."""
+    """Ten thousand tenants in trouble at once are reported as sixty events and one sum."""
     digest = Digest()
 
     told = [
@@ -51,7 +51,7 @@ def test_many_different_things_are_summed_by_type() -> None:
     assert (rest.note.type, rest.note.tenant, rest.count) == ("breaker.opened", "", 10_000 - EVENTS_MAX)
 
 
-def test_the_sum_of_a_storm_is_told_while_it_lasts() -> None:
+def test_the_sum_of_a_storm_is_reported_while_it_lasts() -> None:
     """S2-5: something happens all the time, ever elsewhere: each minute has its sixty and its sum."""
     digest, told = Digest(), list[OperatorEvent]()
 
@@ -67,7 +67,7 @@ def test_the_sum_of_a_storm_is_told_while_it_lasts() -> None:
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
-    """Fault 74: the wall clock goes back by an hour: what happens is told at once and then summed up."""
+    """Fault 74: the wall clock goes back by an hour: one event is reported at once, later ones summed up."""
     digest = Digest()
     for number in range(EVENTS_MAX + 5):
         digest.note(Note(type=OperatorEventType.TENANT_NOISY, tenant=f"t{number}"), AT)
@@ -83,8 +83,8 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 200))))
-def test_nothing_is_forgotten_and_nothing_told_twice(steps: list[tuple[int, float]]) -> None:
-    """Whatever happens when: the counts of all events add up to what happened, under ids of their own."""
+def test_nothing_is_forgotten_and_nothing_reported_twice(steps: list[tuple[int, float]]) -> None:
+    """For every history: the counts of all events add up to the notes, under ids of their own."""
     digest, now, told = Digest(), AT, list[OperatorEvent]()
     for number, pause_s in steps:
         now += pause_s
@@ -97,7 +97,7 @@ def test_nothing_is_forgotten_and_nothing_told_twice(steps: list[tuple[int, floa
     assert len({event.id for event in sums}) == len(sums)
 
 
-def test_two_workers_tell_one_thing_under_one_id() -> None:
+def test_two_workers_report_one_thing_under_one_id() -> None:
     """A receiver that dedupes by id hears of an outage once, however many workers saw it."""
     [one], [other] = Digest().note(PARKED, AT), Digest().note(PARKED, AT + 1)
 
@@ -105,7 +105,7 @@ def test_two_workers_tell_one_thing_under_one_id() -> None:
 
 
 def test_it_is_a_cloud_event() -> None:
-    """CloudEvents 1.0.2, structured; what a stranger wrote is made safe and short."""
+    """CloudEvents 1.0.2, structured; a stranger's text is made safe and short."""
     note = Note(
         type=OperatorEventType.DELIVERY_PARKED,
         tenant="acme",

@@ -57,7 +57,7 @@ def test_a_parked_delivery_is_read_as_it_was_parked(owed: DeliveryMessage, note:
 @settings(max_examples=60)
 @given(MESSAGES, NOTES)
 def test_any_raw_message_can_be_parked(raw: RawMessage, note: ParkNote) -> None:
-    """A producer's message is parked with its raw bytes and shown, whatever it holds (faults 1, 12)."""
+    """A producer's message is parked with its raw bytes and shown, for every content (faults 1, 12)."""
     entry = read_entry(parked(raw, raw_entry_headers(raw, note)))
 
     assert entry.raw is not None
@@ -151,7 +151,7 @@ def test_a_replay_that_made_no_attempt_shows_the_failure_before_it() -> None:
 
 
 def test_the_worker_before_reads_a_replay_and_this_one_reads_its_entries() -> None:
-    """Rolling upgrades: attempts have their old form, and what has no new header was never replayed."""
+    """Rolling upgrades: attempts have their old form, and an entry without new headers was never replayed."""
     headers = delivery_entry_headers(delivery(), NOTE)
     new = {name for name in headers if name in ("leveret-waits", "leveret-replays", "leveret-first-arrived")}
 
@@ -173,7 +173,7 @@ def test_a_status_is_the_code_where_there_was_one() -> None:
     assert shown["last_failure_code"] == "503"
 
 
-def test_what_was_never_tried_has_no_failure() -> None:
+def test_an_untried_delivery_has_no_failure() -> None:
     """A delivery parked on arrival shows no code, no time and no attempts."""
     owed = delivery(attempts=(), attempts_made=0)
 
@@ -182,7 +182,7 @@ def test_what_was_never_tried_has_no_failure() -> None:
     assert (shown["last_failure_code"], shown["last_failure_at"], shown["attempts"]) == (None, None, [])
 
 
-def test_a_raw_entry_is_shown_with_what_its_producer_said() -> None:
+def test_a_raw_entry_is_shown_with_its_producers_properties() -> None:
     """Tenant, type, id, exchange and key of the producer; no delivery, no attempts (S1-3)."""
     raw = message(b"{", type="order.created")
 
@@ -305,7 +305,7 @@ def test_a_delivery_has_one_name_for_ever() -> None:
     ],
 )
 def test_a_broken_entry_is_named_as_such(broken: dict[str, object]) -> None:
-    """What is none of our entries is a bad event, never another error."""
+    """A message that is not one of our entries is a bad event, never another error."""
     with pytest.raises(BadEvent):
         read_entry(parked(message(), delivery_entry_headers(delivery(), NOTE) | broken))
 

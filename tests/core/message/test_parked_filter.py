@@ -35,7 +35,7 @@ def parked(number: int, tenant: str, kind: str = "order.created", status: int | 
 
 
 def raw(number: int, tenant: object) -> ParkedEntry:
-    """Return an entry that was never a delivery, with whatever its producer wrote for a tenant."""
+    """Return an entry that was never a delivery, with any tenant header of its producer."""
     message = RawMessage(body=b"x", headers={"tenant": tenant}, exchange="e", routing_key="some.key")
     return ParkedEntry(
         id=f"prk_{number}",
@@ -78,7 +78,7 @@ def test_every_filter_counts(chosen: Filter, numbers: list[int]) -> None:
 
 
 def test_groups_are_counted_largest_first() -> None:
-    """S1-13: by code and by tenant, with the span of time; what an entry has not is a group, too."""
+    """S1-13: by code and by tenant, with the span of time; entries without the field are a group, too."""
     rows = [entry_as_dict(entry) for entry in ENTRIES]
 
     by_tenant = grouped(rows, [GroupBy.TENANT])
@@ -99,7 +99,7 @@ def test_groups_are_counted_largest_first() -> None:
 
 @given(st.recursive(st.none() | st.binary() | st.integers() | st.text(), st.lists))
 def test_a_tenant_of_any_kind_can_be_shown(tenant: object) -> None:
-    """Faults 12, 16: what a producer put into the header breaks no listing."""
+    """Faults 12, 16: no header of a producer breaks a listing."""
     shown = entry_as_dict(raw(0, tenant))["tenant"]
 
     assert shown is None or isinstance(shown, str)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import KEPT_EARLIER
+from consumer.core.message.attempt_headers import KEPT_EARLIER
 from consumer.core.message.delivery import DeliveryMessage, headers_of, read_delivery
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.replay import replayed_delivery, replayed_headers
@@ -39,7 +39,7 @@ def entry(delivery: DeliveryMessage | None) -> ParkedEntry:
 def test_a_replay_keeps_the_event_and_starts_its_age_and_attempts_anew(
     parked: DeliveryMessage, now: float
 ) -> None:
-    """The webhook-id and bytes stay, so the receiver can tell; attempts and age count anew (S1-5)."""
+    """The webhook-id and bytes stay, so the receiver recognises it; attempts and age count anew (S1-5)."""
     replayed = replayed_delivery(entry(parked), now)
 
     assert replayed is not None
@@ -54,7 +54,7 @@ def test_a_replay_keeps_the_event_and_starts_its_age_and_attempts_anew(
 
 @given(deliveries(), st.floats(1, 4e9))
 def test_a_replay_is_never_expired_when_it_arrives(parked: DeliveryMessage, now: float) -> None:
-    """However old the entry and whatever its producer's expiration: somebody wants it now (S1-5)."""
+    """However old the entry, and despite its producer's expiration: an operator wants it now (S1-5)."""
     replayed = replayed_delivery(entry(parked), now)
 
     assert replayed is not None
@@ -67,7 +67,7 @@ def test_a_raw_entry_has_no_delivery_to_replay() -> None:
     assert replayed_delivery(entry(None), 1.0) is None
 
 
-def test_a_raw_replay_says_what_its_producer_said_and_sends_no_copies() -> None:
+def test_a_raw_replay_has_its_producers_properties_and_sends_no_copies() -> None:
     """RabbitMQ routes by ``CC`` and ``BCC`` as written; lower case is an ordinary header (S1-5)."""
     kept: dict[str, object] = {"tenant": "acme", "ce-id": "1", "cc": "boss", "traceparent": "00-1"}
     over: dict[str, object] = {

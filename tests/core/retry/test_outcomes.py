@@ -83,14 +83,14 @@ def test_an_unreachable_endpoint_counts(kind: OutcomeKind) -> None:
 @pytest.mark.parametrize(
     "kind", [OutcomeKind.BLOCKED, OutcomeKind.PROXY, OutcomeKind.LOCAL, OutcomeKind.CLIENT_ERROR]
 )
-def test_what_is_not_the_endpoints_fault_says_nothing(kind: OutcomeKind) -> None:
+def test_faults_of_our_side_do_not_count_against_the_endpoint(kind: OutcomeKind) -> None:
     """S3-1: our guard, proxy or client neither opens nor closes a breaker."""
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is Signal.UNKNOWN
     assert breaker_signal(Outcome(kind=kind, duration_s=0.1)) is not Signal.FAILING
 
 
 def test_table_shows_every_row_once() -> None:
-    """S1-7: the printed table is complete: every status and kind stands in exactly one row, with a reason."""
+    """S1-7: the printed table is complete: every status and kind is in exactly one row, with a reason."""
     rows = classification_table()
     entries = [entry for what, *_ in rows for entry in what.split(", ")]
 
@@ -116,19 +116,19 @@ def test_reads_status_rules() -> None:
 
 @pytest.mark.parametrize("key", ["200", "2xx", "299", "600", "abc", "", "4x", "40", "4044", "٤٠٤"])
 def test_refuses_statuses_that_are_no_failures(key: str) -> None:
-    """Outside contract: a rule on what cannot fail is an error that names it."""
+    """Outside contract: a rule on an outcome that cannot fail is an error that names it."""
     with pytest.raises(ConfigError, match=f"^'{key}' is not a status"):
         parse_status_rules({key: "park"})
 
 
 def test_refuses_unknown_rules() -> None:
-    """Outside contract: the error names the key and what is allowed."""
+    """Outside contract: the error names the key and the allowed values."""
     with pytest.raises(ConfigError, match=r"^404: 'ignore' is not one of retry, park, disable, drop"):
         parse_status_rules({"404": "ignore"})
 
 
 def test_the_table_of_kinds_is_whole() -> None:
-    """Every kind once, with what the breaker does; a fault of our own side is put off."""
+    """Every kind once, with its effect on the breaker; a fault of our own side is deferred."""
     rows = {kind: (do, counts) for kind, _, do, counts in kind_table()}
 
     assert list(rows) == [kind.value for kind in OutcomeKind]
@@ -140,7 +140,7 @@ def test_the_table_of_kinds_is_whole() -> None:
 
 
 def test_the_table_of_kinds_is_right_for_every_status() -> None:
-    """What a row says of a status, or of all that it does not name, is what happens to it."""
+    """Each row is true of its status, or of all statuses that it does not name."""
     rows = {kind: told for kind, _, *told in kind_table()}
 
     for status in range(300, 600):
@@ -152,7 +152,7 @@ def test_the_table_of_kinds_is_right_for_every_status() -> None:
 
 
 def said(text: str, status: int) -> str:
-    """Return what a cell such as ``retry; park: 400, 413`` says of a status."""
+    """Return the rule that a cell such as ``retry; park: 400, 413`` gives for a status."""
     usual, *others = text.split("; ")
     named = {
         number: what

@@ -65,7 +65,7 @@ def test_formula_gives_the_documents_sequences(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", BACKOFF, ids=[r["name"] for r in BACKOFF])
 def test_named_policies_have_the_documents_numbers(row: dict[str, Any]) -> None:
-    """S0-3, S1-1, S3-4, S4-1: each named policy plans what its document says."""
+    """S0-3, S1-1, S3-4, S4-1: each named policy plans the waits of its document."""
     name = OUR_NAMES.get(row["name"], row["name"])
     if name.startswith(("s0-", "s1-")):  # examples of the formula, not policies
         assert name not in POLICIES
@@ -156,7 +156,7 @@ def test_a_thousand_events_that_fail_at_once_do_not_return_as_a_spike() -> None:
 def test_no_wait_is_negative_or_out_of_range(
     failed: int, sample: float, base_s: float, multiplier: float, max_s: float
 ) -> None:
-    """S1-1: whatever the policy and however late the attempt, the wait is within its jittered cap."""
+    """S1-1: for every policy and every late attempt, the wait is within its jittered cap."""
     policy = RetryPolicy(base_s=base_s, multiplier=multiplier, max_s=max_s, jitter_ratio=0.25)
 
     assert 0 <= delay_s(policy, failed, sample) <= max_s * 1.25 + 0.001
@@ -196,7 +196,7 @@ def test_every_kind_of_wait_keeps_to_its_bounds(
     max_s: float,
     samples: list[tuple[float, float]],
 ) -> None:
-    """S0-10: each wait of a chain lies where its policy says, and within the cap."""
+    """S0-10: each wait of a chain is within the bounds of its policy, and within the cap."""
     growth, jitter, adaptive = kind
     policy = RetryPolicy(
         growth=growth, jitter_kind=jitter, adaptive=adaptive, base_s=base_s, max_s=max_s, max_attempts=31
@@ -271,7 +271,7 @@ def test_attempts_count_from_one() -> None:
 
 
 def test_age_limit_is_a_day_or_the_schedule_and_a_fifth() -> None:
-    """S1-15: 24 h at least, 1.2 x the schedule when longer, what is set when set, expiration if sooner."""
+    """S1-15: 24 h at least, 1.2 x the schedule when longer, the setting when set, expiration if sooner."""
     long = RetryPolicy(max_attempts=2, schedule_s=(100 * HOUR,))
     short = RetryPolicy(max_age_s=30.0)
 
@@ -364,7 +364,7 @@ def test_dates_are_gmt_wherever_we_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, [0-9 A-Za-z:+-]{0,40}", fullmatch=True))
 def test_no_retry_after_breaks_us(value: str) -> None:
-    """Fault 39: whatever the header says, the answer is none or within a day, never an error."""
+    """Fault 39: every header gives no wait or one within a day, never an error."""
     wait_s = parse_retry_after(value, NOW)
 
     assert wait_s is None or 0 <= wait_s <= 86_400

@@ -35,8 +35,8 @@ def test_any_policy_can_be_drawn(policy: RetryPolicy, width: int) -> None:
 
 
 @given(ANY)
-def test_jitter_lies_around_the_plan(policy: RetryPolicy) -> None:
-    """S0-1: each wait lies between its least and its most, and the times only grow."""
+def test_jitter_is_around_the_plan(policy: RetryPolicy) -> None:
+    """S0-1: each wait is between its least and its most, and the times only grow."""
     planned = steps(policy)
 
     assert [step.attempt for step in planned] == list(range(1, policy.max_attempts + 1))
@@ -53,15 +53,15 @@ def test_a_long_schedule_needs_another_scale(name: str, logarithmic: bool) -> No
     assert draw(POLICIES[name], 60).count(ATTEMPT) == POLICIES[name].max_attempts
 
 
-def test_a_policy_is_told_in_one_line() -> None:
+def test_a_policy_is_described_in_one_line() -> None:
     """S0-6: a formatted summary."""
     assert summary(POLICIES["default"]) == "5 attempts in 15 s: 1 s x2 up to 1 min, ±10%"
     assert summary(POLICIES["transport-only"]) == "4 attempts in 7 s: 1 s x2 up to 1 min, no jitter"
     assert summary(RetryPolicy(max_attempts=1)).startswith("1 attempt in 0 s")
 
 
-def test_every_kind_of_policy_is_told_and_is_json() -> None:
-    """S0-6: growth, jitter and waits by status are named; what is printed as JSON is JSON."""
+def test_every_kind_of_policy_is_described_and_is_json() -> None:
+    """S0-6: growth, jitter and waits by status are named; the printed JSON is valid."""
     own = RetryPolicy(growth=Growth.LINEAR, jitter_kind=Jitter.FULL)
     policy = RetryPolicy(adaptive=True, jitter_kind=Jitter.DECORRELATED, by_status=(("429", own),))
 

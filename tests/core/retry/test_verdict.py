@@ -122,14 +122,14 @@ def test_a_status_may_have_waits_of_its_own() -> None:
 
 @pytest.mark.parametrize("status", [400, 406, 411, 413, 414, 415, 422, 431, 501, 505])
 def test_hopeless_requests_park_at_once(status: int) -> None:
-    """S1-2, S1-7, fault 37: what can never succeed is not tried again."""
+    """S1-2, S1-7, fault 37: a delivery that can never succeed is not tried again."""
     assert decide(failure(status), situation()) == Park(ParkReason.PERMANENT, f"HTTP {status}")
 
 
 @pytest.mark.parametrize(
     "status", [401, 403, 404, 405, 407, 408, 418, 421, 425, 429, 500, 502, 503, 504, 599]
 )
-def test_what_may_pass_is_retried(status: int) -> None:
+def test_temporary_failures_are_retried(status: int) -> None:
     """S1-7, faults 37, 40: a deploy, a throttle or a fault of the server passes."""
     assert decide(failure(status), situation()) == Retry(1.0)
 
@@ -248,7 +248,7 @@ def test_a_budget_only_postpones_a_retry(
 def test_a_failure_of_an_endpoint_that_is_gone_disables_it(
     outcome: Outcome, attempt: int, control: Control | None
 ) -> None:
-    """SW-41: what would be tried again or parked is parked as disabled; a deferral and a drop stay."""
+    """SW-41: instead of a retry it is parked as disabled; a deferral and a drop stay."""
     outcome = outcome._replace(control=control)
     at = situation(attempt=attempt, rules={"404": StatusRule.DROP})
     usual, verdict = decide(outcome, at), decide(outcome, replace(at, gone="failed for 5 days"))

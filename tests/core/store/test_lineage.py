@@ -66,7 +66,7 @@ def test_a_copy_that_is_changed_apart_never_passes(branches: list[str], data: st
     ("record", "news"),
     [(None, True), (Generation("a", 4, "d"), True), (Generation("a", 5, "e"), False)],
 )
-def test_what_is_recorded(record: Generation | None, news: bool) -> None:
+def test_recorded_attempts(record: Generation | None, news: bool) -> None:
     """The record follows the store, and equal records are not written again."""
     assert must_record(OWN.generation, record) is news
 

@@ -91,7 +91,7 @@ def test_no_secret_is_shown(authority: Authority) -> None:
         ({"digest": {}}, "no such key"),
     ],
 )
-def test_a_fault_in_auth_is_told_without_the_secret(auth: dict[str, object], fault: str) -> None:
+def test_a_fault_in_auth_is_reported_without_the_secret(auth: dict[str, object], fault: str) -> None:
     """Fault 28: one line names the field and repeats no secret."""
     (line,) = faults(entry(auth=auth))
 
@@ -100,7 +100,7 @@ def test_a_fault_in_auth_is_told_without_the_secret(auth: dict[str, object], fau
     assert "s3cret" not in line
 
 
-def test_faults_in_tls_are_told(authority: Authority) -> None:
+def test_faults_in_tls_are_reported(authority: Authority) -> None:
     """Fault 44: invalid certificates, foreign keys, half pairs and http:// endpoints are refused."""
     pair, other = authority.pair("a"), authority.pair("b")
     cases: list[tuple[dict[str, object], str]] = [

@@ -107,7 +107,7 @@ def test_replacing_one_tenant_leaves_the_others(
 
 
 @given(subscription_lists(), st.data())
-def test_what_is_switched_off_is_matched_no_more(before: list[Subscription], data: st.DataObject) -> None:
+def test_disabled_subscriptions_are_matched_no_more(before: list[Subscription], data: st.DataObject) -> None:
     """Fault 38: each disabled subscription is found only by its id; the old matcher stays unchanged."""
     matcher, now = Matcher(before), list(before)
     event_type = data.draw(event_types)
@@ -161,7 +161,7 @@ def test_tenants_are_compared_whole() -> None:
         assert not matcher.match(tenant, "a")
 
 
-def test_get_also_finds_what_is_switched_off() -> None:
+def test_get_also_finds_disabled_ones() -> None:
     """Fault 31: a disabled subscription does not match, but is found by its id."""
     off = subscribe("x", "1", "#", enabled=False)
     matcher = Matcher([off])

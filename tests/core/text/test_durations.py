@@ -37,7 +37,7 @@ def test_refuses_with_a_remedy(text: str) -> None:
 
 
 @given(st.integers(0, 10_000_000))
-def test_what_is_written_can_be_read(seconds: int) -> None:
+def test_written_values_can_be_read(seconds: int) -> None:
     """Every duration that Leveret prints can be read back."""
     assert parse_duration(format_duration(float(seconds))) == seconds
 

@@ -14,7 +14,7 @@ from consumer.core.text import ids
 
 @given(st.text())
 def test_every_id_is_safe_to_sign_and_send(text: str) -> None:
-    """SW-06, fault 9: no id has a full stop, line break or space, whatever the producer wrote."""
+    """SW-06, fault 9: no id has a full stop, line break or space, for every text of a producer."""
     made = ids.event_id(text)
 
     assert ids.is_event_id(made)
@@ -69,7 +69,7 @@ def test_uuid7_uses_every_random_bit() -> None:
 
 
 @pytest.mark.parametrize(("unix_ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9))])
-def test_uuid7_refuses_what_does_not_fit(unix_ms: int, random: bytes) -> None:
+def test_uuid7_refuses_values_that_do_not_fit(unix_ms: int, random: bytes) -> None:
     """An argument out of range raises ValueError."""
     with pytest.raises(ValueError, match=r"bits|bytes"):
         ids.uuid7(unix_ms, random)

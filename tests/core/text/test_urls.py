@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = json.loads((DATA / "urls.json").read_text(encodi
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: repr(row["url"])[:48])
 def test_every_vector_is_judged_as_written(row: dict[str, Any]) -> None:
-    """Fault 26: each URL of the vectors is accepted or refused as the vector says."""
+    """Fault 26: each URL of the vectors is accepted or refused as the vector requires."""
     if row["ok"]:
         assert parse_url(row["url"]).text
         return
@@ -67,8 +67,8 @@ def test_more_that_no_webhook_may_go_to(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://user:pw@h.example/", "https://user@h.example/"])
-def test_credentials_in_a_url_are_told_as_such(url: str) -> None:
-    """Fault 26: the error explains what to do with user name and password."""
+def test_credentials_in_a_url_are_named_as_such(url: str) -> None:
+    """Fault 26: the error explains where user name and password belong."""
     with pytest.raises(ValueError, match="user name or password; put credentials into a header"):
         parse_url(url)
 

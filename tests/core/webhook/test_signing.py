@@ -72,7 +72,7 @@ def test_signs_every_published_vector(vector: dict[str, Any]) -> None:
 
 
 @given(secrets, ids, st.text(st.characters(exclude_categories=["Cs"])))
-def test_reference_verifier_accepts_what_we_sign(raw: bytes, event_id: str, text: str) -> None:
+def test_reference_verifier_accepts_our_signatures(raw: bytes, event_id: str, text: str) -> None:
     """SW-05, SW-08: the PyPI verifier accepts any id and body, signed by two keys, with either key alone."""
     now = int(time.time())
     old = bytes(reversed(raw)) + b"old"

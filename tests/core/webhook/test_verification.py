@@ -89,7 +89,7 @@ def test_a_missing_header_is_named(name: str) -> None:
         ({"timestamp": str(AT + 1)}, "id, timestamp or body were changed"),
     ],
 )
-def test_what_is_wrong_is_told(changes: dict[str, str], expected: str) -> None:
+def test_faults_are_reported(changes: dict[str, str], expected: str) -> None:
     """The fault names the exact cause."""
     changed = {f"webhook-{name}": value for name, value in changes.items()}
 
@@ -123,7 +123,7 @@ def test_line_breaks_that_were_turned_are_recognised() -> None:
 
 
 @pytest.mark.parametrize(("age_s", "way"), [(301, "301 s old"), (-301, "301 s in the future")])
-def test_age_is_told_and_judged(age_s: float, way: str) -> None:
+def test_age_is_shown_and_judged(age_s: float, way: str) -> None:
     """Receivers accept 300 s in either direction; the limit can be waived for an older capture."""
     given = headers(secret_of("new"))
 
@@ -187,7 +187,7 @@ def test_a_request_is_split_at_its_first_blank_line() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"webhook-id: m", b"nothing\n\nx", b'{"a":\n\n'])
-def test_what_is_no_request_is_told(raw: bytes) -> None:
+def test_an_invalid_request_is_reported(raw: bytes) -> None:
     """The error names the required form."""
     with pytest.raises(ConfigError, match=r"(has no blank line|contains no headers)"):
         parse_request(raw)

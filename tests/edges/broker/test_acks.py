@@ -18,7 +18,7 @@ from metrics.series import Series
 
 
 class StrictBroker:
-    """Keeps what is outstanding as RabbitMQ does: a tag that it does not know closes the channel."""
+    """Keeps the unsettled tags as RabbitMQ does: an unknown tag closes the channel."""
 
     def __init__(self, tags: int) -> None:
         self.outstanding = set(range(1, tags + 1))
@@ -80,7 +80,7 @@ async def test_every_tag_is_settled_once_in_any_order(
 async def test_a_gap_that_stays_costs_no_memory(
     order: list[int], flush_after: set[int], requeued: set[int], most_sent: int
 ) -> None:
-    """Fault 61: past a bound the run is given up, each tag is told by itself, and still only once."""
+    """Fault 61: past a bound the run is given up, each tag is sent by itself, and still only once."""
     broker = StrictBroker(len(order))
     acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())), most_sent=most_sent)
     settled: set[int] = set()
@@ -101,7 +101,7 @@ async def test_a_gap_that_stays_costs_no_memory(
 
 
 async def test_after_a_long_gap_no_ack_takes_others_along() -> None:
-    """Fault 61: what is not remembered cannot be told apart, so ``multiple`` is never used again."""
+    """Fault 61: forgotten tags cannot be distinguished, so ``multiple`` is never used again."""
     broker = StrictBroker(120_000)
     acks = Acks(cast(Channel, broker), Observer(Series(CollectorRegistry())))
     for tag in range(2, 60_002):

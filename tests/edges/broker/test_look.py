@@ -56,7 +56,7 @@ async def seen(connection: AbstractConnection, queue: str = QUEUE) -> list[bytes
 
 
 async def take(connection: AbstractConnection, some: int) -> list[bytes]:
-    """Ack the first *some* of what a look at all of it sees; return their bodies."""
+    """Ack the first *some* messages of a complete look; return their bodies."""
     async with look_into(connection, QUEUE) as looked:
         held = [one async for one in looked.messages()]
         for one in held[:some]:
@@ -68,7 +68,7 @@ async def take(connection: AbstractConnection, some: int) -> list[bytes]:
 async def test_looks_and_acks_survive_a_restart(own_broker: PrivateBroker, end: str) -> None:
     """Fault 80: after a look and a partial take each message is in the queue, or gone, and never both.
 
-    The broker ends at once: what was acked is in the queue's log when the look has ended.
+    The broker ends at once: every acked message is in the queue's log when the look has ended.
     """
     async with connected(own_broker.start(bound=True).amqp_url) as connection:
         await fill(connection, MANY)
@@ -85,7 +85,7 @@ async def test_looks_and_acks_survive_a_restart(own_broker: PrivateBroker, end: 
 
 
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
-async def test_a_look_gives_back_what_it_has_not_seen(vhost: str, kind: str) -> None:
+async def test_a_look_gives_unseen_messages_back(vhost: str, kind: str) -> None:
     """Fault 80: one that is left early leaves all, with no consumer. A quorum queue may change the order."""
     async with connected(vhost) as connection:
         channel = await fill(connection, MANY, kind)
@@ -99,7 +99,7 @@ async def test_a_look_gives_back_what_it_has_not_seen(vhost: str, kind: str) -> 
 
 
 async def test_a_cancelled_look_gives_back_by_nack(vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault 80: wherever it is cancelled, no channel closes over what it still holds.
+    """Fault 80: wherever it is cancelled, no channel closes while it has messages.
 
     The AMQP library closes a channel whose call is cancelled: so calls come to their end first.
     """
@@ -163,7 +163,7 @@ async def test_bodies_on_their_way_are_bounded(vhost: str) -> None:
     assert bodies == [b"%d" % number for number in range(MANY)]
 
 
-async def test_what_comes_during_a_look_waits_for_the_next(vhost: str) -> None:
+async def test_entries_that_come_during_a_look_wait_for_the_next(vhost: str) -> None:
     """A look ends, however fast more is parked."""
     async with connected(vhost) as connection:
         await fill(connection, 10)
@@ -200,11 +200,11 @@ async def park(connection: AbstractConnection, number: int, *targets: str) -> st
 
 
 async def listed(entries: AsyncIterator[ParkedEntry]) -> list[str]:
-    """Return the ids of what is parked."""
+    """Return the ids of the parked entries."""
     return [entry.id async for entry in entries]
 
 
-async def test_a_replay_that_is_cancelled_ends_what_is_under_way(vhost: str) -> None:
+async def test_a_cancelled_replay_finishes_its_publishes(vhost: str) -> None:
     """Fault 80: each entry is parked or sent, none both, and each that was sent was yielded."""
     async with standing(vhost, SMALL) as live:
         ids = [await park(live.connection, number, "sub_1") for number in range(12)]

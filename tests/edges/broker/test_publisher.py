@@ -76,7 +76,7 @@ async def test_a_publish_returns_once_it_is_confirmed(world: World) -> None:
 
 
 async def test_content_type_and_encoding_arrive_as_they_are(world: World) -> None:
-    """None stays none: nobody is told that bytes are JSON."""
+    """A missing content type stays missing: bytes are not declared as JSON."""
     packed = replace(HELLO, content_type=None, content_encoding="gzip")
     await world.publisher.publish(packed)
 
@@ -116,7 +116,7 @@ async def test_a_body_is_published_in_pieces(world: World) -> None:
     assert [publication.body for publication, _ in await world.taken()] == [*bodies, *bodies]
 
 
-async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
+async def test_a_message_that_no_queue_takes_is_unroutable(world: World) -> None:
     """A deleted or unbound queue is an error, not a loss; the next publish works (fault 64)."""
     with pytest.raises(Unroutable, match="no such rung"):
         await world.publisher.publish(ADRIFT)
@@ -125,7 +125,7 @@ async def test_what_no_queue_takes_is_unroutable(world: World) -> None:
 
 
 async def test_a_full_queue_refuses(world: World) -> None:
-    """A queue at its length limit says nack; the next publish elsewhere works (fault 64)."""
+    """A queue at its length limit nacks; the next publish elsewhere works (fault 64)."""
 
     async def fill() -> int:
         for accepted in range(50):
@@ -150,8 +150,8 @@ async def test_errors_do_not_cross_between_publishes(world: World) -> None:
 
 
 async def test_equal_ids_do_not_cross_either(world: World) -> None:
-    """What brings the same id, as two tenants' events may, has an answer each: what was returned is never
-    confirmed, and what was confirmed is there (fault 64).
+    """Messages with the same id, as two tenants' events may have, get an answer each: a returned one is never
+    confirmed, and a confirmed one is there (fault 64).
     """
     alike = [replace(one, message_id="17") for one in [ADRIFT, ADRIFT, HELLO] * 20]
 
@@ -162,7 +162,7 @@ async def test_equal_ids_do_not_cross_either(world: World) -> None:
 
 
 async def test_without_a_connection_it_is_unavailable_and_works_again_after(world: World) -> None:
-    """Cut off: says so, starts nothing, raises at once; mended: works without a restart (faults 59, 60)."""
+    """Cut off: reports it, starts nothing, raises at once; mended: works without a restart (59, 60)."""
     await world.publisher.publish(HELLO)
     await world.cut()
 
@@ -180,7 +180,7 @@ async def test_without_a_connection_it_is_unavailable_and_works_again_after(worl
 # the real one alone
 
 
-async def test_only_what_is_ours_is_on_the_wire(real: RealWorld) -> None:
+async def test_only_our_headers_are_on_the_wire(real: RealWorld) -> None:
     """Persistent, our headers, content type and id; nothing that changes a message's way (fault 18)."""
     await real.publisher.publish(HELLO)
 
@@ -203,7 +203,7 @@ async def test_before_the_first_connection_it_is_unavailable(vhost: str) -> None
         await publisher.publish(HELLO)
 
 
-async def test_what_was_in_flight_when_the_connection_broke_is_unavailable(real: RealWorld) -> None:
+async def test_publishes_in_flight_at_a_broken_connection_are_unavailable(real: RealWorld) -> None:
     """Every unconfirmed publish raises an error of ours: none hangs, none seems confirmed (fault 65)."""
     started: list[Awaitable[None]] = [
         asyncio.ensure_future(real.publisher.publish(HELLO)) for _ in range(200)
@@ -234,7 +234,7 @@ async def test_a_missing_exchange_closes_one_channel_and_heals(real: RealWorld) 
 
 
 @pytest.mark.parametrize("exchange", [NAMES.ops, NAMES.control])
-async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWorld, exchange: str) -> None:
+async def test_optional_messages_never_close_the_publishing_channel(real: RealWorld, exchange: str) -> None:
     """Without `leveret.ops` its channel alone closes, with a pause; it heals by itself."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)
@@ -247,11 +247,11 @@ async def test_what_nobody_owes_never_closes_the_publishing_channel(real: RealWo
         await real.publisher.publish(HELLO)
 
     assert (told, len(await real.messages())) == ([], 20)
-    assert real.real.aside.suspects(exchange)
+    assert real.real.exchange_channels.suspects(exchange)
     await declare(real.live.plan, real.live.connection)
-    real.real.aside.look_again()
+    real.real.exchange_channels.look_again()
     await real.publisher.publish(missing)
-    assert not real.real.aside.suspects(exchange)
+    assert not real.real.exchange_channels.suspects(exchange)
 
 
 async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailable:
@@ -262,7 +262,7 @@ async def refused(real: RealWorld, publication: Publication) -> BrokerUnavailabl
 
 
 async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWorld) -> None:
-    """What is owed to it waits, and is tried by a channel of its own until it is back."""
+    """Its messages wait, and a channel of its own tries it until it is back."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)
     adrift = replace(HELLO, exchange="gone", mandatory=True)
@@ -274,12 +274,12 @@ async def test_an_exchange_that_is_missing_closes_the_channel_once(real: RealWor
 
     assert [reason is None for reason in told] == [False, True]
     gone = await real.live.channel.declare_exchange("gone", durable=False)
-    real.real.aside.look_again()
+    real.real.exchange_channels.look_again()
     assert type(await refused(real, adrift)) is Unroutable  # it is there, with no queue
-    assert not real.real.aside.suspects(gone.name)
+    assert not real.real.exchange_channels.suspects(gone.name)
 
 
-async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None:
+async def test_pressure_is_reported_when_it_begins_and_ends(real: RealWorld) -> None:
     """Once each, with the reason: the intake stops and starts by it (fault 63)."""
     told: list[str | None] = []
     real.real.pressure.add(told.append)
@@ -291,7 +291,7 @@ async def test_pressure_is_told_when_it_begins_and_ends(real: RealWorld) -> None
 
 
 async def test_a_cancelled_publish_lets_the_next_with_its_id_go_on(real: RealWorld) -> None:
-    """Neither hangs, and what was cut off while it waited for its turn holds up nobody (fault 65)."""
+    """Neither hangs, and a publish that was cut off while it waited for its turn delays no other (65)."""
     alike = replace(HELLO, message_id="17")
     tasks = [asyncio.create_task(real.publisher.publish(alike)) for _ in range(4)]
     await asyncio.sleep(0)

@@ -145,7 +145,7 @@ async def test_a_record_that_somebody_else_holds_is_no_empty_one(
 
 
 async def test_without_the_queue(workers: Workers) -> None:
-    """A worker that may declare asks for it; one that may not goes on without, and says nothing else."""
+    """A worker that may declare asks for it; one that may not goes on without, and logs nothing else."""
     connection = await aio_pika.connect(workers._url)
     async with connection:
         await (await connection.channel()).queue_delete(NAMES.store)
@@ -159,7 +159,7 @@ async def test_without_the_queue(workers: Workers) -> None:
 
 
 async def test_without_a_connection() -> None:
-    """Nobody can know."""
+    """The answer is unknown."""
 
     async def publish(_publication: Publication) -> None:
         raise AssertionError("nothing is recorded")

@@ -27,7 +27,7 @@ SUSPECT = SMALL.names.suspect
 
 
 async def test_a_deleted_queue_leaves_its_messages_to_us_and_gives_the_others_out_again(vhost: str) -> None:
-    """Faults 62, 67: the channel closes; what the deleted queue had given out is ours alone, the rest not."""
+    """Faults 62, 67: the channel closes; messages of the deleted queue are ours alone, the others not."""
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     reader = WindowReader(
         Window(source=Source.LANE, queues=LANES, prefetch=10),
@@ -96,13 +96,13 @@ async def standing_in(live: Live, queue: str) -> tuple[int, int]:
 
 
 async def left_off(live: Live, queue: str) -> None:
-    """Return once nobody consumes a queue; who holds a message of it counts as a consumer still."""
+    """Return once a queue has no consumer; one that still has a message of it counts."""
     while (await standing_in(live, queue))[1]:  # noqa: ASYNC110  the broker tells when asked
         await asyncio.sleep(0.01)
 
 
-async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
-    """Fault 70: who leaves off and takes up at once consumes; none comes beside one that is in hand."""
+async def test_the_last_wish_is_done_and_a_window_of_one_has_one(vhost: str) -> None:
+    """Fault 70: a window that stops and starts at once consumes; no message comes beside one in hand."""
     taken: asyncio.Queue[Incoming] = asyncio.Queue()
     wanted = asyncio.Event()
     reader = WindowReader(
@@ -147,7 +147,7 @@ async def test_what_is_wanted_last_is_done_and_a_window_of_one_has_one(vhost: st
 
 
 class Listener:
-    """Keeps what the edge reports. Implements ``ports.BrokerListener``."""
+    """Keeps the reports of the edge. Implements ``ports.BrokerListener``."""
 
     def __init__(self) -> None:
         self.taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()

@@ -17,13 +17,13 @@ OURS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTA
 
 
 def fault(code: int) -> OSError:
-    """Return what the system raises for *code*."""
+    """Return the error that the system raises for *code*."""
     return OSError(code, os.strerror(code))
 
 
 @pytest.mark.parametrize("code", [*BROKE, errno.ECONNRESET, errno.EPIPE])
 def test_a_network_that_breaks_is_a_reset(code: int) -> None:
-    """Fault 43: no route any more, or nobody who acknowledges: not our own side."""
+    """Fault 43: no route any more, or no acknowledgement: not our own side."""
     kind, text = classify(fault(code))
 
     assert (kind, os.strerror(code) in text) == (OutcomeKind.RESET, True)
@@ -31,18 +31,18 @@ def test_a_network_that_breaks_is_a_reset(code: int) -> None:
 
 @pytest.mark.parametrize("code", [*BROKE])
 def test_a_network_that_breaks_in_the_handshake_is_a_reset(code: int) -> None:
-    """Fault 43: the connection stood already."""
+    """Fault 43: the connection was open already."""
     assert unstarted(fault(code)).kind is OutcomeKind.RESET
 
 
 @pytest.mark.parametrize("code", OURS)
 def test_a_machine_that_has_run_out_says_so(code: int) -> None:
-    """Fault 87: whatever it ran out of, and whenever, is our own fault."""
+    """Fault 87: every shortage of this machine, at any time, is our own fault."""
     assert classify(fault(code))[0] is OutcomeKind.LOCAL
     assert unstarted(fault(code)).kind is OutcomeKind.LOCAL
 
 
-def test_what_ends_a_handshake_is_tls() -> None:
+def test_an_ended_handshake_is_tls() -> None:
     """Fault 44: an alert, a certificate, or a server that hangs up."""
     faults = (ssl.SSLError(1, "alert"), ssl.SSLCertVerificationError(1, "expired"), fault(errno.ECONNRESET))
 

@@ -36,7 +36,7 @@ def only_file(folder: Path) -> Path:
 
 
 def lines(folder: Path) -> list[object]:
-    """Return what the only file of the archive holds."""
+    """Return the content of the only file of the archive."""
     return [orjson.loads(line) for line in only_file(folder).read_bytes().splitlines()]
 
 
@@ -46,7 +46,7 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) ->
     await archive.append({"n": 1})
     path = only_file(tmp_path)
 
-    with room(path.stat().st_size + 10), pytest.raises(OSError) as caught:  # noqa: PT011  errno says which
+    with room(path.stat().st_size + 10), pytest.raises(OSError) as caught:  # noqa: PT011  the test checks errno
         await archive.append({"n": 2, "body_base64": "x" * 100})
     await archive.append({"n": 3})
 
@@ -55,7 +55,7 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) ->
 
 
 async def test_workers_that_share_a_home_write_one_after_the_other(tmp_path: Path) -> None:
-    """What one takes back after a short write is never the line of another (fault 68)."""
+    """An undone short write never removes the line of another (fault 68)."""
     archive = FileArchive(tmp_path, SystemClock())
     await archive.append({"n": 1})
     path = only_file(tmp_path)
@@ -76,7 +76,7 @@ async def test_workers_that_share_a_home_write_one_after_the_other(tmp_path: Pat
 
 @pytest.mark.parametrize("value", [10**30, "\ud800"])
 async def test_any_value_of_a_foreign_entry_is_written(tmp_path: Path, value: object) -> None:
-    """What the quick encoder refuses blocks nothing: one line of JSON all the same (fault 68)."""
+    """A record that the quick encoder refuses blocks nothing: it is one line of JSON too (fault 68)."""
     await FileArchive(tmp_path, SystemClock()).append({"n": value})
 
     path = only_file(tmp_path)
@@ -85,7 +85,7 @@ async def test_any_value_of_a_foreign_entry_is_written(tmp_path: Path, value: ob
 
 
 async def test_the_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """S1-4: bodies stand in it: the file 0600, its folder and a state folder made on the way 0700."""
+    """S1-4: it contains bodies, so the file is 0600, and its folder and a new state folder are 0700."""
     home = tmp_path / "home"
 
     await FileArchive(home / "archive", SystemClock()).append({"n": 1})

@@ -1,4 +1,4 @@
-"""An inquiry on SQLite and PostgreSQL: what happened to an event, from the history and the store."""
+"""An inquiry on SQLite and PostgreSQL: the fate of an event, from the history and the store."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_parked_entries_come_from_the_index(place: Place) -> None:
 
 
 async def test_deliveries_on_the_ladder(place: Place) -> None:
-    """A delivery that was seen on the ladder waits, whatever the history lacks."""
+    """A delivery that was seen on the ladder waits, even if the history lacks rows."""
     inquiry = await inquire(place, row("ord-1", number=1, reason="retry", wait_ms=10.0))
     seen = [
         SeenWaiting(EventKey("ord-1", "acme", "order.created"), WaitingNow(target, 3, NOW + 60))

@@ -48,7 +48,7 @@ async def park_many(connection: AbstractConnection, count: int) -> None:
     await asyncio.gather(*publishing)
 
 
-async def test_a_second_command_learns_who_holds_the_entries(vhost: str) -> None:
+async def test_a_second_command_gets_the_name_of_the_holder(vhost: str) -> None:
     """S1-5: command, host and process are in the error, and an ended command holds nothing."""
     async with standing(vhost, SMALL) as live, connected(vhost) as other:
         async with holding(live.connection, NAMES, REPLAY):
@@ -65,7 +65,7 @@ async def test_a_second_command_learns_who_holds_the_entries(vhost: str) -> None
 
 
 async def test_the_lock_ends_with_its_connection(vhost: str) -> None:
-    """S1-5: after a kill -9 nobody has to tidy up."""
+    """S1-5: a kill -9 leaves nothing to tidy up."""
     patient = Turn(command="leveret parked list", wait_s=PATIENCE_S)
     async with AsyncExitStack() as stack, standing(vhost, SMALL), connected(vhost) as other:
         holder = await stack.enter_async_context(connected(vhost))
@@ -137,7 +137,7 @@ async def test_a_replay_beside_a_foreign_consumer_reports_the_rest(vhost: str) -
 async def test_without_the_rights_there_is_no_lock(
     vhost: str, management: httpx2.Client, reader: str
 ) -> None:
-    """A user who may only read still looks; turns at the queue are all that separates the two."""
+    """A user who may only read still looks; only the turns at the queue separate the two."""
     parts = urlsplit(vhost)
     limited = f"amqp://{reader}:{reader}@{parts.hostname}:{parts.port}{parts.path}"
     async with standing(vhost, SMALL) as live, connected(limited) as other:

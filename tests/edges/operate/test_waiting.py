@@ -38,7 +38,7 @@ QUEUES = WaitQueues(NAMES, SPEC.ladder)
 
 @dataclass
 class Rungs:
-    """A broker with a ladder, and what a test does to it."""
+    """A broker with a ladder, and helpers of the tests."""
 
     connection: AbstractConnection
 
@@ -66,7 +66,7 @@ class Rungs:
         await self._publish(event.body, headers_of(message), rung_s)
 
     async def put_foreign(self) -> None:
-        """Let a message wait that nobody here can read."""
+        """Let a message wait that this version cannot read."""
         await self._publish(b"x", {"leveret-v": 99}, 600.0)
 
     async def _publish(self, body: bytes, headers: Mapping[str, Any], rung_s: float) -> None:
@@ -109,12 +109,12 @@ def list_files(folder: Path) -> list[Path]:
 
 
 async def ids(found: AsyncIterator[Waiting | Unread]) -> list[str]:
-    """Return the event ids of what a pass yields."""
+    """Return the event ids that a pass yields."""
     return [one.message.event.id for one in [o async for o in found] if isinstance(one, Waiting)]
 
 
 async def test_a_look_changes_nothing(rungs: Rungs) -> None:
-    """The list is filtered, and all stands in its order afterwards, TTLs running."""
+    """The list is filtered, and all messages are in their order afterwards, with running TTLs."""
     for number in range(300):
         await rungs.put(f"e{number}", "sub_a" if number % 3 else "sub_b")
     await rungs.put("soon", "sub_a", rung_s=2.0)
@@ -131,8 +131,8 @@ async def test_a_look_changes_nothing(rungs: Rungs) -> None:
     assert left == [*(f"e{number}" for number in range(300)), "other"]
 
 
-async def test_kick_takes_what_is_meant_in_one_pass(rungs: Rungs) -> None:
-    """What matches is due at once with its attempts; the rest goes back in order."""
+async def test_kick_takes_matching_deliveries_in_one_pass(rungs: Rungs) -> None:
+    """Matching deliveries are due at once with their attempts; the rest goes back in order."""
     for number in range(60):
         await rungs.put(f"e{number}", "sub_a" if number % 2 else "sub_b")
 
@@ -157,7 +157,7 @@ async def test_the_other_targets_of_a_message_wait_on(rungs: Rungs) -> None:
 
 
 async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs) -> None:
-    """Fault 82: a clock that is a day ahead wrote it: what stays waits for its own wait again at most."""
+    """Fault 82: a clock that is a day ahead wrote it: a kept delivery waits at most its own wait again."""
     await rungs.put("both", "sub_a", "sub_b", rung_s=600.0, ahead_s=86_400.0)
 
     await ids(kick(rungs.connection, QUEUES, Wanted(subscription="sub_b")))
@@ -167,7 +167,7 @@ async def test_the_other_targets_wait_no_longer_where_clocks_differ(rungs: Rungs
 
 
 async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path) -> None:
-    """What is called off is on disk, body included, and gone from the rung."""
+    """A cancelled delivery is on disk, body included, and gone from the rung."""
     await rungs.put("keep", "sub_a")
     await rungs.put("drop", "sub_b")
     archive = FileArchive(tmp_path, SystemClock(), "cancelled")
@@ -183,7 +183,7 @@ async def test_cancel_archives_before_it_takes_out(rungs: Rungs, tmp_path: Path)
 
 
 async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
-    """Fault 68: what is not on disk waits on."""
+    """Fault 68: a delivery that is not on disk waits on."""
     await rungs.put("first", "sub_a")
     await rungs.put("second", "sub_a")
     archive = MemoryArchive(failures=[OSError(28, "No space left on device")])
@@ -194,7 +194,7 @@ async def test_a_disk_that_is_full_cancels_nothing(rungs: Rungs) -> None:
     assert [body for body, _ in await rungs.drained(LONG, 2)] == ["first", "second"]
 
 
-async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
+async def test_unconfirmed_deliveries_wait_on(rungs: Rungs) -> None:
     """Confirm before ack: where the way to the due queue is gone, the delivery stays where it is."""
     await rungs.put("e1", "sub_a")
     channel = await open_channel(rungs.connection, confirms=False)
@@ -209,8 +209,8 @@ async def test_what_is_not_confirmed_waits_on(rungs: Rungs) -> None:
     assert [body for body, _ in await rungs.drained(LONG, 1)] == ["e1"]
 
 
-async def test_what_cannot_be_read_is_passed_by(rungs: Rungs) -> None:
-    """A newer worker's message stays where it is and is told of."""
+async def test_unreadable_messages_are_passed_by(rungs: Rungs) -> None:
+    """A newer worker's message stays where it is and is reported."""
     await rungs.put_foreign()
     await rungs.put("e1", "sub_a")
 

@@ -17,8 +17,8 @@ from consumer.edges.private_broker import files, find_server
 WAYS_ON = ("make broker-install", "docker run", "LEVERET_AMQP_URL", "LEVERET_RABBITMQ_HOME")
 
 
-def test_the_size_of_a_folder_is_told_while_it_changes(tmp_path: Path) -> None:
-    """``broker status`` stands that the node makes and removes folders while their sizes are added up."""
+def test_the_size_of_a_folder_is_read_while_it_changes(tmp_path: Path) -> None:
+    """``broker status`` works while the node makes and removes folders."""
     over = threading.Event()
 
     def churn() -> None:

@@ -37,7 +37,7 @@ def members(broker: PrivateBroker) -> list[str]:
 
 
 def held_by(path: Path) -> bytes:
-    """Return what a file holds; nothing when it is gone since it was found."""
+    """Return the content of a file; empty when it has gone since it was found."""
     try:
         return path.read_bytes()
     except OSError:
@@ -79,7 +79,7 @@ def identity_of(broker: PrivateBroker) -> files.NodeIdentity:
 
 
 def starter(home: Path, *, bound: bool) -> subprocess.Popen[str]:
-    """Start another program that starts the node, says so, and then waits."""
+    """Start another program that starts the node, prints a line, and then waits."""
     code = (
         "import sys; from pathlib import Path; from consumer.edges.private_broker import PrivateBroker\n"
         f"PrivateBroker(Path(sys.argv[1])).start(bound={bound}); print('ready', flush=True); sys.stdin.read()"
@@ -95,7 +95,7 @@ def starter(home: Path, *, bound: bool) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is none of ours to end."""
+    """A process that is not ours to end."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process
         process.kill()
@@ -113,7 +113,7 @@ def test_every_listener_is_on_loopback(private_broker: PrivateBroker, broker: Br
 
 
 def test_secrets_are_for_the_owner_only(private_broker: PrivateBroker, broker: BrokerEndpoint) -> None:
-    """Password and cookie stand in 0600 files, in no argv, in no environment of the node and in no repr."""
+    """Password and cookie are in 0600 files, and in no argv, no environment of the node and no repr."""
     identity = identity_of(private_broker)
     secrets = (identity.password.encode(), identity.cookie.encode())
 
@@ -198,7 +198,7 @@ def test_two_nodes_side_by_side(
 
 
 async def test_a_killed_node_comes_back(own_broker: PrivateBroker) -> None:
-    """After SIGKILL the next start has the same address and still holds what was confirmed (fault 59)."""
+    """After SIGKILL the next start has the same address and all confirmed messages (fault 59)."""
     first = own_broker.start()
     async with await aio_pika.connect(first.amqp_url) as connection:
         channel = await connection.channel()
@@ -222,12 +222,12 @@ async def test_a_killed_node_comes_back(own_broker: PrivateBroker) -> None:
 
 
 def test_a_starter_killed_half_way_is_cleaned_up(own_broker: PrivateBroker) -> None:
-    """What a starter left when kill -9 hit it does not stand in the way of the next start, nor survive it."""
+    """The remains of a starter that kill -9 ended do not hinder the next start, and do not survive it."""
     home = own_broker.layout.home.parent
     with starter(home, bound=False) as process:
         assert processes.wait_until(lambda: "beam.smp" in members(own_broker), 60)
         process.kill()
-    own_broker.layout.run.unlink()  # as if it had not come to write it
+    own_broker.layout.run.unlink()  # as if it was killed before it wrote it
 
     endpoint = own_broker.start()
 
@@ -285,7 +285,7 @@ def test_a_stranger_is_never_ended(own_broker: PrivateBroker, bystander: subproc
 
 
 def test_a_process_is_known_by_more_than_its_id(bystander: subprocess.Popen[bytes]) -> None:
-    """The same id with another start time is another process; a zombie is none."""
+    """The same id with another start time is another process; a zombie does not count as one."""
     who = processes.identify(bystander.pid)
     assert who is not None
     assert processes.alive(who)
@@ -293,12 +293,12 @@ def test_a_process_is_known_by_more_than_its_id(bystander: subprocess.Popen[byte
 
     processes.end(who, grace_s=0.0)
 
-    assert not processes.alive(who)  # nobody has waited for it yet: it is a zombie
+    assert not processes.alive(who)  # its exit code was not fetched yet: it is a zombie
     assert bystander.wait() == -signal.SIGKILL
 
 
 def test_a_process_lives_as_long_as_its_last_thread() -> None:
-    """A node whose first thread ended still holds its ports: it has not ended (fault 59)."""
+    """A node whose first thread ended still has its ports: it is still running (fault 59)."""
     code = (
         "import ctypes, sys, threading\n"
         "threading.Thread(target=sys.stdin.read).start(); ctypes.CDLL(None).pthread_exit(None)"
@@ -314,7 +314,7 @@ def test_a_process_lives_as_long_as_its_last_thread() -> None:
         assert not processes.alive(who)
 
 
-def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: Path) -> None:
+def test_the_command_line_shows_the_state(own_broker: PrivateBroker, tmp_path: Path) -> None:
     """start, status and stop agree, in JSON; the password on demand only; the state folder is 0700."""
     run, env = CliRunner(), {"LEVERET_HOME": str(own_broker.layout.home.parent)}
 
@@ -337,7 +337,7 @@ def test_the_command_line_tells_the_state(own_broker: PrivateBroker, tmp_path: P
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"node": "x"}', b"\xff"])
 def test_a_damaged_identity_is_one_line(tmp_path: Path, damage: bytes) -> None:
-    """Fault 61: a disk that lost the file is told with the remedy; nothing is made in its place."""
+    """Fault 61: a disk that lost the file is reported with the remedy; nothing is made in its place."""
     home = tmp_path / "home"
     (home / "broker").mkdir(parents=True)
     (home / "broker" / "identity.json").write_bytes(damage)

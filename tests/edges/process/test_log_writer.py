@@ -22,7 +22,7 @@ def lost(lines: int) -> bytes:
 
 
 def test_lines_come_in_their_order(tmp_path: Path) -> None:
-    """Those that wait for company stand in front of the warning that is written at once."""
+    """Lines that wait to be written together come before the warning that is written at once."""
     path = tmp_path / "log"
     with path.open("wb") as target:
         writer = LogWriter(target, lost)

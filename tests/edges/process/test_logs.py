@@ -51,14 +51,14 @@ class Stream(io.TextIOWrapper):
         return self._tty
 
     def text(self) -> str:
-        """Return what was written."""
+        """Return the written text."""
         assert logs.flush()
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
         return buffer.getvalue().decode()
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what was written, parsed."""
+        """Return the written lines, parsed."""
         return [json.loads(line) for line in self.text().split("\n") if line]
 
 
@@ -183,7 +183,7 @@ def test_a_terminal_gets_no_escape_in_nested_values_either() -> None:
 
 
 def test_the_amqp_library_cannot_log_urls_with_passwords() -> None:
-    """What we report ourselves is not said twice, and never with a password."""
+    """An error that we report ourselves is not logged twice, and never with a password."""
     stream, _ = configured("debug")
 
     for name in ("aiormq.connection", "aio_pika.robust_connection"):

@@ -17,7 +17,7 @@ CLOSED = [" ".join(some) for n in (1, 2, 3) for some in itertools.combinations(R
 @pytest.mark.parametrize("closed", CLOSED)
 @pytest.mark.parametrize("command", ["--version", "policy list", "nonsense"])
 def test_closed_streams_end_in_no_traceback(closed: str, command: str) -> None:
-    """Fault 93: each command exits as with open streams, and nothing of a traceback is printed."""
+    """Fault 93: each command exits as with open streams, without a traceback."""
     line = f"exec {sys.executable} -m consumer {command} {closed}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, check=False)
 
@@ -27,7 +27,7 @@ def test_closed_streams_end_in_no_traceback(closed: str, command: str) -> None:
 
 
 def test_closed_streams_lead_nowhere_else() -> None:
-    """A file that is opened later gets none of their numbers: what is printed would end up in it."""
+    """A file that is opened later gets none of their numbers: printed text would end up in it."""
     script = (
         "from consumer.edges.process.startup import open_standard_streams as f; f(); import os;"
         "opened = os.open('/dev/null', os.O_RDONLY); os._exit(opened)"

@@ -20,7 +20,7 @@ STATS = "/webhook/subscriptions/sender/stats"
 
 
 class Desk:
-    """A health server, and what the daemon tells it."""
+    """A health server, and the daemon's part in it."""
 
     def __init__(self) -> None:
         self.reason: str | None = "the topology is not declared yet"
@@ -133,7 +133,7 @@ async def test_a_page_for_this_machine_is_not_read_under_another_name(
 
 
 async def test_on_an_open_address_there_are_health_and_metrics_only() -> None:
-    """Without tokens nobody else learns more."""
+    """Without tokens a stranger learns nothing more."""
     desk = Desk()
     desk.url = f"http://127.0.0.1:{await desk.server.start('0.0.0.0', 0)}"  # noqa: S104 - that is the point
     try:
@@ -143,7 +143,7 @@ async def test_on_an_open_address_there_are_health_and_metrics_only() -> None:
 
 
 async def test_a_taken_port_is_an_error(desk: Desk) -> None:
-    """The daemon then says which address and ends."""
+    """The daemon then names the address and ends."""
     other = Desk()
 
     with pytest.raises(

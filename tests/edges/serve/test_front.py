@@ -14,7 +14,7 @@ MOST = 8
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what comes."""
+    """Sends back all that it receives."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep it."""
@@ -33,7 +33,7 @@ class Caller:
         self._reader, self.writer = reader, writer
 
     async def asks(self) -> bool:
-        """Send a byte and say whether it came back."""
+        """Send a byte and return whether it came back."""
         try:
             self.writer.write(b"x")
             return await self._reader.read(1) == b"x"
@@ -41,7 +41,7 @@ class Caller:
             return False
 
     def is_cut(self) -> bool:
-        """Say whether the server ended it."""
+        """Return whether the server ended it."""
         return self._reader.at_eof() or self._reader.exception() is not None
 
 
@@ -58,8 +58,8 @@ async def port() -> AsyncIterator[int]:
     server.close()
 
 
-async def test_who_comes_is_served_however_many_are_idle(port: int) -> None:
-    """The one that has been silent for longest makes room; who spoke since stays."""
+async def test_a_new_caller_is_served_however_many_are_idle(port: int) -> None:
+    """The connection that has been silent for longest makes room; one that sent something since stays."""
     first = await call(port)
     idle = [await call(port) for _ in range(MOST - 1)]
     assert await first.asks()
@@ -73,7 +73,7 @@ async def test_who_comes_is_served_however_many_are_idle(port: int) -> None:
         caller.writer.close()
 
 
-async def test_who_is_idle_for_long_is_cut() -> None:
+async def test_a_long_idle_connection_is_cut() -> None:
     """After the bound, counted from the last byte that came."""
     server = await asyncio.get_running_loop().create_server(
         BoundedConnections(Echo, MOST, 0.05), "127.0.0.1", 0

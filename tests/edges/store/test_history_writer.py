@@ -29,7 +29,7 @@ class MemoryHistoryStore:
         self.rows: list[HistoryRow] = []
         self.numbers: set[int] = set()
         self.faults: list[str] = []  #: of the next writes: away | refuses | unheard; empty: none
-        self.refused: set[str] = set()  #: ids of events whose rows it never takes
+        self.refused: set[str] = set()  #: ids of events whose rows it always refuses
         self.trims = 0
         self.closed = False
         self.trimmed = asyncio.Event()  #: nothing is left to delete
@@ -192,7 +192,7 @@ async def test_the_end_writes_the_rest() -> None:
 
 
 async def test_the_end_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that does not answer holds nobody up: the rows that are left are counted."""
+    """A store that does not answer delays nothing: the remaining rows are counted."""
     monkeypatch.setattr(history_writer, "FINISH_S", 0.05)
     desk = Desk()
     desk.store.gate.clear()
@@ -243,7 +243,7 @@ async def test_the_routine_writes_and_deletes_side_by_side(monkeypatch: pytest.M
     )
 )
 async def test_each_row_is_written_or_counted(steps: list[tuple[int, str]]) -> None:
-    """Whatever the store does: no row is missing without a count, and none is there twice."""
+    """For every behaviour of the store: each missing row is counted, and none is there twice."""
     desk = Desk()
     noted = 0
     for count, fault in steps:

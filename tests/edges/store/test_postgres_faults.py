@@ -16,7 +16,9 @@ from tests.support.processes.postgres import Postgres
 from tests.support.stores import RULES, Place, apply, on, refused, shop, unreadable
 
 
-async def test_a_server_that_stops_is_told_and_comes_back(sql_place: Place, own_postgres: Postgres) -> None:
+async def test_a_server_that_stops_is_reported_and_comes_back(
+    sql_place: Place, own_postgres: Postgres
+) -> None:
     """Fault 68: stopped in the middle; started again, the same store goes on without help."""
     sql_place.url = await own_postgres.database()
     store = sql_place.open()
@@ -53,7 +55,7 @@ async def test_a_server_that_is_silent_counts_as_away(sql_place: Place, own_post
     await apply(store, shop(timeout_s=9))
 
 
-async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgres) -> None:
+async def test_refusals_of_postgres_are_reported(sql_place: Place, postgres: Postgres) -> None:
     """Fault 68: user, password, database, rights: named, with the remedy, and never the password."""
     good = await postgres.database()
     sql_place.url = good
@@ -72,8 +74,8 @@ async def test_what_postgres_refuses_is_told(sql_place: Place, postgres: Postgre
         assert "\n" not in str(error.value)
 
 
-async def test_a_user_without_rights_is_told(sql_place: Place, postgres: Postgres) -> None:
-    """Fault 68: who may not make tables hears what is missing."""
+async def test_a_user_without_rights_is_reported(sql_place: Place, postgres: Postgres) -> None:
+    """Fault 68: a user without the right to make tables gets an error that names it."""
     sql_place.url = await postgres.database()
     user = f"u{secrets.token_hex(4)}"
     await on(sql_place.url, f"CREATE USER {user} PASSWORD 'hush'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -97,7 +99,7 @@ async def test_a_standby_is_read_and_not_written(sql_place: Place, postgres: Pos
     await refused(store, r"is a standby or read-only; name the primary")
 
 
-async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres: Postgres) -> None:
+async def test_a_held_row_is_waited_for_and_then_reported(sql_place: Place, postgres: Postgres) -> None:
     """Fault 68: locked: another session holds the writers' row for too long; reading goes on."""
     sql_place.url = await postgres.database()
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.3")
@@ -113,7 +115,7 @@ async def test_a_held_row_is_waited_for_and_then_told(sql_place: Place, postgres
     await apply(store, shop(timeout_s=9))
 
 
-async def test_tables_that_have_gone_are_not_made_anew_by_who_knew_them(
+async def test_missing_tables_are_not_made_anew_by_an_open_store(
     sql_place: Place, postgres: Postgres
 ) -> None:
     """Fault 68: a running daemon never takes an emptied database for an empty store."""

@@ -35,8 +35,8 @@ async def test_an_empty_store_has_no_subscriptions(store: AnyStore) -> None:
     assert not await store.changed()
 
 
-async def test_what_is_applied_is_loaded(store: AnyStore) -> None:
-    """Load gives what the file says, defaults filled in, enabled or not."""
+async def test_applied_subscriptions_are_loaded(store: AnyStore) -> None:
+    """Load returns the content of the file, defaults filled in, enabled or not."""
     await apply(
         store,
         shop(retry={"policy": "linear", "max_attempts": 2}, on_status={"404": "park"}, headers={"x-a": "1"}),
@@ -87,8 +87,8 @@ async def test_applying_twice_changes_nothing(store: AnyStore) -> None:
     assert await store.load() == before
 
 
-async def test_a_dry_run_tells_and_keeps_nothing(store: AnyStore) -> None:
-    """``apply --dry-run`` says what would change; the store stays as it was."""
+async def test_a_dry_run_prints_and_keeps_nothing(store: AnyStore) -> None:
+    """``apply --dry-run`` prints the changes; the store stays as it was."""
 
     def add(kept: Sequence[StoredEntry]) -> Merge:
         assert not kept
@@ -131,7 +131,7 @@ async def test_a_change_keeps_id_and_generated_secret(store: AnyStore) -> None:
 
 
 async def test_given_secrets_replace_the_generated_one(store: AnyStore) -> None:
-    """SW-32: the file's secrets, newest first, are what signs from then on."""
+    """SW-32: from then on the file's secrets sign, newest first."""
     secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"]
     await apply(store, shop())
     report = await apply(store, shop(secrets=secrets))
@@ -141,7 +141,7 @@ async def test_given_secrets_replace_the_generated_one(store: AnyStore) -> None:
 
 
 async def test_two_may_swap_their_urls(store: AnyStore) -> None:
-    """Words, subscription: what is unique after a change need not be so in the middle of it."""
+    """Words, subscription: uniqueness after a change is required, and not in the middle of it."""
     one, two = shop(), shop(name="other", url="https://other.example/")
     await apply(store, one, two)
 
@@ -166,7 +166,7 @@ async def test_changed_says_so_until_the_next_load(store: AnyStore) -> None:
 
 
 async def test_only_prune_removes(store: AnyStore) -> None:
-    """Outside contract, subscriptions file: what a file does not name stays, unless it is asked away."""
+    """Outside contract, subscriptions file: an omitted subscription stays, except with `--prune`."""
     other = shop(name="other", url="https://other.example/")
     await apply(store, shop(), other)
     kept = await apply(store, shop())
@@ -178,7 +178,7 @@ async def test_only_prune_removes(store: AnyStore) -> None:
 
 
 async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) -> None:
-    """Fault 38: applying the file again does not enable what a 410 disabled; a new URL or --enable does."""
+    """Fault 38: applying the file again enables nothing after a 410; a new URL or --enable does."""
     await apply(store, shop())
     await store.load()
     await store.disable(SHOP, "HTTP 410")
@@ -200,7 +200,7 @@ async def test_disabling_lasts_over_an_apply_of_the_same_url(store: AnyStore) ->
     assert (await store.entries())[0].disabled_reason is None
 
 
-async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
+async def test_other_answers_disable_nothing(store: AnyStore) -> None:
     """Fault 38: the second 410 of an endpoint, or one of a deleted one, makes no daemon reload."""
     await apply(store, shop())
     await store.disable(SHOP, "HTTP 410")
@@ -213,7 +213,7 @@ async def test_what_does_not_disable_changes_nothing(store: AnyStore) -> None:
     assert (await store.entries())[0].disabled_reason == "HTTP 410"
 
 
-async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
+async def test_a_change_starts_from_the_stored_state(store: AnyStore) -> None:
     """Fault 33: many add one to the same number at once; no update is lost."""
 
     def add_one(kept: Sequence[StoredEntry]) -> Merge:
@@ -229,7 +229,7 @@ async def test_a_change_is_made_from_what_is_there(store: AnyStore) -> None:
 
 
 async def test_writers_that_meet_lose_nothing(store: AnyStore) -> None:
-    """Faults 33, 75: each one's change is made from what the one before it left."""
+    """Faults 33, 75: each change is made from the state that the one before it left."""
     names = [f"n{number}" for number in range(12)]
 
     await asyncio.gather(*(apply(store, shop(name=n, url=f"https://{n}.example/")) for n in names))

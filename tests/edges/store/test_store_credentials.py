@@ -45,8 +45,8 @@ async def test_credentials_come_back_as_they_were(place: Place, authority: Autho
     assert access.tls.key == pair.key
 
 
-async def test_no_credential_stands_in_clear(sql_place: Place, authority: Authority) -> None:
-    """Fault 69: neither in the database file nor in what it writes beside it."""
+async def test_no_credential_is_in_clear(sql_place: Place, authority: Authority) -> None:
+    """Fault 69: neither in the database file nor in the files beside it."""
     pair = authority.pair("leveret")
     store = sql_place.open(STORE__KEY=KEY)
     await apply(

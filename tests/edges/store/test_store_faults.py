@@ -91,8 +91,8 @@ async def test_a_store_that_was_made_anew_is_known_by_its_identity(place: Place)
     ],
     ids=["empty", "another", "overwritten", "cut"],
 )
-async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
-    """Fault 68: nothing is overwritten; an open daemon and a new command say the same."""
+async def test_a_damaged_file_is_reported_and_left_alone(sql_place: Place, damage: object, told: str) -> None:
+    """Fault 68: nothing is overwritten; an open daemon and a new command report the same."""
     assert callable(damage)
     store = sql_place.open()
     await apply(store, *many(20))
@@ -113,7 +113,7 @@ async def test_a_damaged_file_is_told_and_left_alone(sql_place: Place, damage: o
 
 
 async def test_a_locked_file_is_read_and_not_written(sql_place: Place) -> None:
-    """Fault 68: another process holds the write lock: wait for it a little, then say so."""
+    """Fault 68: another process holds the write lock: wait for it a little, then report it."""
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="0.2")
     await apply(store, shop())
     with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
@@ -140,7 +140,7 @@ async def test_a_file_that_is_held_for_itself_cannot_even_be_read(sql_place: Pla
 
 
 async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
-    """Faults 33, 68: a lock that is given up in time holds nobody up for longer, and no change is lost."""
+    """Faults 33, 68: a lock that is given up in time delays nothing for longer, and no change is lost."""
     store = sql_place.open(STORE__BUSY_TIMEOUT_S="20")
     await apply(store, shop())
     with closing(sqlite3.connect(sql_place.file, isolation_level=None)) as other:
@@ -155,13 +155,13 @@ async def test_a_waiting_writer_gets_its_turn(sql_place: Place) -> None:
     assert {e.label: e.disabled_reason for e in await store.entries()} == {"shop": "by hand", "second": None}
 
 
-async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
+async def test_a_folder_without_rights_is_reported(sql_place: Place) -> None:
     """Fault 68: read-only: nothing is written, nothing half; the rights come back, and so does the store."""
     store = sql_place.open()
     await apply(store, shop())
     await store.load()
     for folder in (sql_place.home.parent, *sql_place.home.parents[1:4]):
-        folder.chmod(folder.stat().st_mode | 0o055)  # all may look, nobody else may write
+        folder.chmod(folder.stat().st_mode | 0o055)  # everybody may read, and only the owner may write
     sql_place.home.chmod(0o555)
     sql_place.file.chmod(0o444)
     (sql_place.home / "store.key").chmod(0o444)
@@ -177,7 +177,7 @@ async def test_a_folder_without_rights_is_told(sql_place: Place) -> None:
 
 
 async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
-    """Fault 68: what SQLite's URLs give a meaning to, and bytes that are no text."""
+    """Fault 68: characters with a meaning in SQLite's URLs, and bytes that are not text."""
     place = Place(tmp_path / os.fsdecode(b"a%20b?mode=ro#\xff"))
 
     await apply(place.open(), shop())
@@ -188,7 +188,7 @@ async def test_a_home_may_have_any_name(tmp_path: Path) -> None:
     assert place.file.exists()
 
 
-async def test_a_home_that_cannot_be_made_is_told(sql_place: Place) -> None:
+async def test_a_home_that_cannot_be_made_is_reported(sql_place: Place) -> None:
     """Fault 68: the first write names the folder."""
     sql_place.home.write_text("a file")
 
@@ -224,13 +224,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.xfail("no right to mount; the limit on a file's size stands for it")
+        pytest.xfail("no right to mount; the limit on a file's size is tested instead")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
 
 async def test_a_disk_without_room_takes_nothing_and_loses_nothing(small_disk: Path) -> None:
-    """Fault 68: ENOSPC: the error says so; what was there is still there, and removing makes room."""
+    """Fault 68: ENOSPC: the error names it; the old content is still there, and removing makes room."""
     place = Place(small_disk / "home")
     store = place.open()
     await apply(store, *many(20))
@@ -304,10 +304,10 @@ async def test_processes_stand_in_line(place: Place) -> None:
     assert seen == sorted(seen)
 
 
-# what is stored
+# the stored entries
 
 
-async def test_a_policy_that_is_gone_locks_what_names_it(place: Place) -> None:
+async def test_a_policy_that_is_gone_locks_its_subscriptions(place: Place) -> None:
     """The others go on, and it heals once the settings have the policy again."""
     with_night = place.open(RETRY__POLICIES='{"night": {"policy": "linear"}}')
     await apply(with_night, shop(retry={"max_attempts": 2}))
@@ -348,7 +348,7 @@ async def test_an_entry_that_is_wrong_is_named(place: Place, stored: str, told: 
 
 
 async def edit(place: Place, entry: str) -> None:
-    """Write *entry* over what is stored of the subscription."""
+    """Write *entry* over the stored subscription."""
     if place.url:
         connection = await asyncpg.connect(place.url)
         await connection.execute("UPDATE leveret_subscriptions SET entry = $1", entry)

@@ -73,7 +73,7 @@ def _clock(store: SqlStore, at: Callable[[], float]) -> Jobs:
 
 
 async def test_a_job_is_worked_off_and_counted(place: Place) -> None:
-    """S1-5: noted, sent, marked; at the end what was noted and is gone counts, what stays parked does not."""
+    """S1-5: noted, sent, marked; at the end noted entries that are gone count, and parked ones do not."""
     store = place.open()
     jobs = store.records.jobs
     assert (await jobs.all(), await jobs.get("job_x"), await jobs.claim("w1")) == ((), None, None)

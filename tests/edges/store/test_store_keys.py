@@ -75,7 +75,7 @@ async def test_the_key_file_is_for_its_owner_alone(place: Place) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "another", "garbage", "not text", "unreadable"])
 async def test_a_wrong_key_locks_and_is_put_back(place: Place, damage: str) -> None:
-    """Fault 69: what cannot be decrypted has no key to sign with and says why; it heals by itself."""
+    """Fault 69: a subscription that cannot be decrypted has no key and a reason; it heals by itself."""
     await apply(place.open(), shop(), OTHER)
     key = place.home / "store.key"
     good = key.read_bytes()
@@ -107,7 +107,7 @@ async def test_a_wrong_key_locks_and_is_put_back(place: Place, damage: str) -> N
 
 
 async def test_a_key_that_goes_takes_nothing_from_memory(place: Place) -> None:
-    """Fault 69: a running daemon signs on with what it has decrypted; only what is new is locked."""
+    """Fault 69: a running daemon signs on with its decrypted secrets; only new subscriptions are locked."""
     store = place.open()
     await apply(store, shop())
     before = by_id(await store.load())[SHOP]
@@ -125,7 +125,7 @@ async def test_a_key_that_goes_takes_nothing_from_memory(place: Place) -> None:
 
 
 async def test_no_new_key_is_made_over_sealed_secrets(place: Place) -> None:
-    """Fault 69: a lost key is told, not replaced by one that opens nothing; nothing is written."""
+    """Fault 69: a lost key is reported, not replaced by one that opens nothing; nothing is written."""
     await apply(place.open(), shop())
     (place.home / "store.key").unlink()
     store = place.open()
@@ -138,7 +138,7 @@ async def test_no_new_key_is_made_over_sealed_secrets(place: Place) -> None:
 
 
 async def test_locked_entries_can_be_changed_removed_and_repaired(place: Place) -> None:
-    """Fault 69: an operator who lost the key gives new secrets; nothing is rotated behind his back."""
+    """Fault 69: an operator who lost the key gives new secrets; nothing is rotated without a command."""
     await apply(place.open(), shop(), OTHER)
     kept = await execute(place, "SELECT secrets FROM leveret_subscriptions WHERE name = 'shop'")
     (place.home / "store.key").write_text(new_key())
@@ -193,7 +193,7 @@ async def test_keys_are_rotated(place: Place) -> None:
     assert after == await rotating.load()
 
 
-async def test_a_rekey_without_the_old_key_leaves_what_it_cannot_open(place: Place) -> None:
+async def test_a_rekey_without_the_old_key_leaves_unreadable_secrets(place: Place) -> None:
     """Fault 69: nothing is lost by a rekey with the wrong keys."""
     old, new = new_key(), new_key()
     await apply(place.open(STORE__KEY=old), shop())
@@ -246,7 +246,7 @@ def test_a_sealed_text_of_a_newer_format_is_locked() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "# only a note\n", "short", "A" * 43 + "=x", "A" * 44])
-def test_what_is_no_key_is_told_without_repeating_it(wrong: str) -> None:
+def test_an_invalid_key_is_reported_without_repeating_it(wrong: str) -> None:
     """Names the remedy, never the text."""
     with pytest.raises(ConfigError, match="openssl rand -base64 32") as told:
         parse_keys(wrong)

@@ -41,12 +41,12 @@ async def test_each_change_is_the_next_generation_of_the_same_store(place: Place
 
 
 def replace_mark(generation: Generation) -> Generation:
-    """Return what another copy made of the same generation."""
+    """Return the generation that another copy made of the same one."""
     return generation._replace(mark="0" * 16)
 
 
 async def test_a_store_of_before_begins_its_history_where_it_is(place: Place) -> None:
-    """An upgrade: what was recorded cannot be older than the tables, and what is there is known."""
+    """An upgrade: the record cannot be older than the tables, and the present content is known."""
     await apply(place.open(), shop())
     await take_back(place, "0004")
 
@@ -57,7 +57,7 @@ async def test_a_store_of_before_begins_its_history_where_it_is(place: Place) ->
 
 
 async def test_adopted_it_is_above_the_record(place: Place) -> None:
-    """Fault 81: a restored backup with a number of its own, above what the broker remembers."""
+    """Fault 81: a restored backup with a number of its own, above the broker's record."""
     store = place.open()
     await apply(store, shop())
     await store.load()
@@ -104,7 +104,7 @@ async def test_a_removal_leaves_a_tombstone(place: Place) -> None:
 
 
 async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:
-    """Fault 31: `apply --prune` leaves tombstones too; one whose policy is gone is kept as long as any."""
+    """Fault 31: `apply --prune` leaves tombstones too; without a policy one is kept for the longest time."""
     store = place.open()
     await apply(store, shop(), shop(name="till", url="https://till.example/"))
     store._rules = replace(RULES, policies={"slow": replace(RULES.retry, max_age_s=99 * DAY_S)})
@@ -120,7 +120,7 @@ async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:
 
 
 async def test_created_anew_it_has_no_tombstone(place: Place) -> None:
-    """Fault 31: what waits is sent to the new one."""
+    """Fault 31: waiting deliveries are sent to the new one."""
     store = place.open()
     await apply(store, shop())
     await removed(store)
@@ -131,7 +131,7 @@ async def test_created_anew_it_has_no_tombstone(place: Place) -> None:
 
 
 async def test_old_tombstones_go(place: Place) -> None:
-    """Nothing grows for ever: what no delivery needs goes with the next removal."""
+    """Nothing grows for ever: tombstones that no delivery needs go with the next removal."""
     store = place.open()
     await apply(store, shop())
     await removed(store)
@@ -143,7 +143,7 @@ async def test_old_tombstones_go(place: Place) -> None:
 
 
 async def test_a_tombstone_of_another_store_says_nothing(place: Place) -> None:
-    """Fault 81: the database was swapped a moment ago: the daemon believes what it has loaded."""
+    """Fault 81: the database was swapped a moment ago: the daemon believes its loaded state."""
     store = place.open()
     await apply(store, shop())
     await removed(store)
@@ -155,7 +155,7 @@ async def test_a_tombstone_of_another_store_says_nothing(place: Place) -> None:
 
 
 async def test_a_daemon_that_never_loaded_sees_no_tombstone(place: Place) -> None:
-    """Fault 81: what was not loaded is not believed."""
+    """Fault 81: an unloaded state is not believed."""
     store = place.open()
     await apply(store, shop())
     await removed(store)

@@ -41,11 +41,11 @@ class Rows:
     rows: dict[str, SubscriptionRow] = field(default_factory=dict)
 
     def entries(self, ring: KeyRing) -> Sequence[StoredEntry]:
-        """Return what is kept, as far as *ring* opens it."""
+        """Return the stored secrets that *ring* opens."""
         return [to_entry(row, ring, "store") for row in self.rows.values()]
 
     def change(self, step: Step, ring: KeyRing) -> Merge:
-        """Take *step*, and keep what it made."""
+        """Take *step*, and keep its result."""
         merged = step(self.entries(ring))
         fresh = [to_row(e, self.rows.get(e.id), ring) for e in (*merged.added, *merged.changed)]
         for entry in merged.removed:
@@ -74,7 +74,7 @@ def without_secrets(case: Mapping[str, object]) -> dict[str, object]:
 
 
 def files(case: Mapping[str, object], export: Mapping[str, Any], number: int) -> dict[str, dict[str, object]]:
-    """Return each file that a user may apply, by its name; *export* is what the store wrote out itself."""
+    """Return each file that a user may apply, by its name; *export* is the file that the store wrote."""
     new = secret_of(f"file {number}")
     return {
         "export": dict(export),
@@ -106,21 +106,21 @@ STEPS = (*files({}, {}, 0), "rotate", "drop", "enable", "disable", "remove")
 
 
 def export_of(rows: Rows, ring: KeyRing) -> Any:
-    """Return the entries of what `export` writes without secrets."""
+    """Return the entries that `export` writes without secrets."""
     return export_document(rows.entries(ring), secrets=False)["subscriptions"]
 
 
 def step_of(what: str, case: Mapping[str, object], truth: Rows, number: int) -> Step:
-    """Return the step *what*, with the file of *truth*: what its export was while everything was open."""
+    """Return the step *what*, with the file of *truth*: its export while everything was open."""
     export = export_of(truth, BOTH)
     return take(what, files(case, export[0] if export else shop(), number).get(what), number)
 
 
 @pytest.mark.parametrize("what", STEPS)
-def test_a_step_on_what_is_locked_is_whole_or_refused(what: str) -> None:
+def test_a_step_on_a_locked_subscription_is_whole_or_refused(what: str) -> None:
     """Fault 69: with every auth, tls and secrets: once the key is back it is as if it had never been away.
 
-    What would lose or mix something is an error that names the remedy; the rest is done.
+    A step that would lose or mix something is an error that names the remedy; the others are done.
     """
     for case in CASES:
         open_, locked = made(case), made(case)
@@ -149,7 +149,7 @@ HISTORIES = st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from([OWN, OTH
 def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
     case: Mapping[str, object], history: list[tuple[str, KeyRing]]
 ) -> None:
-    """Fault 69: keys come and go between the steps; what is kept is what the steps that were done made."""
+    """Fault 69: keys come and go between the steps; the content is the result of the successful steps."""
     truth, rows = made(case), made(case)
     for number, (what, ring) in enumerate(history):
         step = step_of(what, case, truth, number)
@@ -161,7 +161,7 @@ def test_no_history_of_keys_and_steps_loses_or_mixes_a_secret(
         assert rows.documents(BOTH) == truth.documents(BOTH)
 
 
-def test_an_export_of_what_is_locked_is_the_same_file() -> None:
+def test_an_export_of_locked_subscriptions_is_the_same_file() -> None:
     """Without secrets it does not matter whether they can be opened; applied: no change."""
     for case in CASES:
         rows = made(case)
@@ -194,7 +194,7 @@ def test_a_lost_key_is_given_up_aloud_and_never_with_a_credential() -> None:
 
 
 async def test_a_locked_store_keeps_credentials_through_commands(place: Place) -> None:
-    """Fault 69: in a real database, too; nothing of a locked one is sent, and all of it is shown."""
+    """Fault 69: in a real database, too; a locked one sends nothing, and shows everything."""
     case = {"auth": AUTH["basic"], "tls": TLS["pair"]}
     await apply(place.open(STORE__KEY=FIRST), shop(**case))
     [before] = await place.open().entries()

@@ -49,7 +49,7 @@ def test_a_pause_holds_its_scope_and_nobody_else() -> None:
     assert not paused((), "acme", SHOP)
 
 
-async def test_a_load_builds_only_what_changed(place: Place) -> None:
+async def test_a_load_builds_only_changed_subscriptions(place: Place) -> None:
     """Fault 74: of 10,000 subscriptions the others stay the same objects, paused or not, in their order."""
     store, daemon = place.open(), place.open()
     for name in ("b", "d", "c"):

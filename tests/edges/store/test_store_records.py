@@ -60,12 +60,12 @@ def row(number: int, **more: Any) -> ParkedRow:
 
 
 def batch(*rows: ParkedRow, states: tuple[EndpointState, ...] = (), gone: tuple[str, ...] = ()) -> Batch:
-    """What is written together."""
+    """Notes that are written together."""
     return Batch(states={s.endpoint: s for s in states}, parked={r.id: r for r in rows}, gone=gone)
 
 
 async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
-    """Fault 75: what a worker says late, after an outage, does not overwrite what was said since."""
+    """Fault 75: a worker's late note, after an outage, does not overwrite a newer one."""
     store = place.open()
     await apply(store, shop(), shop(name="crm", url="https://crm.example/"))
     await store.records.write(batch(states=(state(), state("crm", state="probing"))))
@@ -81,7 +81,7 @@ async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
 
 
 async def test_a_word_from_the_future_does_not_stay(place: Place) -> None:
-    """Fault 82: the clock was set back by a day since it was written: what comes next replaces it."""
+    """Fault 82: the clock was set back by a day since it was written: the next note replaces it."""
     store = place.open()
     await apply(store, shop())
     now = time.time()
@@ -115,7 +115,7 @@ async def test_after_a_step_of_the_clock_times_are_written_anew(place: Place) ->
 
 
 async def test_a_state_goes_with_its_endpoint(place: Place) -> None:
-    """Faults 31, 32, 38: removed, moved or enabled again: what was said of the old endpoint is over."""
+    """Faults 31, 32, 38: removed, moved or enabled again: notes about the old endpoint are over."""
     store = place.open()
     names = ("removed", "moved", "enabled", "stays")
     entries = {name: shop(name=name, url=f"https://{name}.example/") for name in names}
@@ -127,7 +127,7 @@ async def test_a_state_goes_with_its_endpoint(place: Place) -> None:
     await apply(store, moved, entries["enabled"], entries["stays"], prune=True, enable=True)
 
     assert [s.subscription_id for s in await store.endpoint_states()] == [subscription_id("acme", "stays")]
-    await store.records.write(batch(states=(state("removed"),)))  # said too late
+    await store.records.write(batch(states=(state("removed"),)))  # noted too late
     assert len(await store.endpoint_states()) == 1
 
 
@@ -145,7 +145,7 @@ async def test_the_index_is_read_newest_first(place: Place) -> None:
 
 
 async def test_the_index_counts_the_messages_of_the_queue(place: Place) -> None:
-    """S1-13: an entry that a crash parked twice is one row of two messages; what expired counts no more."""
+    """S1-13: an entry that a crash parked twice is one row of two messages; expired ones do not count."""
     store = place.open()
     assert await store.records.count_parked() == 0
     await store.records.write(
@@ -160,7 +160,7 @@ async def test_the_index_counts_the_messages_of_the_queue(place: Place) -> None:
 
 
 async def test_the_index_is_bounded(place: Place) -> None:
-    """S1-4: the newest lines stay; what is replayed, archived or over its time goes; twice is once."""
+    """S1-4: the newest lines stay; replayed, archived and expired ones go; twice is once."""
     store = place.open(STORE__PARKED_INDEX_MAX="5")
     await store.records.write(batch(row(1), row(2, expires_at=1.0)))
     await store.records.write(batch(*(row(n) for n in range(3, 10)), gone=(row(1).id,)))
@@ -175,8 +175,8 @@ async def test_the_index_is_bounded(place: Place) -> None:
     assert row(20).id not in {r.id for r in await none.parked_index()}
 
 
-async def test_what_left_the_queue_leaves_the_index(place: Place) -> None:
-    """S1-5: by replay or purge; what was parked again meanwhile stays, and no store is made for it."""
+async def test_entries_that_left_the_queue_leave_the_index(place: Place) -> None:
+    """S1-5: by replay or purge; an entry that was parked again stays, and no store is made for it."""
     await place.open().forget_parked({row(1).id: NOW})
     assert not place.home.exists()
     store = place.open()
@@ -188,7 +188,7 @@ async def test_what_left_the_queue_leaves_the_index(place: Place) -> None:
 
 
 class Desk:
-    """A recorder on a real store that can be away, with what it counts and logs."""
+    """A recorder on a real store that can be away, with its counts and log lines."""
 
     def __init__(self, place: Place, pending_max: int = 100) -> None:
         self.is_away = False
@@ -232,7 +232,7 @@ def parked(number: int) -> ParkedEntry:
     )
 
 
-async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
+async def test_notes_to_the_recorder_are_written(place: Place) -> None:
     """In the background; the newest state of an endpoint, each entry with its numbers."""
     desk = Desk(place)
     shop_ = await subscription(desk)
@@ -254,7 +254,7 @@ async def test_what_the_recorder_is_told_is_written(place: Place) -> None:
     assert (line.event_id, line.code, line.attempts, line.subscription_ids) == ("evt_1", "dns", 1, ("sub_1",))
 
 
-async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None:
+async def test_a_store_that_was_away_gets_the_missed_changes(place: Place) -> None:
     """Fault 68: states are kept and written at recovery; lines of the index up to a bound, then counted."""
     desk = Desk(place, pending_max=3)
     shop_ = await subscription(desk)
@@ -282,7 +282,7 @@ async def test_a_store_that_is_away_is_told_what_it_missed(place: Place) -> None
 
 
 async def test_a_producers_words_do_no_harm(place: Place) -> None:
-    """Faults 8, 51: what a strange message, or an endpoint, says is written short and safe."""
+    """Faults 8, 51: the text of a strange message, or of an endpoint, is written short and safe."""
     desk = Desk(place)
     raw = RawMessage(
         body=b"",
@@ -314,7 +314,7 @@ async def test_a_producers_words_do_no_harm(place: Place) -> None:
 
 
 async def test_failures_are_joined_and_outlive_a_restart(place: Place) -> None:
-    """SW-41, decision 16: whoever writes last, the earliest that counts stays, until there was a success."""
+    """SW-41, decision 16: for every order of writers, the earliest failure stays until there is a success."""
     store, other = place.open(), place.open()
     await apply(store, shop())
     endpoint = state().endpoint
@@ -375,8 +375,8 @@ async def test_a_pause_outlives_its_worker(place: Place) -> None:
     assert list(await desk.store.records.holds()) == ["elsewhere"]
 
 
-async def test_what_is_decided_by_hand_waits_for_who_starts(place: Place) -> None:
-    """S3-3, decision 16: the next epoch, whatever was there; a reset ends the endpoint's pause too."""
+async def test_decisions_by_hand_wait_for_the_next_worker(place: Place) -> None:
+    """S3-3, decision 16: the next epoch after every state; a reset ends the endpoint's pause too."""
     store = place.open()
     await apply(store, shop())
     await store.records.write(Batch(states={state().endpoint: state(epoch=7)}, holds={state().endpoint: 9e9}))

@@ -69,7 +69,7 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(place: Place) -
 
 
 def test_the_code_names_the_newest_step() -> None:
-    """Numbers of four digits, in a line, and the last one is what the code expects."""
+    """Numbers of four digits, without gaps, and the code expects the last one."""
     steps = ScriptDirectory.from_config(migrate.config())
 
     numbers = [step.revision for step in steps.walk_revisions()]
@@ -80,7 +80,7 @@ def test_the_code_names_the_newest_step() -> None:
 
 
 async def test_two_that_start_at_once_make_the_tables_once(place: Place) -> None:
-    """Processes that find no tables stand in line; all of them go on."""
+    """Processes that find no tables wait for each other; all of them go on."""
     environ = {"LEVERET_HOME": str(place.home), "PYTHONPATH": str(ROOT)}
     environ |= {"LEVERET_DATABASE_URL": place.url} if place.url else {}
     pipe = asyncio.subprocess.PIPE
@@ -132,7 +132,7 @@ async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
 
 
 async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
-    """Of a newer release; delivery goes on from what can be read, writes are refused."""
+    """Of a newer release; delivery goes on with the readable content, writes are refused."""
     await apply(place.open(), shop())
     await execute(place, NEWER)
     await execute(place, "ALTER TABLE leveret_subscriptions ADD COLUMN of_tomorrow TEXT")
@@ -145,8 +145,8 @@ async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:
     assert [entry.timeout_s for entry in await store.entries()] == [None]
 
 
-async def test_a_newer_schema_that_cannot_be_read_is_told(place: Place) -> None:
-    """Fault 68: what this release does not find any more is an error, not an empty store."""
+async def test_a_newer_schema_that_cannot_be_read_is_reported(place: Place) -> None:
+    """Fault 68: a table that this release misses is an error, not an empty store."""
     await apply(place.open(), shop())
     await execute(place, NEWER)
     await execute(place, "ALTER TABLE leveret_subscriptions RENAME TO leveret_endpoints")

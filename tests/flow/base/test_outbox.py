@@ -61,7 +61,7 @@ async def test_a_failed_publish_is_tried_until_it_works(worker: Worker, error: E
 
 
 async def test_it_can_give_up_between_tries(worker: Worker) -> None:
-    """Once told so it publishes no more, and says that nothing was confirmed (fault 64)."""
+    """Once *give_up* returns True it publishes no more, and raises that nothing was confirmed (fault 64)."""
     worker.publisher.faults = [Refused("full")] * 5
     looks = iter([False, False, True])
 
@@ -164,7 +164,7 @@ async def test_a_refused_entry_takes_the_other_way_at_once(worker: Worker) -> No
 
 
 async def test_a_patient_outbox_waits_for_room(worker: Worker) -> None:
-    """What comes out of overflow never goes back to it."""
+    """A message out of overflow never goes back to it."""
     worker.publisher.full = {"parked."}
     patient = Outbox(worker.context, patient=True)
     task = asyncio.create_task(patient.park_raw(event_message(), ParkReason.POISON, "it kills workers"))
@@ -179,8 +179,8 @@ async def test_a_patient_outbox_waits_for_room(worker: Worker) -> None:
 
 @settings(max_examples=60)
 @given(MESSAGES)
-def test_the_properties_of_an_entry_fit_whatever_was_parked(raw: RawMessage) -> None:
-    """Content types of any length and characters are cut to what AMQP can carry."""
+def test_the_properties_of_an_entry_fit_every_message(raw: RawMessage) -> None:
+    """Content types of any length and characters are cut to the limits of AMQP."""
 
     async def main() -> None:
         worker = Worker()

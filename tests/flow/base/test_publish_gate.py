@@ -16,7 +16,7 @@ async def nothing() -> None:
     """Flush nothing."""
 
 
-async def test_what_is_being_parked_is_acked_and_what_ends_later_is_not_begun(worker: Worker) -> None:
+async def test_an_entry_in_work_is_acked_and_later_ones_are_not_begun(worker: Worker) -> None:
     """A request that ends within the last moment stores nothing any more."""
     late = asyncio.Event()
     await worker.subscribe("shop", retry={"max_attempts": 1})
@@ -39,7 +39,7 @@ async def test_what_is_being_parked_is_acked_and_what_ends_later_is_not_begun(wo
 
 
 async def test_a_broker_that_confirms_nothing_holds_up_nobody() -> None:
-    """Faults 58, 63: the moment is bounded, whatever is under way."""
+    """Faults 58, 63: the time is bounded, for all publishes under way."""
     gate, loop = PublishGate(), asyncio.get_running_loop()
     await gate.enter()
     stuck = asyncio.ensure_future(gate.publish(asyncio.sleep(3_600)))

@@ -12,7 +12,7 @@ from tests.support.worker import LoopBack, Worker, event_message
 
 
 def most_in_a_second(reservations: list[float]) -> int:
-    """Return the most that lie within any one second."""
+    """Return the largest number of times within any one second."""
     return max(bisect_left(reservations, at + 1.0) - index for index, at in enumerate(reservations))
 
 
@@ -21,8 +21,8 @@ def starts(worker: Worker) -> list[float]:
     return [at for _, at in worker.sender.started]
 
 
-async def test_what_is_over_the_rate_stays_in_hand() -> None:
-    """S1-11: 100 in 60 s as a setting of the worker; nothing of it is moved, parked or lost."""
+async def test_jobs_over_the_rate_stay_in_hand() -> None:
+    """S1-11: 100 in 60 s as a setting of the worker; nothing is moved, parked or lost."""
     worker = Worker(rate=Rate(100 / 60, burst=1))
     await worker.subscribe("shop")
     for number in range(30):
@@ -72,7 +72,7 @@ async def test_a_wide_event_is_put_off_beyond_the_room() -> None:
 
 
 def test_reservations_are_given_out_one_by_one() -> None:
-    """S1-11: what is put off comes back at the rate, not together."""
+    """S1-11: deferred deliveries come back at the rate, not together."""
     rate = Rate(10.0, burst=1)
     rate.sent(START)
 

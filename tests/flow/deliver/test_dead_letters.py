@@ -27,7 +27,7 @@ from tests.support.worker import DUE, NAMES, delivery_message, event, event_mess
         ("something new", ParkReason.UNDELIVERABLE),
     ],
 )
-async def test_a_dead_event_is_parked_by_what_killed_it(
+async def test_a_dead_event_is_parked_with_its_cause_of_death(
     desk: DeadLetterDesk, why: str, reason: ParkReason
 ) -> None:
     """With its raw bytes and the exchange and key of its producer, confirmed, then acked (faults 19, 70)."""
@@ -126,7 +126,7 @@ async def test_a_key_that_is_no_utf_8_is_kept(desk: DeadLetterDesk) -> None:
 async def test_a_death_that_no_queue_of_ours_made_is_not_believed(
     desk: DeadLetterDesk, forged: dict[str, Any]
 ) -> None:
-    """Fault 89: the entry says so, and takes no exchange and no key from it, so that no replay uses them."""
+    """Fault 89: the entry reports it, and takes no exchange and no key from it, so that replays use none."""
     death = {"reason": "expired", "queue": NAMES.lane(0)} | forged
     await desk.take(dead(event_message(), **death))
 
@@ -137,7 +137,7 @@ async def test_a_death_that_no_queue_of_ours_made_is_not_believed(
 
 
 async def test_a_second_death_of_an_event_is_not_believed(desk: DeadLetterDesk) -> None:
-    """Fault 89: what carries a death on record enters no lane, so an event dies once."""
+    """Fault 89: an event with a recorded death enters no lane, so an event dies once."""
     raw = dead(event_message(), "expired", NAMES.lane(0))
     deaths: Any = raw.headers["x-death"]
     raw.headers = {**raw.headers, "x-death": [*deaths, {"queue": NAMES.overflow, "reason": "expired"}]}
@@ -149,7 +149,7 @@ async def test_a_second_death_of_an_event_is_not_believed(desk: DeadLetterDesk) 
 
 @pytest.mark.parametrize("deaths", [None, [], "none", [5], {}, [{}]])
 async def test_a_message_without_a_death_is_parked_all_the_same(desk: DeadLetterDesk, deaths: Any) -> None:
-    """Whatever somebody published to overflow: parked as undeliverable, nothing stalls."""
+    """Foreign messages in overflow are parked as undeliverable; nothing stalls."""
     raw = event_message(headers={"x-death": deaths}, routing_key="raw")
 
     ticket = await desk.take(raw)
@@ -159,7 +159,9 @@ async def test_a_message_without_a_death_is_parked_all_the_same(desk: DeadLetter
 
 
 @pytest.mark.parametrize("headers", [{"leveret-v": 1}, {"leveret-v": 1, "leveret-raw": "{"}])
-async def test_what_only_looks_like_ours_is_parked_raw(desk: DeadLetterDesk, headers: dict[str, Any]) -> None:
+async def test_a_message_that_resembles_ours_is_parked_raw(
+    desk: DeadLetterDesk, headers: dict[str, Any]
+) -> None:
     """A broken message of our own queues is malformed, with its bytes."""
     raw = dead(event_message(headers=headers), "rejected", NAMES.suspect)
 
@@ -193,7 +195,7 @@ async def test_a_stranger_in_the_expired_queue_is_archived_too(desk: DeadLetterD
     assert ticket.settles == ["ack"]
 
 
-async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: DeadLetterDesk) -> None:
+async def test_a_raw_entry_is_archived_with_its_producers_properties(desk: DeadLetterDesk) -> None:
     """Exchange, key, tenant."""
     raw = event_message(b"{")
 
@@ -203,7 +205,7 @@ async def test_a_raw_entry_is_archived_with_what_its_producer_said(desk: DeadLet
 
 
 async def test_a_full_disk_keeps_the_entry_at_the_broker(desk: DeadLetterDesk) -> None:
-    """Not archived: said, given back after a pause, and the next one is worked off (fault 68)."""
+    """Not archived: reported, given back after a pause, and the next one is worked off (fault 68)."""
     desk.archive.failures = [OSError(28, "No space left on device")]
     first = await desk.take(event_message(b"1"), expired=True)
     assert first.settles == []
@@ -251,7 +253,7 @@ async def test_an_expired_entry_that_cannot_be_read_is_archived_raw(
 async def test_a_dead_delivery_message_that_cannot_be_read_is_parked_raw(
     desk: DeadLetterDesk, garbled: dict[str, object]
 ) -> None:
-    """Whoever wrote it: parked with its bytes and headers, and it stops nothing (faults 19, 70)."""
+    """A foreign message is parked with its bytes and headers, and it stops nothing (faults 19, 70)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed)
     raw.headers = {**raw.headers, **garbled}

@@ -41,8 +41,8 @@ async def test_an_exhausted_delivery_is_parked_with_every_attempt(worker: Worker
     assert ticket.settles == ["ack"]
 
 
-async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
-    """410: disabled in memory and store; what waits is parked on arrival, new events unmatched (fault 38)."""
+async def test_gone_disables_and_parks_later_deliveries(worker: Worker) -> None:
+    """410: disabled in memory and store; waiting deliveries are parked, new events unmatched (fault 38)."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -57,7 +57,7 @@ async def test_gone_disables_and_parks_what_surfaces(worker: Worker) -> None:
     assert worker.count("events_total", outcome="unmatched") == 1
 
 
-async def test_what_is_too_old_is_parked_as_expired(worker: Worker) -> None:
+async def test_old_deliveries_are_parked_as_expired(worker: Worker) -> None:
     """``max_age_s`` ends a delivery on arrival, without a request (S1-15, fault 55)."""
     shop = await worker.subscribe("shop", retry={"max_age_s": 30})
 
@@ -67,7 +67,7 @@ async def test_what_is_too_old_is_parked_as_expired(worker: Worker) -> None:
     assert [entry.reason for entry in worker.parked()] == [ParkReason.EXPIRED]
 
 
-async def test_a_deleted_subscription_drops_what_surfaces(worker: Worker) -> None:
+async def test_a_deleted_subscription_drops_its_deliveries(worker: Worker) -> None:
     """Dropped as cancelled, counted, no request; its siblings are sent (fault 31)."""
     shop, crm = await worker.subscribe("shop"), await worker.subscribe("crm")
     await worker.unsubscribe("crm")
@@ -79,7 +79,7 @@ async def test_a_deleted_subscription_drops_what_surfaces(worker: Worker) -> Non
     assert ticket.settles == ["ack"]
 
 
-async def test_a_changed_url_is_used_by_what_waits(worker: Worker) -> None:
+async def test_a_changed_url_is_used_by_waiting_deliveries(worker: Worker) -> None:
     """A retry goes to the new URL of its subscription (fault 32)."""
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
@@ -135,7 +135,7 @@ async def test_only_the_last_second_or_two_percent_is_held(
 
 
 async def test_a_reserved_moment_is_kept(worker: Worker) -> None:
-    """Held here until its endpoint's clock said; what came meanwhile stands behind it, not before."""
+    """Held here until its reservation; deliveries that came meanwhile queue behind it."""
     shop = await worker.subscribe("shop", rate_per_s=2, burst=1)
     for n in range(3):
         worker.offer(delivery_message(due(shop.id, event=event(id=f"ord-{n}"))), Source.DUE)

@@ -44,7 +44,7 @@ async def fail_for_days(worker: Worker, days: int, status: int = 500) -> None:
 
 
 async def test_five_days_of_failures_disable(worker: Worker) -> None:
-    """SW-41: what failed last is parked `disabled`, new events are unmatched."""
+    """SW-41: the delivery that failed last is parked `disabled`, new events are unmatched."""
     shop = await worker.subscribe("shop", breaker={"failures": 0})
     await fail_for_days(worker, 4)
     assert worker.parked() == []

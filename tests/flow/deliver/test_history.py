@@ -120,7 +120,7 @@ async def test_a_rule_that_drops_a_delivery_cancels_it(worker: Worker) -> None:
 
 
 async def test_a_deleted_subscription_cancels_its_deliveries(worker: Worker) -> None:
-    """Fault 31: the row names who deleted it."""
+    """Fault 31: the row contains the name of the person that deleted it."""
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
     message = DeliveryMessage(event=event(), targets=(shop.id,), not_before=START)
@@ -188,7 +188,7 @@ async def test_failures_alone_are_kept_where_the_settings_ask_for_it() -> None:
 
 
 async def test_nothing_is_kept_where_the_history_is_off() -> None:
-    """``keep = off``: not even what was parked."""
+    """``keep = off``: no row at all, even for a parked delivery."""
     worker = Worker(keep=Keep.OFF)
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))

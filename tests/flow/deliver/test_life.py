@@ -29,7 +29,7 @@ FAULTS = st.sampled_from([None, None, BrokerUnavailable("lost"), Unroutable("non
 
 @dataclass(frozen=True)
 class Shop:
-    """An endpoint of a drawn world."""
+    """A generated endpoint."""
 
     replies: list[Reply]  #: in turn; then it answers 200
     latency: int  #: tenths of a second
@@ -133,7 +133,7 @@ def _check_attempts(town: Town) -> None:
 def _check_times(town: Town) -> None:
     """Between a failure and its ``not_before`` no request of that delivery starts.
 
-    What was only held may go before its moment: once its endpoint is well again, that is worth nothing.
+    A held delivery may go before its reservation, which is void once its endpoint is well again.
     """
     url_of = {shop.id: shop.url for shop in town.shops}
     requests = town.requests()
@@ -169,7 +169,7 @@ def test_a_dead_endpoint_with_a_breaker_sees_few_requests_and_ends_in_time() -> 
 
 
 def test_a_poisonous_message_ends_in_suspect_and_innocents_are_delivered() -> None:
-    """What came back five times is moved and, when it is innocent, delivered from there (fault 70)."""
+    """A message that came back five times is moved and, if innocent, delivered from there (fault 70)."""
 
     async def main() -> None:
         worker = Worker()

@@ -44,7 +44,7 @@ async def test_an_event_that_the_broker_gives_again_is_no_duplicate() -> None:
 
 
 async def test_other_ids_and_other_tenants_are_not_duplicates() -> None:
-    """S1-15: the id counts within one tenant; an event that nobody wanted was not seen by anybody."""
+    """S1-15: the id counts within one tenant; an unmatched event does not count as seen."""
     worker = Worker(dedupe_window_s=60.0)
     await worker.handle(event_message())
     await worker.subscribe("shop")

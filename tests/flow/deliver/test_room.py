@@ -31,7 +31,7 @@ async def test_a_refused_entry_waits_for_room_and_is_parked_unchanged(desk: Dead
 
 
 @pytest.mark.parametrize("kind", ["refused", "delivery", "raw"])
-async def test_what_waits_too_long_for_room_is_given_back(desk: DeadLetterDesk, kind: str) -> None:
+async def test_entries_that_wait_too_long_for_room_are_given_back(desk: DeadLetterDesk, kind: str) -> None:
     """After ten minutes, before the consumer timeout takes it away; that is no bug (faults 64, 67)."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = {
@@ -54,7 +54,7 @@ async def test_what_waits_too_long_for_room_is_given_back(desk: DeadLetterDesk, 
     assert len(desk.worker.parked()) == 1
 
 
-async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: DeadLetterDesk) -> None:
+async def test_a_message_lost_while_it_waited_is_not_parked_twice(desk: DeadLetterDesk) -> None:
     """Its channel closed: it is given out again, so this copy is no longer published (fault 67)."""
     desk.worker.publisher.full = {"parked."}
     lost = await desk.take(dead(event_message(), "expired", NAMES.lane(0)))
@@ -71,8 +71,8 @@ async def test_what_was_lost_while_it_waited_is_not_parked_twice(desk: DeadLette
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_leaving_waits_for_what_is_under_way(desk: DeadLetterDesk, expired: bool) -> None:
-    """Fault 58: parked or archived once: it is acked before the end; what was not begun is given back."""
+async def test_leaving_waits_for_work_under_way(desk: DeadLetterDesk, expired: bool) -> None:
+    """Fault 58: parked or archived once, it is acked before the end; messages not begun are given back."""
     owed = DeliveryMessage(event=event(), targets=("sub_1",))
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, NOTE))
     raw = raw if expired else dead(event_message(), "expired", NAMES.lane(0))

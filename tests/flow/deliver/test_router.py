@@ -115,7 +115,7 @@ async def test_an_event_that_nobody_wants_is_acked_and_counted(worker: Worker) -
 
 
 async def test_no_event_reaches_another_tenant(worker: Worker) -> None:
-    """The subscription of acme sees nothing of others, whatever their ids look like (fault 16)."""
+    """The subscription of acme sees nothing of other tenants, for all ids (fault 16)."""
     await worker.subscribe("shop")
 
     for tenant in ("beta", "ac.e", "acme2", "ACME"):
@@ -153,7 +153,7 @@ async def test_an_event_without_an_id_takes_the_inbox_hop(worker: Worker) -> Non
 
 
 async def test_an_event_whose_expiration_passed_is_not_sent() -> None:
-    """It expired while it stood in a lane: parked as expired for each target, no request (fault 19)."""
+    """It expired in a lane: parked as expired for each target, no request (fault 19)."""
     worker = Worker()
     await worker.subscribe("shop")
     await worker.subscribe("crm")
@@ -210,7 +210,7 @@ async def test_a_suspect_delivery_message_keeps_its_attempts(worker: Worker) -> 
 
 
 async def test_a_bad_event_is_parked_unwrapped_from_suspect(worker: Worker) -> None:
-    """An operator sees what its producer published, not our wrapper."""
+    """An operator sees the message of the producer, not our wrapper."""
     raw = event_message(b"{")
     wrapped = event_message(b"{", headers=wrap_raw(raw), routing_key="suspect", queue=NAMES.suspect)
 

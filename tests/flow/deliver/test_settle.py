@@ -35,7 +35,7 @@ STATUSES = st.sampled_from([200, 204, 302, 400, 404, 410, 429, 500, 503])
 def test_every_message_ends_in_one_settle(
     targets: list[tuple[int, bool, int]], faults: list[Exception | None], fresh: bool
 ) -> None:
-    """Whatever endpoints and broker do: one ack, after every owed publication, and nothing after it."""
+    """For all endpoints and brokers: one ack, after every owed publication, and nothing after it."""
 
     async def main() -> None:
         worker = Worker()
@@ -72,7 +72,7 @@ def test_every_message_ends_in_one_settle(
 
 
 async def test_a_broker_that_is_away_keeps_the_source_unacked(worker: Worker) -> None:
-    """Nothing is acked while what is owed is not confirmed, however long it takes (faults 59, 64)."""
+    """Nothing is acked before every owed delivery is confirmed, however long it takes (faults 59, 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.connected = False
@@ -102,7 +102,7 @@ async def test_a_full_parked_queue_sends_the_entry_to_overflow(worker: Worker) -
 
 
 async def test_a_full_rung_is_waited_for(worker: Worker) -> None:
-    """Rungs that say nack: the source stays unacked and it is tried again (fault 64)."""
+    """Rungs that nack: the source stays unacked and it is tried again (fault 64)."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.full = {"1000.", "750.", "500.", "250."}
@@ -118,7 +118,7 @@ async def test_a_full_rung_is_waited_for(worker: Worker) -> None:
 
 
 async def test_the_rung_fits_the_wait_that_is_left(worker: Worker) -> None:
-    """The rung is chosen when the publish has its turn: what had to wait for it is not late for that."""
+    """The rung is chosen when the publish has its turn, so that a wait for it makes no delivery late."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.full = {"1000."}
@@ -131,7 +131,7 @@ async def test_the_rung_fits_the_wait_that_is_left(worker: Worker) -> None:
 
 
 async def test_a_bug_gives_the_message_back(worker: Worker) -> None:
-    """An error nobody expected: given back once, said so, and no slot is lost."""
+    """An unexpected error: given back once, reported, and no slot is lost."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=503))
     worker.publisher.faults = [RuntimeError("a bug")]

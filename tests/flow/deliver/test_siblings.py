@@ -35,7 +35,7 @@ async def test_more_than_a_hundred_targets_are_split_first() -> None:
 
 
 async def test_a_sibling_waits_for_no_confirm_and_the_ack_for_all(worker: Worker) -> None:
-    """Decision 9: what is held is published beside the requests; the ack follows both, in any order."""
+    """Decision 9: held targets are published beside the requests; the ack follows both, in any order."""
     slow_id = await slow(worker)
     await worker.subscribe("shop")
     worker.publisher.hang()
@@ -94,7 +94,7 @@ async def test_a_probe_that_hangs_holds_up_no_siblings(worker: Worker) -> None:
 
 
 async def test_a_slow_endpoint_alone_is_sent_from_its_delivery_message(worker: Worker) -> None:
-    """As a delivery message of one target it is sent, however slow: it holds nobody."""
+    """As a delivery message of one target it is sent, however slow: it delays no other."""
     slow_id = await slow(worker)
 
     ticket = await worker.handle(delivery_message(due(slow_id, not_before=START)), Source.DUE)

@@ -64,7 +64,7 @@ async def test_this_machines_fault_turns_readiness_red_for_a_while(worker: Worke
 
 @pytest.mark.parametrize("kind", [OutcomeKind.PROXY, OutcomeKind.LOCAL])
 async def test_our_own_fault_leaves_the_breaker_closed(worker: Worker, kind: OutcomeKind) -> None:
-    """Fault 87: it says nothing about the endpoint, however long it lasts."""
+    """Fault 87: it shows nothing about the endpoint, however long it lasts."""
     shop = await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(fault=kind))
 
@@ -125,7 +125,7 @@ async def test_a_webhook_that_is_unwanted_is_parked_at_once(worker: Worker) -> N
     assert worker.sent("shop") == 2
 
 
-async def test_what_a_subscription_wants_of_a_client_reaches_the_sender(
+async def test_client_settings_of_a_subscription_reach_the_sender(
     worker: Worker, authority: Authority
 ) -> None:
     """TLS and OAuth2 travel with the request, Basic and Bearer as a header."""

@@ -44,7 +44,7 @@ async def test_a_cut_request_becomes_a_delivery_message(worker: Worker, names: t
     assert worker.bugs() == []
 
 
-async def test_a_cut_keeps_what_was_answered(worker: Worker) -> None:
+async def test_a_cut_keeps_the_answers_so_far(worker: Worker) -> None:
     """Of two targets one was delivered: only the other one is stored."""
     await worker.subscribe("shop")
     crm = await worker.subscribe("crm")
@@ -59,7 +59,7 @@ async def test_a_cut_keeps_what_was_answered(worker: Worker) -> None:
     assert [m.targets for m in worker.waiting()] == [(crm.id,)]
 
 
-async def test_what_waits_for_a_slot_is_cut_too() -> None:
+async def test_requests_that_wait_for_a_slot_are_cut_too() -> None:
     """Targets behind a full worker never reach the wire after the cut, and end as delivery messages."""
     worker = Worker(concurrency=1)
     for name in ("a", "b", "c"):
@@ -77,7 +77,7 @@ async def test_what_waits_for_a_slot_is_cut_too() -> None:
 
 
 async def test_during_the_drain_nothing_is_held(worker: Worker) -> None:
-    """A rest of a wait goes to a rung instead: what is in hand empties."""
+    """The rest of a wait goes to a rung instead: the messages in hand become fewer."""
     shop = await worker.subscribe("shop")
     gate = asyncio.Event()
     worker.publisher.hang()
@@ -146,7 +146,7 @@ async def test_nobody_waits_behind_a_wait_for_an_endpoint() -> None:
 
 
 async def test_a_breaker_that_opens_stops_those_in_line() -> None:
-    """What waited for a slot when the breaker opened is deferred, not sent (fault 55)."""
+    """A request that waited for a slot when the breaker opened is deferred, not sent (fault 55)."""
     worker = Worker(quick_wait_s=10.0)
     await worker.subscribe("shop", concurrency=1, breaker={"failures": 2})
     worker.sender.on(SHOP, Reply(fault=OutcomeKind.REFUSED))

@@ -11,7 +11,7 @@ from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import endpoint_id
 from tests.support.fakes import START, settled
 from tests.support.fakes_sender import Reply
-from tests.support.flow.crew import HOUR, URL, crew, fail_after, failings
+from tests.support.flow.agreeing_workers import HOUR, URL, crew, fail_after, failings
 from tests.support.worker import Worker, event_message
 
 

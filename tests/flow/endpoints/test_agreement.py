@@ -14,7 +14,7 @@ from consumer.core.subscription.subscription import endpoint_id
 from consumer.flow.endpoints.agreement import Agreement
 from tests.support.fakes import START, settled
 from tests.support.fakes_sender import Reply
-from tests.support.flow.crew import BREAKER, URL, crew, share
+from tests.support.flow.agreeing_workers import BREAKER, URL, crew, share
 from tests.support.worker import Worker, event_message
 
 
@@ -36,7 +36,7 @@ async def test_one_probe_for_all_and_its_success_closes_all() -> None:
     """The first worker with a delivery probes; the others wait for its news and start slowly."""
     async with crew() as four:
         await four.fail(0)
-        await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for who opened it
+        await four.workers[0].clock.advance(31.6)  # the cooldown with its jitter is over for the opener
         for worker in four.workers:
             worker.sender.on(URL, Reply())
             worker.sender.latency_s[URL] = 1.0
@@ -263,7 +263,7 @@ async def test_retry_after_holds_every_worker() -> None:
         assert later == held, "a pause that is sent again and again must not grow"
 
 
-async def test_rates_are_divided_by_who_lives() -> None:
+async def test_rates_are_divided_by_live_workers() -> None:
     """Beats count the live workers; one that leaves counts until then, one that dies for 7 s more."""
     async with crew() as four:
         assert [share(w) for w in four.workers] == [4] * 4

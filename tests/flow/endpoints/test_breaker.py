@@ -1,4 +1,4 @@
-"""One endpoint's breaker: what it holds, and which probe goes."""
+"""One endpoint's breaker: which deliveries it holds, and which probe goes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_failed_probe_opens_again() -> None:
     assert isinstance(admit(shop, START + 90), Send)
 
 
-def test_what_is_held_comes_back_spread_after_the_cooldown() -> None:
+def test_held_deliveries_come_back_spread_after_the_cooldown() -> None:
     """Deferred to the end of the cooldown and later, each to its own reservation: no stampede (fault 55)."""
     shop = endpoint()
     open_breaker(shop, START)

@@ -55,8 +55,8 @@ async def test_retries_come_when_they_were_due(worker: Worker, step_s: float) ->
 
 
 @pytest.mark.parametrize("step_s", STEPS)
-async def test_what_is_held_in_hand_goes_on_time(worker: Worker, step_s: float) -> None:
-    """Fault 82: the rest of a wait that is held here ends with it, by the clock that nobody sets."""
+async def test_deliveries_held_in_hand_go_on_time(worker: Worker, step_s: float) -> None:
+    """Fault 82: a delivery that is held here waits for the rest of its wait, by the monotonic clock."""
     shop = await worker.subscribe("shop")
     message = DeliveryMessage(
         event=event(), targets=(shop.id,), not_before=START + 0.9, wait_s=4.9, served_s=4.0
@@ -73,7 +73,7 @@ async def test_what_is_held_in_hand_goes_on_time(worker: Worker, step_s: float) 
 
 @pytest.mark.parametrize("step_s", [-HOUR, -DAY])
 async def test_another_workers_clock_prolongs_no_wait(worker: Worker, step_s: float) -> None:
-    """Fault 82: a worker whose clock is behind takes what another one, maybe an older one, put off."""
+    """Fault 82: a worker whose clock is behind takes the deferred deliveries of another, even older one."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
     worker.clock.step_s += step_s
@@ -91,7 +91,7 @@ async def test_another_workers_clock_prolongs_no_wait(worker: Worker, step_s: fl
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_an_open_breaker_keeps_its_cooldown(worker: Worker, step_s: float) -> None:
-    """Fault 82: the probe goes when the cooldown is over, and nobody is parked untried meanwhile."""
+    """Fault 82: the probe goes when the cooldown is over, and nothing is parked untried meanwhile."""
     loop_back = await busy(worker, 5, breaker={"failures": 5, "cooldown_s": 30})
     [shop] = worker.subscriptions.match("acme", "order.created")
     opened = worker.endpoint(shop).breaker
@@ -112,7 +112,7 @@ async def test_an_open_breaker_keeps_its_cooldown(worker: Worker, step_s: float)
 
 @pytest.mark.parametrize("step_s", STEPS)
 async def test_a_retry_after_is_kept(worker: Worker, step_s: float) -> None:
-    """Faults 39, 82: nothing is sent earlier than it asked, nor much later, by the clock that nobody sets."""
+    """Faults 39, 82: nothing is sent earlier than it asked, nor much later, by the monotonic clock."""
     await worker.subscribe("shop", concurrency=100)
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, Reply(status=429, retry_after="100"), Reply())
@@ -181,7 +181,7 @@ async def test_one_that_was_put_off_to_its_deadline_ends_there(worker: Worker) -
 
 
 async def test_the_producers_expiration_counts_all_the_same(worker: Worker) -> None:
-    """Fault 19: what its producer wanted by a certain time is not sent after it."""
+    """Fault 19: an event whose producer set an expiration is not sent after it."""
     shop = await worker.subscribe("shop")
     message = DeliveryMessage(event=event(expires_at=START + 60), targets=(shop.id,), not_before=START)
     worker.clock.step_s += HOUR
@@ -211,7 +211,7 @@ async def test_a_step_during_the_request_ends_nothing(worker: Worker, step_s: fl
 
 
 async def test_a_proxy_that_fails_beside_a_jump_is_not_asked_in_a_rush(worker: Worker) -> None:
-    """Fault 82: a try that never reached the endpoint is none; the next one waits like any other."""
+    """Fault 82: a try that never reached the endpoint does not count; the next one waits like any other."""
     shop = await worker.subscribe("shop")
     loop_back = LoopBack(worker)
     worker.sender.on(SHOP, *[Reply(fault=OutcomeKind.PROXY)] * 5, Reply())
@@ -317,7 +317,7 @@ def _check_waits(worker: Worker, *, stepped: bool) -> None:
 
 
 def test_an_attempt_remembers_the_clock_of_its_time() -> None:
-    """What is signed and remembered is the wall clock, as receivers check it (SW-12)."""
+    """The signed and the remembered time is the wall clock's, as receivers check it (SW-12)."""
 
     async def main() -> None:
         worker = Worker()
@@ -334,7 +334,7 @@ def test_an_attempt_remembers_the_clock_of_its_time() -> None:
 
 
 @pytest.mark.parametrize("step_s", STEPS)
-async def test_who_is_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
+async def test_an_endpoint_met_just_after_a_step_is_held_no_longer(worker: Worker, step_s: float) -> None:
     """Fault 82: news and a reset that come before anybody looked at the clock again are of the new time."""
     shop = await worker.subscribe("shop")
     talk = Agreement(worker.context, worker.subscriptions, worker.endpoints, "w0")

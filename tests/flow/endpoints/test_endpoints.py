@@ -1,4 +1,4 @@
-"""All endpoints of a worker: what is reported, shared, reset and moved with the clock."""
+"""All endpoints of a worker: their changes are reported, shared, reset and moved with the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.worker import Worker
 
 
 def known() -> Worker:
-    """A worker whose chance is always 0."""
+    """A worker whose random numbers are always 0."""
     worker = Worker()
     worker.samples = 0.0
     return worker
@@ -176,7 +176,7 @@ async def test_a_changed_url_starts_anew_and_is_counted_once() -> None:
     assert sum(gauge(series).values()) == 1
 
 
-async def test_a_changed_setting_keeps_what_is_known() -> None:
+async def test_a_changed_setting_keeps_the_known_state() -> None:
     """Another concurrency or header is taken over; breaker and slots stay."""
     worker = known()
     endpoints = worker.endpoints
@@ -191,7 +191,7 @@ async def test_a_changed_setting_keeps_what_is_known() -> None:
     assert ("x-v", "2") in again.headers
 
 
-def test_the_signals_used_here_are_what_they_are_taken_for() -> None:
+def test_the_signals_used_here_have_the_assumed_meaning() -> None:
     """503 is a failure, 200 a sign of life, a blocked address neither."""
     assert [breaker_signal(each) for each in (FAILED, OK, BLOCKED)] == [
         *(Signal.FAILING, Signal.ALIVE, Signal.UNKNOWN),

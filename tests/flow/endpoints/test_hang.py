@@ -20,12 +20,12 @@ from tests.support.worker import LoopBack, Worker, delivery_message, event, even
 URL = "https://shop.example/"
 HANGS = Reply(hang=True)
 FAILS = Reply(status=503)
-SOON_S = LOOK_S + 5  #: a look, and what the ladder adds
+SOON_S = LOOK_S + 5  #: one check, and the additional wait of the ladder
 
 
 @pytest.mark.parametrize("slots", [1, 16])
 def test_an_endpoint_that_was_only_slow_is_sent_the_rest_soon(slots: int) -> None:
-    """It never fails: each answer takes just less than the time-out, then 10 ms. Nothing tells a breaker."""
+    """It never fails: each answer takes just less than the time-out, then 10 ms. No breaker notices it."""
 
     async def main() -> None:
         worker = Worker()
@@ -47,7 +47,7 @@ def test_an_endpoint_that_was_only_slow_is_sent_the_rest_soon(slots: int) -> Non
 
 
 class Held:
-    """Deliveries that wait for one endpoint, and what is done then."""
+    """Deliveries that wait for one endpoint, and how they go on."""
 
     def __init__(self) -> None:
         self.worker = Worker()
@@ -83,7 +83,7 @@ def held(steps: Callable[[Held], Any]) -> None:
     run_virtually(main)
 
 
-def test_a_new_rate_is_felt_by_what_waits() -> None:
+def test_a_new_rate_applies_to_waiting_deliveries() -> None:
     """500 deliveries wait for their turns at one a second; at fifty a second they take ten seconds."""
 
     async def steps(queue: Held) -> None:
@@ -115,7 +115,7 @@ def test_a_shortened_cooldown_is_felt_by_what_waits() -> None:
 @pytest.mark.parametrize(
     "replies", [[FAILS] * 2, [Reply(status=429, retry_after="3600")]], ids=["breaker", "Retry-After"]
 )
-def test_a_reset_is_felt_by_what_waits(replies: list[Reply]) -> None:
+def test_a_reset_applies_to_waiting_deliveries(replies: list[Reply]) -> None:
     """Even where the command could not reach the rungs: each looks within a minute."""
 
     async def steps(queue: Held) -> None:
@@ -136,7 +136,7 @@ def test_a_reset_is_felt_by_what_waits(replies: list[Reply]) -> None:
 
 @pytest.mark.parametrize("step_s", [-3600.0, 86_400.0])
 def test_a_clock_that_is_set_hides_no_freed_moment(step_s: float) -> None:
-    """Faults 82, 83: the rate is raised after the wall clock was set; what waits feels it all the same."""
+    """Faults 82, 83: the rate is raised after the wall clock was set; waiting deliveries get it too."""
 
     async def steps(queue: Held) -> None:
         await queue.fill(500, rate_per_s=1, retry={"max_age_s": 30 * 86_400})
@@ -150,7 +150,7 @@ def test_a_clock_that_is_set_hides_no_freed_moment(step_s: float) -> None:
     held(steps)
 
 
-def test_a_pause_that_is_lifted_is_felt_by_what_waits() -> None:
+def test_a_lifted_pause_applies_to_waiting_deliveries() -> None:
     """However long it was paused."""
 
     async def steps(queue: Held) -> None:
@@ -185,7 +185,7 @@ def test_turns_under_a_rate_stay_and_cost_little() -> None:
     held(steps)
 
 
-def test_what_is_held_lies_at_most_a_minute_behind_the_cooldown() -> None:
+def test_held_deliveries_come_within_a_minute_of_the_cooldown() -> None:
     """5,000 are put off by an endpoint with one slot that timed out: none waits longer."""
 
     async def steps(queue: Held) -> None:
@@ -201,7 +201,7 @@ def test_what_is_held_lies_at_most_a_minute_behind_the_cooldown() -> None:
 
 
 async def test_an_entry_parked_untried_carries_the_last_failure_of_its_endpoint(worker: Worker) -> None:
-    """S1-3: no attempt was made for it; the breaker says since when and why."""
+    """S1-3: no attempt was made for it; the entry contains since when the breaker was open, and why."""
     await worker.subscribe("shop", retry={"max_age_s": 60}, breaker={"failures": 1}, timeout_s=2)
     worker.sender.on(URL, HANGS)
     await worker.handle(event_message(message_id="tried"))
@@ -225,7 +225,7 @@ async def test_an_entry_parked_untried_carries_the_last_failure_of_its_endpoint(
 
 
 async def test_an_own_attempt_counts_for_more(worker: Worker) -> None:
-    """The entry of a delivery that was tried says what came of that."""
+    """The entry of a delivery that was tried contains the result of its attempts."""
     shop = await worker.subscribe("shop", retry={"max_attempts": 1}, breaker={"failures": 0})
     worker.sender.on(URL, FAILS, HANGS)
     await worker.handle(event_message(message_id="one"))

@@ -45,7 +45,7 @@ def test_garbage_in_retry_after_holds_nothing(value: str) -> None:
     assert isinstance(admit(shop, START + 1), Send)
 
 
-def test_a_rate_spaces_what_is_sent() -> None:
+def test_a_rate_spaces_requests() -> None:
     """S1-11: at most the rate and its burst in any second, and the held deliveries come back evenly."""
     shop = endpoint(rate_per_s=100.0, burst=10, concurrency=1000)
 
@@ -63,7 +63,7 @@ def test_a_rate_spaces_what_is_sent() -> None:
 
 @dataclass
 class Restarted:
-    """Deliveries of an earlier life come back to a worker that knows nothing of the endpoint."""
+    """Deliveries from before a restart come back to a worker that has never met the endpoint."""
 
     shop: Endpoint
     waiting: list[tuple[float, bool]]
@@ -89,7 +89,7 @@ class Restarted:
 @settings(max_examples=30)
 @given(st.integers(1, 2000), st.sampled_from([10.0, 100.0, 400.0]), st.floats(0, 1), st.floats(0, 30))
 def test_a_restart_does_not_stampede(count: int, rate: float, share: float, away_s: float) -> None:
-    """Whatever waits and however much of it is overdue, the rate holds and all are sent."""
+    """For every backlog, however overdue, the rate holds and all are sent."""
     overdue = int(count * share)
     waiting = [(START, True)] * overdue
     waiting += [(START + n / rate, True) for n in range(count - overdue)]
@@ -163,7 +163,7 @@ def test_an_overloaded_gateway_is_paused_at_the_second_failure(status: int) -> N
     assert isinstance(admit(shop, START + 1), Send)
 
 
-def test_what_waits_for_retry_after_comes_back_spread() -> None:
+def test_deliveries_that_wait_for_retry_after_come_back_spread() -> None:
     """Fault 39: one 429 holds many; they come back as fast as the endpoint took requests before."""
     shop = endpoint(concurrency=50)
     assert isinstance(admit(shop, START), Send)
@@ -188,7 +188,7 @@ def test_a_pause_that_was_lifted_leaves_no_gap() -> None:
     assert isinstance(admit(shop, START + 1), Send)
 
 
-def test_what_is_paused_by_hand_waits_and_goes_on_after() -> None:
+def test_deliveries_paused_by_hand_wait_and_go_on_after() -> None:
     """Nothing is sent and no attempt is spent; each asks again at its own reservation."""
     held = endpoint(paused=True)
 

@@ -82,7 +82,7 @@ def test_a_slow_start_gives_out_no_reservations_far_ahead() -> None:
     assert isinstance(admit(shop, START + 0.5), Send), "what is fresh does not stand behind them"
 
 
-def test_a_slow_start_holds_whoever_comes() -> None:
+def test_a_slow_start_holds_every_delivery() -> None:
     """Reserved or not: two requests of the slow start are an interval apart."""
     shop = recovering(START, rate_per_s=100.0)
     assert isinstance(admit(shop, START, reserved=True), Send)
@@ -131,7 +131,7 @@ def test_a_waiter_is_recalled_after_an_outage() -> None:
     assert shop.recall(before, START + 1) is None
 
 
-def test_what_another_worker_knows_is_taken_over() -> None:
+def test_knowledge_of_another_worker_is_taken_over() -> None:
     """An adopted opening holds for its cooldown, an adopted closing starts slowly."""
     shop = endpoint()
     shop.admission.adopt(Open(START + 20, epoch=7), START)
@@ -170,7 +170,7 @@ def test_workers_share_a_slow_start() -> None:
     )
 )
 def test_no_history_strands_an_endpoint(history: list[tuple[Outcome, int, bool]]) -> None:
-    """Whatever happened, once it answers again it is at full speed after a bounded number of successes."""
+    """After every history, a healthy endpoint is at full speed after a bounded number of successes."""
     shop, now = endpoint(concurrency=1), START
     for outcome, tenths, lost in history:
         now += tenths / 10
@@ -226,7 +226,7 @@ class Crowd:
 @settings(max_examples=40)
 @given(st.integers(1, 300), st.integers(0, 60))
 def test_a_reserved_delivery_is_not_deferred_for_ever(size: int, spread: int) -> None:
-    """After an outage a crowd comes back: each is delivered after a few deferrals, in bounded time."""
+    """After an outage many deliveries come back: each is sent after a few deferrals, in bounded time."""
     shop = endpoint()
     open_breaker(shop, START)
     crowd = Crowd(shop, START, [(START + n * spread / 100, n, False) for n in range(size)])

@@ -51,7 +51,7 @@ def test_slots_are_never_exceeded_with_waiters_and_cancellations(concurrency: in
                 tasks.append(asyncio.create_task(one(isinstance(admission, Wait))))
             elif deed == "end" and holders:
                 holders.pop(pick % len(holders)).set()
-                for _ in range(pick % 4):  # what comes next may meet a slot on its way
+                for _ in range(pick % 4):  # the next one may meet a slot on its way
                     await asyncio.sleep(0)
                 continue
             elif deed == "cancel" and tasks:

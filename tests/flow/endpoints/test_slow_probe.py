@@ -89,8 +89,8 @@ async def test_anything_else_leaves_it_off(worker: Worker, reply: Reply) -> None
 
 
 @pytest.mark.parametrize("reason", ["HTTP 410", "by hand", f"HTTP 410: {gone_note(432_000.0)}"])
-async def test_what_was_disabled_otherwise_is_left_alone(worker: Worker, reason: str) -> None:
-    """A 410 and the decision of an operator hold, whatever the endpoint answers."""
+async def test_other_disabled_subscriptions_are_left_alone(worker: Worker, reason: str) -> None:
+    """A 410 and the decision of an operator hold, for every answer of the endpoint."""
     await given_up(worker, reason)
 
     await look_for(worker, probing(worker), 5)

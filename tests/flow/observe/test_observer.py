@@ -24,7 +24,7 @@ from consumer.flow.observe.observer import Attempted, Holdings
 from metrics.series import Series
 from tests.support.builders.endpoints import subscription
 from tests.support.fakes import START
-from tests.support.flow.desk import SECRET_BODY, VERDICTS, ObserverDesk
+from tests.support.flow.observer import SECRET_BODY, VERDICTS, ObserverDesk
 from tests.support.worker import event
 
 
@@ -116,7 +116,7 @@ def test_the_values_that_are_documented_are_those_that_begin_at_zero() -> None:
     ],
 )
 def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -> None:
-    """Said with its reason and the wait until the next try (faults 64, 65)."""
+    """Reported with its reason and the wait until the next try (faults 64, 65)."""
     desk = ObserverDesk()
 
     desk.observe.publish_failed(error, "1000.leveret.due.00", 0.2)
@@ -131,7 +131,7 @@ def test_a_failed_publish_is_counted_by_its_kind(error: Exception, label: str) -
     }
 
 
-def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
+def test_parked_deliveries_and_bad_events_are_distinguished() -> None:
     """A delivery that ends counts as such; a raw message counts as a bad event."""
     desk = ObserverDesk()
 
@@ -152,8 +152,8 @@ def test_parked_deliveries_and_bad_events_are_told_apart() -> None:
     assert [f.get("last_failure_code") for f in desk.log.events("delivery.parked")] == ["503", "none", None]
 
 
-def test_what_leaves_parked_is_counted_with_its_age() -> None:
-    """S1-10: replayed or archived, by how long it stood there; an unknown tenant is other."""
+def test_entries_that_leave_parked_are_counted_with_their_age() -> None:
+    """S1-10: replayed or archived, by its time in the queue; an unknown tenant is other."""
     desk = ObserverDesk()
     desk.observe.tenants_known(["acme"])
 
@@ -168,7 +168,7 @@ def test_what_leaves_parked_is_counted_with_its_age() -> None:
     assert desk.count("parked_age_seconds_sum", way="archived") == 604_800
 
 
-def test_what_a_worker_holds_is_shown() -> None:
+def test_held_deliveries_of_a_worker_are_shown() -> None:
     """S1-6: gauges follow the last look; lines of the log that were dropped are counted elsewhere."""
     desk = ObserverDesk()
     held = Holdings(requests=3, held_bytes=700, by_source={"lane": 5}, lag_s=0.5, log_dropped=4, ready=True)
@@ -274,7 +274,7 @@ def test_a_stuck_delivery_is_seen_before_it_is_delivered() -> None:
 
 
 def test_a_delivery_is_timed_from_the_events_arrival() -> None:
-    """S2-4: processing time is that of the delivery, waits and all; what failed is not in it."""
+    """S2-4: processing time is that of the delivery, waits and all; failed deliveries are not in it."""
     desk = ObserverDesk()
     outcome = Outcome(kind=OutcomeKind.OK, status=200, duration_s=1.0)
     for at, verdict in ((START, Retry(1.0)), (START + 400, Delivered())):
@@ -298,7 +298,7 @@ def test_sizes_that_cannot_be_read_are_not_shown() -> None:
 
 
 def test_no_parked_entry_is_older_than_the_last_time_without_any() -> None:
-    """S1-10: the age of what is parked now has a bound; a look that failed says nothing of it."""
+    """S1-10: the age of parked entries has a bound; a failed look changes no gauge."""
     desk = ObserverDesk()
     seen = []
     for at, totals in enumerate(({"parked": 0}, {"parked": 0}, {"parked": 3}, {})):
@@ -322,7 +322,7 @@ def test_pressure_is_a_gauge_and_a_line() -> None:
 
 
 def test_event_names_are_static_and_no_line_holds_a_body() -> None:
-    """``noun.verbed`` everywhere; neither the event's nor the response's body is ever said."""
+    """``noun.verbed`` everywhere; the body of an event or a response is never logged."""
     desk = ObserverDesk()
     shop, order = subscription(), event(body=SECRET_BODY)
     for verdict in VERDICTS.values():

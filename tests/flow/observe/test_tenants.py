@@ -11,7 +11,7 @@ from consumer.core.model import (
 )
 from metrics.series import OTHER, own_label, tenant_of
 from tests.support.fakes import START
-from tests.support.flow.desk import ObserverDesk
+from tests.support.flow.observer import ObserverDesk
 from tests.support.worker import event
 
 
@@ -40,8 +40,8 @@ def test_entries_that_are_parked_now_are_shown_by_tenant() -> None:
     assert desk.count("tenant_parked_entries", tenant="other") == 1
 
 
-def test_what_is_seen_of_each_tenant() -> None:
-    """S1-9: last processed, rounds without, priority, total and batch; who is unknown is in other."""
+def test_the_view_of_each_tenant() -> None:
+    """S1-9: last processed, rounds without, priority, total and batch; unknown tenants are in other."""
     desk = ObserverDesk()
     desk.observe.tenants_known(["acme", "beta"])
     desk.observe.event_matched(event())
@@ -67,7 +67,7 @@ def test_what_is_seen_of_each_tenant() -> None:
 
 
 def test_a_tenant_that_is_served_no_more_keeps_its_last_time() -> None:
-    """S1-9: last processed stays while nothing is processed, and what waited is waited for no longer."""
+    """S1-9: last processed stays while nothing is processed; an ended backlog counts as waiting no longer."""
     desk = ObserverDesk()
     desk.observe.event_matched(event())
     desk.observe.tenants_wait({"acme": Standing(1, 2, 0)}, START)
@@ -99,7 +99,7 @@ def test_the_tenants_of_an_instance_are_bounded_in_metrics() -> None:
 
 
 def test_the_busiest_tenants_have_series_of_their_own() -> None:
-    """S1-9: whoever floods has a name within a minute; who gave up its place is in other, all of it."""
+    """S1-9: a flooding tenant has a name within a minute; one that lost its place is in other, all of it."""
     desk = ObserverDesk(tenants=2)
     desk.observe.tenants_known(["acme", "beta", "flood"])
     desk.observe.tenants_wait({}, START)
@@ -127,8 +127,8 @@ def test_the_busiest_tenants_have_series_of_their_own() -> None:
     assert (desk.count("tenants", series="own"), desk.count("tenants", series="other")) == (2, 1)
 
 
-def test_who_has_parked_something_keeps_its_series() -> None:
-    """S1-10: what the alert looks for stays where it was counted, until it is replayed or a day is over."""
+def test_a_tenant_with_parked_entries_keeps_its_series() -> None:
+    """S1-10: the count of the alert stays with its tenant, until it is replayed or a day is over."""
     desk = ObserverDesk(tenants=1)
     desk.observe.tenants_known(["down", "busy"])
     desk.observe.tenants_wait({}, START)
@@ -170,7 +170,7 @@ def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
 
     for _ in range(300):
         desk.observe.tenant_job("third")
-    desk.observe.tenants_wait({}, START + 61)  # the busiest gets a place, from who parked nothing
+    desk.observe.tenants_wait({}, START + 61)  # the busiest tenant gets the place of one that parked nothing
     for tenant in ("third", "=other", "other"):
         desk.observe.tenant_job(tenant)
 
@@ -181,6 +181,6 @@ def test_a_tenant_named_other_is_not_counted_as_the_rest() -> None:
     st.sampled_from(["other", "=other", "==other", "another", "acme", "=", "other="]) | st.text(max_size=8)
 )
 def test_no_tenant_has_the_label_of_the_rest_or_of_another(tenant: str) -> None:
-    """A label says whose it is."""
+    """A label contains its tenant."""
     assert own_label(tenant) != OTHER
     assert tenant_of(own_label(tenant)) == tenant

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.flow.observe.unmatched import PAIRS_MAX, WARN_EVERY_S
-from tests.support.flow.desk import ObserverDesk
+from tests.support.flow.observer import ObserverDesk
 from tests.support.worker import event
 
 MOMENTS = st.lists(st.tuples(st.floats(0, 200), st.sampled_from("ab"), st.sampled_from("xy")), max_size=40)

@@ -16,8 +16,8 @@ from tests.support.worker import Worker, delivery_message, event, event_message
 FAULT = "the store's key is missing"
 
 
-async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) -> None:
-    """Fault 69: the others get theirs; what is parked says why, and can be replayed once the key is back."""
+async def test_events_of_a_locked_subscription_are_parked(worker: Worker) -> None:
+    """Fault 69: the others get theirs; a parked entry has the reason, and is replayed with the key back."""
     shop, _ = await worker.subscribe_all("shop", "crm")
     worker.store.locked.add(shop.id)
     assert await worker.subscriptions.reload()
@@ -36,7 +36,7 @@ async def test_what_comes_for_a_locked_subscription_is_parked(worker: Worker) ->
 
 
 async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Worker) -> None:
-    """Fault 69: also what failed before; once the key is back a new event is sent."""
+    """Fault 69: also deliveries that failed before; once the key is back a new event is sent."""
     shop = await worker.subscribe("shop")
     worker.store.locked.add(shop.id)
     assert await worker.subscriptions.reload()
@@ -51,8 +51,8 @@ async def test_waiting_deliveries_of_a_locked_subscription_are_parked(worker: Wo
     assert worker.sent("shop") == 1
 
 
-async def test_locked_subscriptions_are_said_and_shown(worker: Worker) -> None:
-    """Fault 69: one clear line for each, once; a gauge, and a note for who asks whether all is well."""
+async def test_locked_subscriptions_are_reported_and_shown(worker: Worker) -> None:
+    """Fault 69: one clear line for each, once; a gauge, and a note on `/readyz`."""
     shop, crm = await worker.subscribe_all("shop", "crm")
     worker.store.locked |= {shop.id, crm.id}
     for _ in range(3):

@@ -16,7 +16,7 @@ from tests.support.worker import Worker, delivery_message, event, event_message
 SHOP = "https://shop.example/"
 
 
-async def test_every_state_of_an_endpoint_is_told(worker: Worker) -> None:
+async def test_every_state_of_an_endpoint_is_reported(worker: Worker) -> None:
     """Closed when it is met, then each change of its breaker with the epoch."""
     await worker.subscribe("shop", breaker={"failures": 2, "cooldown_s": 30})
     worker.sender.on(SHOP, Reply(status=503))
@@ -33,8 +33,8 @@ async def test_every_state_of_an_endpoint_is_told(worker: Worker) -> None:
     assert epochs == sorted(epochs)
 
 
-async def test_a_disabled_endpoint_is_told_with_its_reason(worker: Worker) -> None:
-    """Fault 38: once, however many answers say so."""
+async def test_a_disabled_endpoint_is_reported_with_its_reason(worker: Worker) -> None:
+    """Fault 38: once, for any number of such answers."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=410))
 
@@ -44,7 +44,7 @@ async def test_a_disabled_endpoint_is_told_with_its_reason(worker: Worker) -> No
     assert "410" in worker.record.states[-1][3]
 
 
-async def test_what_is_parked_is_told_after_it_is_confirmed(worker: Worker) -> None:
+async def test_parked_entries_are_reported_after_their_confirm(worker: Worker) -> None:
     """Delivery and raw message alike, by the id that the parked queue shows."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
@@ -61,8 +61,8 @@ async def test_what_is_parked_is_told_after_it_is_confirmed(worker: Worker) -> N
     assert (rows["malformed"].event_id, rows["malformed"].subscription_ids) == ("ord-2", ())
 
 
-async def test_what_is_not_confirmed_is_not_told(worker: Worker) -> None:
-    """The index never shows what the broker does not have."""
+async def test_unconfirmed_entries_are_not_reported(worker: Worker) -> None:
+    """The index never shows an entry that the broker does not have."""
     await worker.subscribe("shop")
     worker.sender.on(SHOP, Reply(status=400))
     worker.publisher.connected = False
@@ -74,7 +74,7 @@ async def test_what_is_not_confirmed_is_not_told(worker: Worker) -> None:
 
 
 async def test_an_archived_entry_leaves_the_index(worker: Worker) -> None:
-    """S1-4: what the archive has is parked no more."""
+    """S1-4: an archived entry is parked no more."""
     note = ParkNote(reason=ParkReason.EXHAUSTED, detail="HTTP 503", at=1.0, ttl_s=60.0)
     owed = DeliveryMessage(event=event(), targets=("sub_1",), attempts_made=5)
     raw = delivery_message(owed, headers=delivery_entry_headers(owed, note))

@@ -26,7 +26,7 @@ async def store_sync(worker: Worker) -> AsyncIterator[StoreSync]:
 
 
 async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worker: Worker) -> None:
-    """Fault 68: nothing counts as loaded meanwhile: an event would pass as wanted by nobody."""
+    """Fault 68: nothing counts as loaded meanwhile: an event would pass as unmatched."""
     following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
     worker.store.failure = StoreUnavailable("a.db: is locked")
     task = asyncio.create_task(following.run())
@@ -41,7 +41,7 @@ async def test_a_store_that_is_away_at_the_start_is_asked_until_it_answers(worke
 
 
 async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: StoreSync) -> None:
-    """Fault 68: an error that nobody expected is said, and it is asked again."""
+    """Fault 68: an unexpected error is reported, and the store is asked again."""
     await worker.subscribe("shop")
     await worker.clock.advance(1)
     worker.store.failure = RuntimeError("a driver's bug")
@@ -54,7 +54,7 @@ async def test_a_bug_in_the_store_stops_no_delivery(worker: Worker, store_sync: 
     assert list(worker.subscriptions.match("acme", "x")) == []
 
 
-async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
+async def test_remaining_changes_are_written_at_the_end(worker: Worker) -> None:
     """Faults 38, 58: a 410 just before the end is not forgotten, unless the store is away."""
     shop = await worker.subscribe("shop")
     following = StoreSync(worker.store, worker.subscriptions, worker.endpoints, worker.record, worker.observe)
@@ -65,10 +65,10 @@ async def test_what_is_owed_is_written_at_the_end(worker: Worker) -> None:
     assert [entry.enabled for entry in await worker.store.entries()] == [False]
 
 
-async def test_whoever_is_switched_off_or_on_elsewhere_begins_anew(
+async def test_an_endpoint_disabled_or_enabled_elsewhere_begins_anew(
     worker: Worker, store_sync: StoreSync
 ) -> None:
-    """No worker holds failures against it that lie before, met or not."""
+    """No worker counts earlier failures against it, met or not."""
     await store_sync.loaded.wait()
     met, unmet = await worker.subscribe_all("met", "unmet")
     worker.endpoint(met).health.failing = Failing(START - 1e6, counts=True)

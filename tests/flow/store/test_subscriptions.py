@@ -18,7 +18,7 @@ from tests.support.worker import Worker
 
 
 class Patterns(tuple[str, ...]):
-    """Patterns that tell how often some were compiled."""
+    """Patterns that count how often some were compiled."""
 
     compiled: ClassVar[list[str]] = []
     __slots__ = ()
@@ -29,7 +29,7 @@ class Patterns(tuple[str, ...]):
 
 
 class GivenStore(MemoryStore):
-    """Loads what the test says."""
+    """Loads the subscriptions of the test."""
 
     given: Sequence[Subscription] = ()
 
@@ -59,8 +59,8 @@ async def test_a_reload_takes_effect_at_once(worker: Worker) -> None:
     assert list(worker.subscriptions.match("acme", "order.created")) == []
 
 
-async def test_what_did_not_change_stays_the_same_object(worker: Worker) -> None:
-    """So that what a worker knows of an endpoint is found by identity, on every request."""
+async def test_unchanged_subscriptions_stay_the_same_objects(worker: Worker) -> None:
+    """So that a worker finds the state of an endpoint by identity, on every request."""
     shop = await worker.subscribe("shop")
 
     await worker.subscribe("crm")
@@ -70,7 +70,7 @@ async def test_what_did_not_change_stays_the_same_object(worker: Worker) -> None
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("a.db: is locked"), ConfigError("acme/shop: no url")])
 async def test_a_store_that_is_away_changes_nothing(worker: Worker, failure: Exception) -> None:
-    """Delivery goes on with what is in memory; said once, counted, and shown until it is well (fault 68)."""
+    """Delivery goes on from memory; reported once, counted, and shown until it is well (fault 68)."""
     shop = await worker.subscribe("shop")
     assert worker.count("store_up") == 1
     worker.store.failure = failure
@@ -102,8 +102,8 @@ async def test_a_look_finds_the_store_away_and_well_again(worker: Worker) -> Non
     assert (worker.count("store_up"), len(worker.log.events("store.recovered"))) == (1, 1)
 
 
-async def test_what_is_wrong_in_the_store_stays_said(worker: Worker) -> None:
-    """Fault 68: a look that works does not hide that what is stored cannot be loaded."""
+async def test_a_fault_in_the_store_stays_reported(worker: Worker) -> None:
+    """Fault 68: a successful check does not hide that the subscriptions cannot be loaded."""
     await worker.subscribe("shop")
     worker.store.failure = ConfigError("acme/shop: retry.policy: 'night' is not one of default")
     assert not await worker.subscriptions.reload()
@@ -130,7 +130,7 @@ async def test_disabling_works_without_the_store(worker: Worker) -> None:
     assert len(worker.log.events("store.failed")) == 1
 
     worker.store.failure = None
-    await worker.subscribe("other")  # the store still says that it is enabled
+    await worker.subscribe("other")  # in the store it is still enabled
     assert [s.name for s in worker.subscriptions.match("acme", "x")] == ["other"]
     await worker.subscriptions.settle()
     stored = {entry.label: entry.enabled for entry in await worker.store.entries()}
@@ -138,8 +138,8 @@ async def test_disabling_works_without_the_store(worker: Worker) -> None:
     assert worker.count("store_up") == 1
 
 
-async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None:
-    """Faults 32, 38: what the old URL answered does not disable the new one."""
+async def test_a_new_url_is_not_hindered_by_owed_deliveries(worker: Worker) -> None:
+    """Faults 32, 38: an answer of the old URL does not disable the new one."""
     shop = await worker.subscribe("shop")
     worker.subscriptions.disable(shop, "HTTP 410")
 
@@ -152,7 +152,7 @@ async def test_a_new_url_is_not_kept_off_by_what_is_owed(worker: Worker) -> None
 
 
 async def test_an_answer_of_the_old_url_does_not_disable_the_new_one(worker: Worker) -> None:
-    """Faults 32, 38: a request was under way to the old URL, which says 410, while the operator moved it."""
+    """Faults 32, 38: the old URL answers 410 to a request while the operator changes the URL."""
     old = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
     moved = await worker.subscribe("shop", url="https://moved.example/")
@@ -185,7 +185,7 @@ async def test_disabling_compiles_nothing(worker: Worker) -> None:
     assert Patterns.compiled == []
 
 
-async def test_disabling_is_said_once(worker: Worker) -> None:
+async def test_disabling_is_reported_once(worker: Worker) -> None:
     """Many answers of 410 at the same time are one event for the operator; it outlives a reload."""
     shop = await worker.subscribe("shop")
 
@@ -201,7 +201,7 @@ async def test_disabling_is_said_once(worker: Worker) -> None:
     assert not found.enabled
 
 
-async def test_what_was_deleted_meanwhile_is_not_brought_back(worker: Worker) -> None:
+async def test_subscriptions_deleted_meanwhile_are_not_brought_back(worker: Worker) -> None:
     """A 410 of a request that outlived its subscription does nothing."""
     shop = await worker.subscribe("shop")
     await worker.unsubscribe("shop")
@@ -214,7 +214,7 @@ async def test_what_was_deleted_meanwhile_is_not_brought_back(worker: Worker) ->
 
 
 async def test_a_reload_compiles_the_changed_tenants_only(worker: Worker) -> None:
-    """SW-33: with 10,000 subscriptions one change costs what its tenant has; the others stay as they were."""
+    """SW-33: with 10,000 subscriptions one change costs its tenant's part; the others stay as they were."""
     shop = await worker.subscribe("shop")
     store = GivenStore()
     subscriptions = kept(worker, store)
@@ -240,7 +240,7 @@ async def test_a_reload_compiles_the_changed_tenants_only(worker: Worker) -> Non
 
 
 def test_events_are_matched_while_many_subscriptions_are_indexed() -> None:
-    """Fault 74: a large reload does not hold the loop; what is disabled meanwhile stays so (fault 38)."""
+    """Fault 74: a large reload does not hold the loop; a subscription disabled meanwhile stays so (38)."""
 
     async def reload_beside_the_loop() -> None:
         worker = Worker()

@@ -24,7 +24,7 @@ OFFLINE = BrokerUnavailable("no connection")
 
 
 class Place:
-    """One worker's registry, its store, and what the broker remembers."""
+    """One worker's subscriptions, its store, and the broker's record."""
 
     def __init__(self, worker: Worker, record: MemoryRecord) -> None:
         self.worker = worker
@@ -48,12 +48,12 @@ class Place:
 
 @pytest.fixture
 def place(worker: Worker) -> Place:
-    """A worker whose broker remembers nothing yet."""
+    """A worker whose broker has no record yet."""
     return Place(worker, MemoryRecord())
 
 
 async def stored(place: Place, name: str, changes: int = 1) -> MemoryStore:
-    """Return a store of its own identity with one subscription, changed as often as told."""
+    """Return a store of its own identity with one subscription, changed a number of times."""
     store = MemoryStore()
     store.name = name
     await place.worker.subscribe("shop")
@@ -126,7 +126,7 @@ async def test_a_store_that_is_newer_than_the_record_is_the_right_one(place: Pla
 
 
 async def test_memory_goes_on_while_another_store_is_beside_it(place: Place) -> None:
-    """Fault 81: the folder was replaced under a running daemon: it delivers from memory, and says so."""
+    """Fault 81: the folder was replaced under a running daemon: it delivers from memory, and reports it."""
     right = await stored(place, "a", changes=2)
     assert await place.swap(right)
 
@@ -155,7 +155,7 @@ async def test_a_backup_that_is_restored_under_a_daemon_waits_for_the_operator(p
     assert place.trust.reason is None
 
 
-async def test_what_memory_lacks_is_not_consumed(place: Place) -> None:
+async def test_sources_that_memory_does_not_cover_are_not_consumed(place: Place) -> None:
     """Fault 81: an operator adopted another store elsewhere: this worker's memory is wrong from then on."""
     assert await place.swap(await stored(place, "a"))
     place.record.generation = Generation("b", 7, "7")
@@ -194,8 +194,8 @@ async def test_a_store_that_has_gone_is_red_and_comes_back(place: Place) -> None
     assert place.trust.reason is None
 
 
-async def test_without_the_broker_nothing_is_admitted_but_what_was_right_before(place: Place) -> None:
-    """Fault 81: nobody can know at a start; a running daemon compares with what it read last."""
+async def test_without_the_broker_only_a_formerly_right_store_is_admitted(place: Place) -> None:
+    """Fault 81: at a start the right store is unknown; a running daemon compares with its last load."""
     place.record.failure = OFFLINE
     right = await stored(place, "a")
     assert not await place.swap(right)
@@ -211,7 +211,7 @@ async def test_without_the_broker_nothing_is_admitted_but_what_was_right_before(
 
 
 async def test_a_record_that_was_lost_is_written_again(place: Place) -> None:
-    """The queue was purged: what is in memory was right, and is recorded again; another store is not."""
+    """The queue was purged: the state in memory was right, and is recorded again; another store is not."""
     assert await place.swap(await stored(place, "a"))
     place.record.generation = None
     assert not await place.swap(await stored(place, "b"))
@@ -222,7 +222,7 @@ async def test_a_record_that_was_lost_is_written_again(place: Place) -> None:
 
 
 async def test_the_record_is_compared_when_there_is_a_reason(place: Place) -> None:
-    """Once in half a minute, soon after a worker said another generation, at once when asked."""
+    """Once in half a minute, soon after a worker named another generation, at once when asked."""
     assert await place.swap(await stored(place, "a"))
     clock = place.worker.clock
     assert not place.trust.due()
@@ -241,8 +241,8 @@ async def test_the_record_is_compared_when_there_is_a_reason(place: Place) -> No
     assert place.trust.due()
 
 
-def test_what_was_held_is_let_go_only_once_memory_is_right() -> None:
-    """Fault 81: many patterns are indexed in a thread; until then events would pass as wanted by nobody."""
+def test_held_sources_are_consumed_only_once_memory_is_right() -> None:
+    """Fault 81: many patterns are indexed in a thread; until then events would pass as unmatched."""
 
     async def reload_beside_the_loop() -> None:
         place = Place(Worker(), MemoryRecord())
@@ -286,8 +286,8 @@ async def test_a_store_that_changes_while_the_record_is_read_is_not_doubted(plac
     assert place.worker.log.events("store.doubted") == []
 
 
-async def test_why_the_record_cannot_be_read_is_said_once(place: Place) -> None:
-    """Fault 81: a worker that may not look at the record starts red; its log says why."""
+async def test_an_unreadable_record_is_reported_once(place: Place) -> None:
+    """Fault 81: a worker that may not read the record starts red; its log contains the reason."""
     place.record.failure = BrokerUnavailable("queue leveret.store: access refused")
 
     for _ in range(3):
@@ -299,7 +299,7 @@ async def test_why_the_record_cannot_be_read_is_said_once(place: Place) -> None:
 
 
 class Door:
-    """A gate, and what it lets the edge leave alone."""
+    """A gate, and the sources that it closes at the edge."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -338,8 +338,8 @@ async def test_nothing_is_consumed_before_the_gate_opens(door: Door) -> None:
     assert door.left == [NOTHING]
 
 
-async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -> None:
-    """Fault 81: what was not started is given back, and nothing starts until the store is right again."""
+async def test_messages_in_hand_go_back_when_the_store_is_doubted(door: Door) -> None:
+    """Fault 81: unstarted messages are given back, and nothing starts until the store is right again."""
     await door.hold(NOTHING)
     door.gate.open()
     await settled()
@@ -359,7 +359,7 @@ async def test_what_is_in_hand_goes_back_when_the_store_is_doubted(door: Door) -
 
 
 async def test_nothing_starts_from_the_moment_of_the_doubt_on(door: Door) -> None:
-    """Fault 81: also while the edge is still busy with what was wanted before."""
+    """Fault 81: also while the edge still carries out the earlier wish."""
     slow = asyncio.Event()
 
     async def leave(sources: frozenset[Source]) -> None:

@@ -14,7 +14,7 @@ LIMIT = 1_000_000
 
 
 def backlog(worker: Worker) -> tuple[Backlog, list[bool]]:
-    """A limit of 1 MB over messages of 1 kB, and what it says."""
+    """A limit of 1 MB over messages of 1 kB, and its reports."""
     made = Backlog(LIMIT, Weight(mean_bytes=1_000.0), worker.observe)
     said: list[bool] = []
     made.changes.add(lambda: said.append(made.full))
@@ -48,8 +48,8 @@ async def test_the_limit_holds_fresh_events_and_warns_before(
     assert worker.count("waiting_limit_bytes") == LIMIT
 
 
-async def test_the_mean_follows_what_is_put_off(worker: Worker) -> None:
-    """A worker weighs what it publishes to the ladder, headers included."""
+async def test_the_mean_follows_deferred_deliveries(worker: Worker) -> None:
+    """A worker counts the bytes that it publishes to the ladder, headers included."""
     assert worker.context.weight.mean_bytes == FIRST_WEIGHT_BYTES
     await worker.subscribe("shop")
     worker.sender.on("https://shop.example/", Reply(status=503))

@@ -19,7 +19,7 @@ from tests.support.worker import NAMES, Worker, delivery_message, event, event_m
 
 @pytest.mark.parametrize("batch", [1, MAX_CONSECUTIVE, 5])
 async def test_no_tenant_has_more_than_three_in_a_row(batch: int) -> None:
-    """A flood of one tenant does not stand before another's events (S1-8, fault 71); the 3 is a setting."""
+    """A flood of one tenant does not delay another's events (S1-8, fault 71); the 3 is a setting."""
     desk = IntakeDesk(batch=batch)
     desk.offer(tenant="first")
     for _ in range(50):
@@ -39,7 +39,7 @@ async def test_no_tenant_has_more_than_three_in_a_row(batch: int) -> None:
 
 
 async def test_retries_do_not_stand_behind_fresh_events() -> None:
-    """Each kind of queue gets its turn, whatever stands in the others (S2-6)."""
+    """Each kind of queue gets its turn, whatever the others contain (S2-6)."""
     desk = IntakeDesk()
     desk.offer(tenant="first")
     for _ in range(40):
@@ -57,7 +57,7 @@ async def test_retries_do_not_stand_behind_fresh_events() -> None:
 
 
 async def test_back_pressure_starts_nothing() -> None:
-    """While the broker is slow or blocked nothing new starts; what ran ends (faults 63, 65)."""
+    """While the broker is slow or blocked nothing new starts; running jobs end (faults 63, 65)."""
     desk = IntakeDesk(concurrency=10)
     desk.offer()
     await settled()
@@ -106,7 +106,7 @@ async def test_no_more_starts_than_there_are_slots() -> None:
 
 
 async def test_dead_tickets_are_skipped() -> None:
-    """What came by a channel that is gone comes again by itself: nothing is sent for it now (fault 67)."""
+    """A message of a closed channel comes again by itself: nothing is sent for it now (fault 67)."""
     desk = IntakeDesk()
     desk.offer(tenant="runs")
     dead, alive = desk.offer(tenant="dead"), desk.offer(tenant="alive")
@@ -136,8 +136,8 @@ async def test_forgetting_the_dead_keeps_the_living_in_order() -> None:
     assert desk.tenants() == ["runs", "t1", "t3", "t5"]
 
 
-async def test_what_is_unstarted_is_given_back_once() -> None:
-    """Queued and held messages are given back; what runs is not; a held one does not come back later."""
+async def test_unstarted_messages_are_given_back_once() -> None:
+    """Queued and held messages are given back; running ones are not; a held one does not come back later."""
     desk = IntakeDesk()
     running = desk.offer()
     waiting = [desk.offer(tenant=f"t{n}") for n in range(3)]
@@ -174,7 +174,7 @@ async def test_suspects_are_not_given_back_unstarted() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 async def test_a_stop_brings_suspects_to_their_end(held: bool) -> None:
-    """Faults 58, 70: at a clean stop it is settled, held or waiting; what stands beside it is given back."""
+    """Faults 58, 70: at a clean stop it is settled, held or waiting; messages beside it are given back."""
     worker = Worker(concurrency=1)
     shop = await worker.subscribe("shop")
     owed = DeliveryMessage(
@@ -228,7 +228,7 @@ async def test_a_held_job_comes_at_its_time() -> None:
     assert desk.started == [job]
 
 
-async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
+async def test_the_gauge_shows_messages_in_hand_by_share() -> None:
     """Closed set of labels."""
     desk = IntakeDesk()
     desk.worker.publisher.reason = "blocked"
@@ -247,7 +247,7 @@ async def test_the_gauge_shows_what_is_in_hand_by_share() -> None:
 
 
 async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
-    """An error of a job is said; its place is free again."""
+    """An error of a job is reported; its place is free again."""
     desk = IntakeDesk()
 
     async def broken(_job: Job) -> None:
@@ -267,8 +267,8 @@ async def test_a_job_that_breaks_takes_nothing_with_it() -> None:
 NO_IDS: list[object] = [{}, [1], 1.5, True, "a b", "x" * 130_000, "a\ud800", "ünï", b"\xff"]
 
 
-async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
-    """Fault 16: a number or bytes name a tenant as text does; what names none has no turn of its own."""
+async def test_a_message_is_scheduled_by_the_tenant_that_it_is_read_as() -> None:
+    """Fault 16: a number or bytes name a tenant as text does; an event without a name has no own turn."""
     desk = IntakeDesk()
     for tenant in ("7", 7, b"7", None, "", "default", *NO_IDS):
         message = event_message(headers={} if tenant is None else {"tenant": tenant})
@@ -282,7 +282,7 @@ async def test_whose_turn_a_message_takes_is_what_it_will_be_read_as() -> None:
 
 
 async def test_the_lane_of_a_tenant_is_the_one_by_which_it_came_last() -> None:
-    """Lanes come and go: what stood in the former one says nothing of the new one."""
+    """Lanes come and go: the backlog of the former one is not the new one's."""
     desk = IntakeDesk()
     for lane in (12, 3, 3):
         message = event_message(queue=NAMES.lane(lane))

@@ -18,10 +18,10 @@ from tests.support.fakes_routes import FakeRoutes
 from tests.support.fakes_sender import Reply
 from tests.support.worker import NAMES, ONE, Worker, delivery_message, event, event_message
 
-CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes back what is unacked
+CONSUMER_TIMEOUT_S = 1800.0  #: after which the broker takes unacked messages back
 PAUSE_S = 8.0  #: longer than any pause between two tries to publish
 DEAD = "https://dead.example/"
-ANY_RUNG = set("123456789")  #: what the routing key of a rung can begin with
+ANY_RUNG = set("123456789")  #: possible beginnings of the routing key of a rung
 
 
 def lose(worker: Worker) -> None:
@@ -79,7 +79,7 @@ async def test_a_channel_lost_during_the_request_doubles_nothing(
     assert worker.bugs() == []
 
 
-async def test_what_was_delivered_needs_no_source(worker: Worker) -> None:
+async def test_a_delivered_event_needs_no_source(worker: Worker) -> None:
     """A 2xx whose source is gone: nothing is owed, nothing is published; its return is the only copy."""
     await worker.subscribe("shop")
     worker.sender.latency_s["https://shop.example/"] = 5.0
@@ -130,8 +130,8 @@ async def _once(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def test_what_came_from_a_deleted_queue_is_stored_all_the_same(worker: Worker) -> None:
-    """Faults 62, 64: nobody else has it any more, so its job goes on until its failure is stored."""
+async def test_messages_of_a_deleted_queue_are_stored_all_the_same(worker: Worker) -> None:
+    """Faults 62, 64: no other copy exists, so its job goes on until its failure is stored."""
     await worker.subscribe("dead", breaker={"failures": 0})
     worker.sender.on(DEAD, Reply(status=503))
     worker.publisher.unbound = ANY_RUNG
@@ -175,7 +175,7 @@ KINDS: dict[str, tuple[Source, Callable[[Worker], RawMessage]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_way_publishes_for_a_source_that_is_gone(kind: str) -> None:
-    """Faults 57, 64: whatever was to be published for it, the job ends and nothing comes of it later."""
+    """Faults 57, 64: for every kind of publish, the job ends and no copy appears later."""
     worker = Worker(max_targets_per_message=1)
     await worker.subscribe_all("shop", "store")
     source, make = KINDS[kind]
@@ -196,7 +196,7 @@ async def test_no_way_publishes_for_a_source_that_is_gone(kind: str) -> None:
     assert worker.bugs() == []
 
 
-async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
+async def test_deferred_deliveries_are_stored_once(worker: Worker) -> None:
     """An event whose endpoint may not be asked now, and whose channel closes before that is stored."""
     shop = await worker.subscribe("shop")
     worker.sender.on(shop.url, Reply(status=429, retry_after="3600"), Reply())
@@ -215,7 +215,7 @@ async def test_what_was_put_off_is_stored_once(worker: Worker) -> None:
     assert worker.endpoint(shop).slots.in_flight == 0
 
 
-async def test_what_is_moved_aside_is_given_up_too(worker: Worker) -> None:
+async def test_moved_messages_are_given_up_too(worker: Worker) -> None:
     """Fault 71: jobs that wait in hand for their move make room once their source is gone."""
     worker.publisher.reason = "nothing starts"
     spill = Reroute(worker.context, worker.intake, FakeRoutes(), lambda: 2)

@@ -75,7 +75,7 @@ async def test_a_moved_event_is_delivered_as_it_was_published(source: Source, qu
 
 
 async def test_the_binding_goes_when_its_spill_queue_is_empty() -> None:
-    """And not while messages stand there."""
+    """And not while it has messages."""
     desk = Flood()
     async with desk.running():
         desk.flood()
@@ -93,7 +93,7 @@ async def test_the_binding_goes_when_its_spill_queue_is_empty() -> None:
 
 
 async def test_a_binding_that_a_dead_worker_left_is_found_and_removed() -> None:
-    """What comes to a spill queue by a binding shows the binding: it goes like one's own."""
+    """An event that comes to a spill queue by a binding reveals the binding, which is then its own."""
     desk = Flood()
     desk.routes.bindings.add(("acme", SPILL))
     async with desk.running():
@@ -142,7 +142,7 @@ async def test_without_the_right_to_bind_the_window_is_still_cleared() -> None:
 
 
 async def test_a_tenant_that_only_empties_its_lane_is_left_alone() -> None:
-    """Nobody waits: neither in hand nor in its lane."""
+    """No other tenant waits: neither in hand nor in its lane."""
     desk = Flood()
     desk.routes.stands.clear()
     async with desk.running():
@@ -154,7 +154,7 @@ async def test_a_tenant_that_only_empties_its_lane_is_left_alone() -> None:
 
 
 async def test_one_tenant_alone_is_never_rerouted() -> None:
-    """Nobody is crowded out."""
+    """No other tenant is hindered."""
     desk = Flood()
     desk.tenants = 1
     async with desk.running():
@@ -220,7 +220,7 @@ async def test_back_pressure_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("tenant", ["x" * 130_000, "a b\n", 7.5])
-async def test_what_is_no_tenant_is_never_bound(tenant: object) -> None:
+async def test_an_invalid_tenant_is_never_bound(tenant: object) -> None:
     """Fault 16: a name as long as a frame would close the connection; it is parked, the rule goes on."""
     desk = Flood()
     async with desk.running():
@@ -267,7 +267,7 @@ async def test_a_binding_that_another_worker_took_away_is_made_again() -> None:
         await desk.worker.intake.give_back()
 
 
-async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
+async def test_a_message_published_into_a_spill_queue_shows_no_binding() -> None:
     """Fault 18: by the default exchange anybody names tenants there: none is taken to be led around."""
     desk = Flood()
     async with desk.running():
@@ -280,8 +280,8 @@ async def test_what_was_published_into_a_spill_queue_shows_no_binding() -> None:
         assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
-async def test_whoever_is_left_alone_comes_back() -> None:
-    """A tenant over a limit of its own, and all others unsubscribe: nobody is in its way any more."""
+async def test_a_single_remaining_worker_comes_back() -> None:
+    """A tenant over a limit of its own, and all others unsubscribe: it hinders no tenant any more."""
     desk = Flood(limit_of=limited)
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -315,7 +315,7 @@ async def test_a_whole_window_leaves_the_hand_in_time(spill_queues: int) -> None
 
 
 async def test_a_flood_without_a_tenant_leaves_its_lane() -> None:
-    """Fault 71: no binding tells the default tenant's events; what is in hand is moved all the same."""
+    """Fault 71: no binding matches the default tenant's events; its unstarted ones are moved all the same."""
     desk = Flood()
     desk.worker.sender.latency_s["https://house.example/"] = 1.0
     await desk.worker.subscribe("house", tenant="default", concurrency=100)

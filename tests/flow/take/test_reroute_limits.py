@@ -1,4 +1,4 @@
-"""Who is rerouted: a lane that stays behind, and a tenant over its rate or its backlog."""
+"""A tenant is rerouted if its lane stays behind, or if it is over its rate or its backlog."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.flow.flood import SPILL, Flood, limited
 from tests.support.worker import NAMES, event_message
 
 
-async def test_a_noisy_tenant_is_told_to_administrators() -> None:
+async def test_a_noisy_tenant_is_reported_to_administrators() -> None:
     """The event tenant.noisy, once, by the worker that decided it, with the reason."""
     desk = Flood()
     told: list[Note] = []
@@ -26,7 +26,7 @@ async def test_a_noisy_tenant_is_told_to_administrators() -> None:
 
 
 async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -> None:
-    """Fault 71: where the broker is what is short, a flood holds next to nothing, its lane stays full."""
+    """Fault 71: where the broker is the bottleneck, a flood has little in flight, and its lane stays full."""
     desk = Flood()
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -40,7 +40,7 @@ async def test_a_lane_that_stays_behind_is_relieved_while_the_worker_is_idle() -
 
 
 async def test_a_lane_is_left_alone_that_several_fill() -> None:
-    """Nobody makes up more than a third of it: leading one around would help nobody."""
+    """No tenant is more than a third of it: rerouting one would help none."""
     desk = Flood()
     async with desk.running():
         for step in range(30):
@@ -52,8 +52,8 @@ async def test_a_lane_is_left_alone_that_several_fill() -> None:
         assert desk.routes.asked == 0
 
 
-async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
-    """Its events wait in the spill queue, it is told of, all are delivered."""
+async def test_a_tenant_over_its_rate_is_rerouted_and_loses_nothing() -> None:
+    """Its events wait in the spill queue, it is reported, all are delivered."""
     desk = Flood(limit_of=limited)
     desk.routes.stands.clear()
     told: list[Note] = []
@@ -75,8 +75,8 @@ async def test_who_is_over_its_rate_is_led_around_and_dropped_nowhere() -> None:
     assert {tuple(ticket.settles) for ticket in desk.worker.tickets} == {("ack",)}
 
 
-async def test_who_has_too_large_a_backlog_is_led_around() -> None:
-    """Its part of what stands in the lane, by its part of what comes."""
+async def test_a_tenant_with_too_large_a_backlog_is_rerouted() -> None:
+    """Its part of the lane's backlog is estimated from its part of the new events."""
     desk = Flood(limit_of=limited)
     told: list[Note] = []
     desk.worker.observe.notes.add(told.append)
@@ -115,7 +115,7 @@ async def test_a_tenant_with_a_lane_of_its_own_is_never_led_around_it() -> None:
 
 
 async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
-    """Fault 71: what is moved is taken at once by an idle worker; the lane is not empty for that."""
+    """Fault 71: an idle worker takes moved messages at once; the lane is not empty because of that."""
     desk = Flood()
     async with desk.running():
         desk.worker.sender.latency_s["https://shop.example/"] = 0.01
@@ -132,8 +132,8 @@ async def test_a_tenant_does_not_come_back_while_its_lane_is_behind() -> None:
         assert desk.worker.count("tenant_spills_total") == 1
 
 
-async def test_what_is_moved_still_counts_as_the_lanes() -> None:
-    """Who stands in a flood's lane is not taken for the one that fills it."""
+async def test_moved_messages_still_count_as_the_lanes() -> None:
+    """A tenant that waits in a flood's lane is not taken for the one that fills it."""
     limits = {"acme": TenantLimit(backlog=5_000)}
     desk = Flood(limit_of=lambda tenant: limits.get(tenant, TenantLimit()))
     await desk.worker.subscribe("other", tenant="other", concurrency=100)

@@ -19,7 +19,7 @@ URL = "https://shop.example/"
 
 @asynccontextmanager
 async def sharing(worker: Worker, *, by_tenant: bool = True) -> AsyncIterator[Sharing]:
-    """Run the routine of a worker; what it did not start is given back."""
+    """Run the routine of a worker; its unstarted jobs are given back."""
     one = Sharing(worker.context, worker.intake, by_tenant=by_tenant)
     task = asyncio.create_task(one.run())
     try:
@@ -34,7 +34,7 @@ async def sharing(worker: Worker, *, by_tenant: bool = True) -> AsyncIterator[Sh
 
 
 async def flooded(concurrency: int = 40) -> Worker:
-    """A worker whose tenant acme has endless work that takes a second a piece."""
+    """A worker whose tenant acme has endless work, one second for each job."""
     worker = Worker(concurrency=concurrency, quick_latency_s=1e6)
     for tenant in ("acme", "quiet"):
         await worker.subscribe("shop" if tenant == "acme" else tenant, tenant=tenant, concurrency=500)
@@ -49,7 +49,7 @@ def flood(worker: Worker, count: int = 400) -> None:
 
 
 async def test_a_single_tenant_uses_every_slot() -> None:
-    """What nobody else wants it may have, all of it."""
+    """It may have every slot that no other tenant wants."""
     worker = await flooded()
     async with sharing(worker):
         flood(worker)
@@ -91,8 +91,8 @@ class Drifting(ManualClock):
         return super().monotonic() + self._skew_s
 
 
-async def test_a_late_loop_takes_back_what_was_borrowed() -> None:
-    """A worker without time of its own holds a quarter for the one that floods, and lends again later."""
+async def test_a_late_loop_takes_borrowed_slots_back() -> None:
+    """A worker whose loop lags limits the flooding tenant to a quarter, and raises the limit again later."""
     worker, clock = await flooded(), Drifting()
     worker.context = replace(worker.context, clock=clock)
     async with sharing(worker):
@@ -112,7 +112,7 @@ async def test_a_late_loop_takes_back_what_was_borrowed() -> None:
         assert worker.count("borrowable_deliveries") == 36
 
 
-async def test_evenness_is_told_each_minute() -> None:
+async def test_evenness_is_reported_each_minute() -> None:
     """S1-9: two tenants with endless work: Jain's index over both."""
     worker = await flooded(8)
     worker.sender.latency_s["https://quiet.example/"] = 1.0
@@ -139,7 +139,7 @@ async def test_waits_in_hand_are_counted_by_share() -> None:
 
 
 @pytest.mark.parametrize(("by_tenant", "named", "said"), [(True, 49, 1), (True, 51, 0), (False, 0, 0)])
-async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int, said: int) -> None:
+async def test_most_events_without_a_tenant_are_reported(by_tenant: bool, named: int, said: int) -> None:
     """Over half of them, once; not where lanes are chosen by the message's id."""
     worker = await flooded()
     worker.sender.latency_s.clear()
@@ -157,7 +157,7 @@ async def test_most_events_without_a_tenant_are_said(by_tenant: bool, named: int
             assert lines[0]["ratio"] == pytest.approx(1 - named / 100)
 
 
-async def test_what_comes_by_an_inbox_is_not_nameless() -> None:
+async def test_an_event_of_an_inbox_is_not_nameless() -> None:
     """A source's message names its tenant elsewhere, and comes again by a lane with it."""
     worker = await flooded()
     worker.sender.latency_s.clear()

@@ -18,7 +18,7 @@ from tests.support.worker import Worker, event_message
 
 
 async def test_standings_are_over_all_shares_and_name_the_default_tenant() -> None:
-    """S1-9: what waits for each tenant, fresh and due together; one without a header is the default one."""
+    """S1-9: waiting jobs by tenant, fresh and due together; one without a header is the default one."""
     desk = IntakeDesk()
     desk.offer(tenant="first")
     for source in (Source.LANE, Source.LANE, Source.DUE):
@@ -39,7 +39,7 @@ async def test_weights_hold_where_slots_are_short() -> None:
     """S1-16: 1:2:4 of the requests, through slots, caps and reserve."""
     weights = {"a": 1.0, "b": 2.0, "c": 4.0}
     worker = Worker(concurrency=64, weight_of=weights.__getitem__)
-    worker.intake.lend(58)
+    worker.intake.set_borrow_limit(58)
     for tenant in weights:
         await worker.subscribe(tenant, tenant=tenant, concurrency=256)
         worker.sender.latency_s[f"https://{tenant}.example/"] = 0.05
@@ -57,9 +57,9 @@ async def test_weights_hold_where_slots_are_short() -> None:
 
 
 async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
-    """Cost is deliveries: both tenants make as many requests, whatever one event starts."""
+    """Cost is deliveries: both tenants make as many requests, for every fan-out of an event."""
     worker = Worker(concurrency=64)
-    worker.intake.lend(58)
+    worker.intake.set_borrow_limit(58)
     names = [f"w{number}" for number in range(20)]
     await worker.subscribe_all(*names, tenant="wide", concurrency=256)
     await worker.subscribe("n", tenant="narrow", concurrency=256)
@@ -71,7 +71,7 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
             worker.offer(event_message(tenant="narrow", message_id=f"n-{number}-{copy}"))
 
     await worker.clock.advance(0.4)
-    ahead = sum(map(worker.sent, names)) - worker.sent("n")  # what a job costs is known after the first ones
+    ahead = sum(map(worker.sent, names)) - worker.sent("n")  # the cost of a job is known after the first ones
     await worker.clock.advance(1.7)
     await worker.intake.give_back()
     await worker.intake.idle()
@@ -81,10 +81,10 @@ async def test_a_fan_out_of_twenty_is_worth_twenty_events() -> None:
     assert wide == pytest.approx(narrow, rel=0.15)
 
 
-async def test_what_is_not_lent_stays_free_for_others() -> None:
+async def test_reserved_slots_stay_free_for_others() -> None:
     """One tenant may have six of ten; another's event starts at once, and an end lets the first go on."""
     desk = IntakeDesk(concurrency=10)
-    desk.intake.lend(6)
+    desk.intake.set_borrow_limit(6)
     for _ in range(20):
         desk.offer(tenant="flood")
     await settled()
@@ -94,7 +94,7 @@ async def test_what_is_not_lent_stays_free_for_others() -> None:
     await settled()
     assert desk.tenants() == ["flood"] * 6 + ["quiet"]
 
-    desk.intake.lend(8)
+    desk.intake.set_borrow_limit(8)
     await settled()
     assert desk.tenants().count("flood") == 8
     await desk.run_all()
@@ -102,9 +102,9 @@ async def test_what_is_not_lent_stays_free_for_others() -> None:
 
 
 async def test_a_refusal_is_not_asked_for_again() -> None:
-    """The hot path: while nothing changes, messages of the tenant that may not start ask nobody."""
+    """The hot path: while nothing changes, a message of a tenant that may not start costs no search."""
     desk = IntakeDesk(concurrency=10)
-    desk.intake.lend(6)
+    desk.intake.set_borrow_limit(6)
     asked = 0
 
     class Counting(Scheduler[Job]):
@@ -125,7 +125,7 @@ async def test_a_refusal_is_not_asked_for_again() -> None:
 
 
 async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> None:
-    """What was refused is asked for again once enough of its own have ended."""
+    """A refused tenant is asked again once enough of its own have ended."""
     worker, started = Worker(concurrency=10), list[str]()
     ends: dict[str, asyncio.Event] = {"flood": asyncio.Event(), "quiet": asyncio.Event()}
 
@@ -142,7 +142,7 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
             intake.slots.release()
 
     intake = Intake(worker.context, work)
-    intake.lend(6)
+    intake.set_borrow_limit(6)
     for tenant in (*["flood"] * 20, "quiet", "quiet"):
         intake.offer(Source.LANE, Incoming(event_message(tenant=tenant), FakeTicket()))
     await settled()
@@ -163,7 +163,7 @@ async def test_an_end_lets_the_same_tenant_go_on_while_others_hold_slots() -> No
 async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
     """Fault 71: an event that comes waits for one short pass, not for all that could start before it."""
     desk = IntakeDesk(concurrency=100)
-    desk.intake.lend(90)
+    desk.intake.set_borrow_limit(90)
     for _ in range(50):
         desk.offer(tenant="noisy")
     assert desk.intake.running() == MOST_IN_PASS
@@ -179,7 +179,7 @@ async def test_tenants_that_share_the_loop_start_a_few_at_a_time() -> None:
 async def test_many_that_wait_start_a_few_each() -> None:
     """Where twenty flood, each starts its few: together they fill the worker."""
     desk = IntakeDesk(concurrency=100)
-    desk.intake.lend(90)
+    desk.intake.set_borrow_limit(90)
     for number in range(100):
         desk.offer(tenant=f"t{number % 5}")
 
@@ -189,9 +189,9 @@ async def test_many_that_wait_start_a_few_each() -> None:
 
 
 async def test_a_tenant_alone_starts_all_at_once() -> None:
-    """Nobody waits for the end of a pass."""
+    """No job waits for the end of a pass."""
     desk = IntakeDesk(concurrency=100)
-    desk.intake.lend(100)
+    desk.intake.set_borrow_limit(100)
     for _ in range(50):
         desk.offer()
 

@@ -1,7 +1,7 @@
 """Publish events as the application of a user would, and count messages in queues from outside.
 
-The publisher keeps each event, with its ``message_id``, until the broker has confirmed it, and publishes
-what a lost connection left unconfirmed again: that is what the outside contract asks of an application.
+The publisher keeps each event, with its ``message_id``, until the broker has confirmed it, and repeats
+unconfirmed ones after a lost connection, as the outside contract requires of an application.
 """
 
 from __future__ import annotations

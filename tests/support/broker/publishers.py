@@ -88,7 +88,7 @@ class World(Protocol):
         """Make the connection possible again."""
 
     async def taken(self) -> list[tuple[Publication, str]]:
-        """Return what arrived in the first due queue and its message ids, in order."""
+        """Return the messages of the first due queue and their message ids, in order."""
 
 
 class FakeWorld:

@@ -85,7 +85,7 @@ async def standing(url: str, spec: TopologySpec) -> AsyncIterator[Live]:
 
 
 async def count_until_refused(live: Live) -> int:
-    """Park up to 50 entries; return how many the broker took before it said nack."""
+    """Park up to 50 entries; return how many the broker took before it nacked."""
     for accepted in range(50):
         try:
             await live.publish(SMALL.names.dlx, SMALL.names.parked_key("exhausted"), b"parked")

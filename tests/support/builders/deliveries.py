@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from consumer.core.message.attempts import Earlier
+from consumer.core.message.attempt_headers import Earlier
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import Attempt, DataForm, Event, OutcomeKind
 
@@ -43,7 +43,7 @@ ATTEMPTS = st.builds(
 
 @st.composite
 def earliers(draw: st.DrawFn) -> Earlier:
-    """Draw what is known of before a replay; each attempt names the replay that it followed."""
+    """Draw the attempts and times before a replay; each attempt names the replay that it followed."""
     replays = draw(st.integers(1, 5))
     attempts = tuple(
         draw(ATTEMPTS)._replace(replay=draw(st.integers(0, replays - 1)))

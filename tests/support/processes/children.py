@@ -75,7 +75,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
     """GET a URL on loopback and return the body.
 
     Raises:
-        OSError: nobody answered, or not with 200.
+        OSError: no answer came, or one other than 200.
     """
     request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 (our own http:// URL)
     with NO_PROXY.open(request, timeout=timeout_s) as response:
@@ -86,7 +86,7 @@ def fetch(url: str, headers: Mapping[str, str] | None = None, timeout_s: float =
 def free_port() -> int:
     """Draw a TCP port of 127.0.0.1 that is free now.
 
-    It lies below the kernel's range for outgoing connections and for listeners that ask for any port, so none
+    It is below the kernel's range for outgoing connections and for listeners that ask for any port, so none
     of those takes it before our own listener does.
     """
     return draw_port()

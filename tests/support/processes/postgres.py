@@ -32,14 +32,14 @@ _TREES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
 
 
 class NoServerError(Exception):
-    """There is no PostgreSQL server on this machine; the text says how to get one."""
+    """There is no PostgreSQL server on this machine; the text names the remedy."""
 
 
 def find_server() -> Path:
     """Return the folder with ``initdb`` and ``postgres``, of the newest version.
 
     Raises:
-        NoServerError: there is none.
+        NoServerError: this machine has no server.
     """
     found = [path.parent for tree in _TREES for path in Path(tree).glob("*/bin/initdb")]
     on_path = shutil.which("initdb")
@@ -114,7 +114,7 @@ class Postgres:
                 return
 
     async def stop(self) -> None:
-        """End the server at once, whoever is connected; its files stay."""
+        """End the server at once, with all connections; its files stay."""
         if self.process is None or self.process.poll() is not None:
             return
         self.resume()

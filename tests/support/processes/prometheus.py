@@ -1,7 +1,7 @@
 """A real Prometheus on the very files that docker-compose.yml mounts; only the targets differ.
 
 Data flow: deploy/prometheus/prometheus.yml and grafana/alerts.yml, copied -> prometheus -> its HTTP API. The
-targets stand in files of their own (file_sd), which is what the compose file gives it too.
+targets are in files of their own (file_sd), as in the compose file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Prometheus:
             path.write_text(yaml.safe_dump([{"targets": [address]}]), encoding="utf-8")
 
     def has_data(self, promql: str, *, zero_is_data: bool) -> bool:
-        """Ask for *promql* now; say whether any series answers with a number.
+        """Query *promql* now; return whether any series answers with a number.
 
         Args:
             promql: The query.

@@ -1,8 +1,7 @@
 """Kinds of answers that servers give, the documented outcome of each, and a server for each.
 
 Data flow: the first request of a server -> its kind's answer, piece by piece; every other request, on
-whatever connection -> 200 with that request's own ``webhook-id`` as body, so that an answer can be told from
-another one's.
+any connection -> 200 with that request's own ``webhook-id`` as body, which identifies the answer.
 
 docs/receive.md documents the outcomes. Source: RFC 9110, RFC 9112.
 """

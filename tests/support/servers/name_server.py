@@ -120,7 +120,7 @@ class _Udp(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # a datagram one; uvloop's is none by isinstance
+        self._transport = transport  # type: ignore[assignment]  # a datagram transport; uvloop's fails isinstance
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         reply = self._server.reply(data)

@@ -32,7 +32,7 @@ class ProxyServer(LoopbackServer):
         Args:
             login: User and password that it wants.
             hosts: Where names lead; an address leads to itself.
-            says: What it answers to every HTTP request instead of a tunnel; empty: it hangs up.
+            says: Its answer to every HTTP request instead of a tunnel; empty: it hangs up.
             reply: SOCKS5 code that it answers instead of a tunnel.
         """
         super().__init__()

@@ -1,6 +1,6 @@
 """Servers that send any bytes, for clients that must survive them.
 
-Data flow: client -> (RawServer) the test's own talk with reader and writer; what was read is kept.
+Data flow: client -> (RawServer) the test's own talk with reader and writer; all that it read is kept.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Call:
         await self.writer.drain()
 
     async def gone(self) -> None:
-        """Wait until the client has closed its side, reading what comes before."""
+        """Wait until the client has closed its side, reading until then."""
         while await self.reader.read(65_536):
             pass
 
 
 class LoopbackServer:
-    """Listens on a free port of loopback; what it serves ends with it. An async context manager."""
+    """Listens on a free port of loopback; its connections end with it. An async context manager."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._host = host

@@ -243,12 +243,12 @@ class Peer(asyncio.Protocol):
         self._buffer = b""
         self._number = 0
         self._head: tuple[float, str, str, dict[str, str]] | None = None  #: read, its body still coming
-        self._close = False  #: True: the client said ``Connection: close``
+        self._close = False  #: True: the client sent ``Connection: close``
         self.pending: Received | None = None  #: taken and not answered yet
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by isinstance
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's fails isinstance
         self._receiver.connections += 1
         self._number = self._receiver.connections
         self._receiver.open.add(self)
@@ -267,7 +267,7 @@ class Peer(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; a second request waits until the first is answered."""
+        """Take the bytes; a second request waits until the first is answered."""
         self._buffer = self._buffer + data if self._buffer else data
         if self.pending is None:
             self.proceed()

@@ -52,7 +52,7 @@ TURN = Turn(command="test", wait_s=PATIENCE_S)
 
 
 class Daemon(processes.Daemon):
-    """One ``leveret run`` with a home of its own: the daemon of the proofs, and ways to look inside."""
+    """One ``leveret run`` with a home of its own: the daemon of the proofs, with methods to inspect it."""
 
     def __init__(
         self, folder: Path, amqp_url: str, settings: Mapping[str, str] | None = None, name: str = "daemon"
@@ -63,7 +63,7 @@ class Daemon(processes.Daemon):
             folder: For its home and log.
             amqp_url: The broker, with its vhost.
             settings: Environment on top of :data:`SMALL`.
-            name: Tells two daemons of one folder apart.
+            name: Distinguishes two daemons of one folder.
         """
         super().__init__(folder, amqp_url, {**SMALL, **(settings or {})}, name)
         self.log.touch()
@@ -100,7 +100,7 @@ class Daemon(processes.Daemon):
         with self.log.open("rb") as log:
             log.seek(self._read_bytes)
             new = log.read()
-        whole = new[: new.rfind(b"\n") + 1]  # what comes behind is being written
+        whole = new[: new.rfind(b"\n") + 1]  # the part behind it is being written
         self._read_bytes += len(whole)
         for line in whole.splitlines():
             with suppress(orjson.JSONDecodeError):  # no JSON, or cut off by a kill
@@ -122,7 +122,7 @@ class Daemon(processes.Daemon):
         return [line for line in self.lines(event) if all(line.get(k) == v for k, v in fields.items())][-1]
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of a series that carry *labels*; 0 when there is none."""
+        """Return the sum of the samples of a series that have *labels*; 0 without such samples."""
         total = 0.0
         for line in fetch(f"http://{self.listen}/metrics").decode().splitlines():
             match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
@@ -134,7 +134,7 @@ class Daemon(processes.Daemon):
         return total
 
     def health(self) -> str:
-        """Return the body of ``/readyz``, whatever the status."""
+        """Return the body of ``/readyz``, for every status."""
         try:
             return fetch(f"http://{self.listen}/readyz", timeout_s=5).decode()
         except HTTPError as error:
@@ -182,8 +182,8 @@ class Daemon(processes.Daemon):
 
         Args:
             entries: Of a subscriptions file.
-            prune: Remove what *entries* do not name.
-            enable: Enable again what was disabled.
+            prune: Remove subscriptions that *entries* do not name.
+            enable: Enable disabled subscriptions again.
             signal_it: Send SIGHUP, which is faster than waiting for it to look; else the number of entries
                 has to become another.
         """

@@ -31,6 +31,6 @@ async def until(holds: Callable[[], object], what: str = "", timeout_s: float = 
 async def shown(look: Callable[[], Awaitable[Iterable[T]]], fits: Callable[[T], bool]) -> Sequence[T]:
     """Look until at least one result fits; return all results that fit."""
     async with asyncio.timeout(PATIENCE_S):
-        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process tells)
+        while not (found := [one for one in await look() if fits(one)]):  # noqa: ASYNC110 (another process decides)
             await asyncio.sleep(LOOK_S)
     return found

@@ -27,7 +27,7 @@ CONSUMER_TIMEOUT_S = 3.0  #: of the daemon in the test below; ``give_back_s`` is
 
 
 async def test_memory_alarm(node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 63: under an alarm no new attempt starts, /readyz says why; afterwards all arrive, each once."""
+    """Fault 63: under an alarm no new attempt starts, /readyz gives the reason; later all come, each once."""
     dead = to(receiver, "/status/503/alarm", "alarm", retry=dict(MANY), breaker=dict(BREAKER_OFF))
     async with running(tmp_path, node_url) as daemon, EventPublisher(node_url) as publisher:
         await daemon.apply(dead, to(receiver, "/ok/alarm", "fine"))
@@ -75,9 +75,9 @@ async def impatient_broker(node: PrivateBroker, node_url: str) -> AsyncIterator[
 async def test_an_alarm_longer_than_the_consumer_timeout(
     node: PrivateBroker, impatient_broker: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Faults 61, 63: what is unstarted goes back before half of the consumer timeout, and later comes once.
+    """Faults 61, 63: unstarted messages go back before half of the consumer timeout, and later come once.
 
-    What the alarm met unsettled stays in hand and loses its channel: that one alone is opened anew.
+    Messages that the alarm met unsettled stay in hand and lose their channel: it alone is opened anew.
     """
     settings = {"LEVERET_WINDOWS__GIVE_BACK_S": "1", "LEVERET_SENDING__CONCURRENCY": "4"}
     settings |= {"LEVERET_WINDOWS__LANE_PREFETCH": "16"}  # 20 a second: under a second in hand
@@ -143,7 +143,7 @@ async def test_confirms_that_do_not_come(node_url: str, tmp_path: Path, receiver
 
 
 async def test_a_confirm_lost_for_good(node_url: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 65: after ``confirm_lost_s`` the channel is closed, and what it left is published once more."""
+    """Fault 65: after ``confirm_lost_s`` the channel is closed, and its publishes are repeated."""
     settings = {
         "LEVERET_AMQP__CONFIRM_SLOW_S": "0.2",
         "LEVERET_AMQP__CONFIRM_LOST_S": "1",
@@ -170,7 +170,7 @@ async def test_a_confirm_lost_for_good(node_url: str, tmp_path: Path, receiver: 
 async def test_a_stalled_broker(
     node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Faults 60, 65: a broker that stands still for longer than two heartbeats is left, and found again."""
+    """Faults 60, 65: a broker that stops for longer than two heartbeats is left, and found again."""
     async with running(tmp_path, node_url, {"LEVERET_AMQP__HEARTBEAT_S": "1"}) as daemon:
         await daemon.apply(to(receiver, "/ok/stalled", "stalled"))
         async with EventPublisher(node_url) as publisher:

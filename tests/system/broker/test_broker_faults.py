@@ -29,7 +29,7 @@ RUNG = {
     "x-overflow": "reject-publish",
 }
 MANY = {**QUICK, "max_attempts": 1_000}  #: more than fit into the longest wait of a test
-SLACK_S = 5.0  #: what a busy machine may add to a bound
+SLACK_S = 5.0  #: additional time on a busy machine
 
 
 # the broker goes
@@ -40,8 +40,8 @@ async def test_stop_app_and_start_app(
 ) -> None:
     """Faults 59, 67: ``stop_app`` under load, ``start_app``: reconnected, nothing lost, old tags never used.
 
-    What was in flight comes again with the same id; its ack on the dead channel is counted, not sent. It is
-    in flight until the broker has gone, however long that takes.
+    A delivery in flight comes again with the same id; its ack on the dead channel is counted, not sent. It
+    stays in flight until the broker has gone, however long that takes.
     """
     flaky, slow = "/flaky/app?share=0.3", "/hold/app?n=11&status=200"
     async with running(tmp_path, node_url) as daemon:
@@ -213,9 +213,9 @@ async def test_a_rung_is_gone(node_url: str, tmp_path: Path, receiver: Receiver,
 async def test_parked_and_overflow_while_parked_is_full(
     node_url: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Fault 64: what a full parked queue refuses stands in overflow, and is parked once there is room.
+    """Fault 64: an entry that a full parked queue refuses is in overflow, and is parked once there is room.
 
-    No source waits for it: the lanes go on. A stop gives back what waits for room (fault 58).
+    No source waits for it: the lanes go on. A stop gives back entries that wait for room (fault 58).
     """
     settings = {"LEVERET_TOPOLOGY__PARKED_MAX_LENGTH": "3"}
     async with running(tmp_path, node_url, settings) as daemon, EventPublisher(node_url) as publisher:

@@ -1,4 +1,4 @@
-"""A node that may open 1,024 files, as by default, and has too many quorum queues: it is said early."""
+"""A node that may open 1,024 files, as by default, and has too many quorum queues: it is reported early."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ async def test_the_daemon_makes_the_checks_of_topology_check(node: Node) -> None
     assert "337 quorum queues reserve 1011" in check.stderr
 
 
-async def test_without_the_management_api_it_says_what_it_did_not_see(vhost: str, tmp_path: Path) -> None:
-    """As far as its rights allow; nothing is an error then, and the daemon is ready."""
+async def test_without_the_management_api_it_names_the_unchecked_parts(vhost: str, tmp_path: Path) -> None:
+    """Within its rights; nothing is an error then, and the daemon is ready."""
     async with running(tmp_path, vhost) as daemon:
         note = await daemon.logged("topology.finding", severity="note")
 

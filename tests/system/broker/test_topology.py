@@ -79,8 +79,8 @@ async def test_a_direct_key_skips_the_ladder(vhost: str) -> None:
             assert where == queue
 
 
-async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) -> None:
-    """Fault 64: a due queue was deleted: what comes back from a rung is kept in stray, not lost."""
+async def test_deliveries_for_a_missing_queue_land_in_stray(vhost: str) -> None:
+    """Fault 64: a due queue was deleted: messages from a rung are kept in stray, not lost."""
     async with standing(vhost, SMALL) as live:
         for number in range(50):
             await live.publish(NAMES.wait, NAMES.wait_key(0.1, "leveret.due.77"), str(number).encode())
@@ -91,7 +91,7 @@ async def test_what_waits_for_a_queue_that_is_gone_lands_in_stray(vhost: str) ->
 
 
 async def test_a_full_parked_queue_refuses(vhost: str) -> None:
-    """Fault 64, S1-4: parked says nack when it is full and loses nothing; overflow takes what it refused."""
+    """Fault 64, S1-4: parked nacks when it is full and loses nothing; overflow takes the refused entry."""
     async with standing(vhost, replace(SMALL, parked_max_length=3)) as live:
         accepted = await count_until_refused(live)
         assert 3 <= accepted < 50
@@ -109,10 +109,10 @@ async def test_a_full_parked_queue_refuses(vhost: str) -> None:
         (NAMES.suspect, NAMES.dlx, "suspect"),
     ],
 )
-async def test_what_comes_back_too_often_ends_in_overflow(
+async def test_a_message_that_returns_too_often_ends_in_overflow(
     vhost: str, queue: str, exchange: str, key: str
 ) -> None:
-    """Fault 70: over its delivery limit a message goes to overflow, and says where it died."""
+    """Fault 70: over its delivery limit a message goes to overflow, with its place of death on record."""
     async with standing(vhost, replace(SMALL, delivery_limit=2)) as live:
         await live.publish(exchange, key, b"poison")
         await live.return_until_gone(queue, times=3)
@@ -167,7 +167,7 @@ async def test_message_ids_are_spread_when_the_hash_is_on_them(vhost: str) -> No
 
 @pytest.mark.parametrize("header", ["tenant", "x-tenant"])
 async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, header: str) -> None:
-    """Whatever the header is called, and whether a number is published as text or as a number."""
+    """For every name of the header, and whether a number is published as text or as a number."""
     lanes = [NAMES.dedicated("42"), NAMES.lane(0), NAMES.lane(1)]
     tenants = ("42", 42, "43", 43, None)
     async with standing(vhost, replace(SMALL, hash_header=header, dedicated=("42",))) as live:
@@ -184,8 +184,8 @@ async def test_a_lane_of_ones_own_takes_ones_events_and_no_others(vhost: str, he
     assert len({message.body for _, message in taken}) == len(tenants)
 
 
-async def test_queues_that_there_were_more_of_are_told(vhost: str) -> None:
-    """Fewer lanes, due or spill queues by mistake: what the others get nobody takes."""
+async def test_queues_beyond_the_present_count_are_reported(vhost: str) -> None:
+    """Fewer lanes, due or spill queues by mistake: no worker takes messages from the others."""
     async with standing(vhost, replace(SMALL, lanes=3, due_queues=4, spill_queues=2)) as live:
         await live.publish(NAMES.due, NAMES.direct_key(NAMES.due_queue(2)))
         warnings = await declare(build_plan(SMALL), live.connection)
@@ -236,7 +236,7 @@ async def test_the_other_modes_work(vhost: str, spec: TopologySpec) -> None:
 
 
 async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
-    """[[sources]]: a user's exchange is bound as the plan says; one that does not exist is a clear error."""
+    """[[sources]]: a user's exchange is bound as planned; one that does not exist is a clear error."""
     inbox = SourceSpec(name="crm", exchange="crm", routing_key="customer.#")
     direct = SourceSpec(name="shop", exchange="shop", direct=True)
     spec = replace(SMALL, sources=(inbox, direct))
@@ -258,8 +258,8 @@ async def test_sources_reach_us_straight_or_by_inbox(vhost: str) -> None:
     assert where[b"shop"][1] == "shop"
 
 
-async def test_what_died_before_takes_a_way_of_its_own(vhost: str) -> None:
-    """Fault 89: one copy, in a queue without dead letters; also where an earlier release bound the ways."""
+async def test_an_event_with_a_recorded_death_takes_its_own_lane(vhost: str) -> None:
+    """Fault 89: one copy, in a queue without dead letters; also where an earlier release bound the routes."""
     inbox = SourceSpec(name="crm", exchange="crm")
     spec = replace(SMALL, sources=(inbox,))
     async with connected(vhost) as connection:

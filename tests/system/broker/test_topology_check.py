@@ -43,7 +43,7 @@ def login(broker: BrokerEndpoint, vhost: str) -> ManagementLogin:
 
 
 def without_notes(findings: Iterable[Finding]) -> list[Finding]:
-    """Leave out the notes: a node tells its file limit only some seconds after its start."""
+    """Leave out the notes: a node reports its file limit only some seconds after its start."""
     return [finding for finding in findings if finding.severity is not Severity.NOTE]
 
 
@@ -90,7 +90,7 @@ async def test_a_declared_topology_checks_clean(vhost: str, login: ManagementLog
 
 
 async def test_the_nodes_file_limit_is_read(login: ManagementLogin) -> None:
-    """The check knows the limit some seconds after the node's start; until then it says that it does not."""
+    """The check knows the limit some seconds after the node's start; until then it reports a note."""
     async with asyncio.timeout(30):
         while "fd_total" not in (snapshot := await fetch_snapshot(login)).nodes[0]:
             notes = [finding.subject for finding in check_snapshot(PLAN, snapshot)]
@@ -117,7 +117,7 @@ async def test_exported_definitions_import_and_check_clean(
 
 
 async def test_an_empty_vhost_lacks_everything(vhost: str, login: ManagementLogin) -> None:
-    """Both ways of looking name each queue and exchange, and looking creates nothing."""
+    """Both methods of checking name each queue and exchange, and create nothing."""
     async with connected(vhost) as connection:
         over_amqp = await probe(PLAN, connection)
         assert await missing_parts(PLAN, connection) == over_amqp
@@ -156,7 +156,7 @@ async def test_differences_are_found_both_ways(
 
 
 async def test_a_management_api_that_is_away_is_a_clear_error(login: ManagementLogin) -> None:
-    """No traceback: the URL, what happened, and what to check."""
+    """No traceback: the URL, the fault, and the remedy."""
     with pytest.raises(BrokerUnavailable, match="management_url"):
         await fetch_snapshot(replace(login, url="http://127.0.0.1:1"))
     with pytest.raises(BrokerUnavailable, match="401"):
@@ -213,7 +213,7 @@ async def _use_everything(url: str) -> None:
                 await handle.cancel(await handle.consume(give_back))
 
 
-async def test_a_check_without_configure_right_says_what_it_left_out(
+async def test_a_check_without_configure_right_names_the_skipped_parts(
     vhost: str, restricted: Restricted
 ) -> None:
     """Arguments cannot be compared over AMQP without that right: a note, not silence."""
@@ -271,7 +271,7 @@ def test_a_conflict_is_one_line_on_stderr(command: CliRunner, monkeypatch: pytes
 def test_show_export_and_permissions_ask_no_broker(
     command: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They print what the settings say, even where no broker answers; the number of queues last."""
+    """They print the settings, even where no broker answers; the number of queues last."""
     monkeypatch.setenv("LEVERET_AMQP_URL", "amqp://127.0.0.1:1/")
     shown = command.invoke(app, ["show"])
     objects = [json.loads(line) for line in command.invoke(app, ["show", "--json"]).stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""A broker whose queues and exchanges differ from the plan: each difference is used as found, or named."""
+"""A broker whose queues and exchanges differ from the plan: each difference is used as found, or reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = SMALL.names
 
 
 def with_arguments(plan: Plan, queue: str, **changes: Any) -> Plan:
-    """Return *plan* with arguments of one queue changed; ``None`` takes one away. ``_`` stands for ``-``."""
+    """Return *plan* with arguments of one queue changed; ``None`` removes one. ``_`` means ``-``."""
     queues = []
     for part in plan.queues:
         if part.name == queue:
@@ -143,7 +143,7 @@ async def test_a_deleted_queue_is_made_again(vhost: str) -> None:
 
 
 async def test_a_policy_beats_our_arguments(vhost: str, management: httpx2.Client) -> None:
-    """What the check warns of is true on this server: a broad policy makes a lane lose events by TTL, and
+    """The warning of the check is true on this server: a broad policy makes a lane lose events by TTL, and
     a full parked drop its oldest entries instead of refusing.
     """
     name = vhost.rpartition("/")[2]

@@ -47,7 +47,7 @@ def json_lines(result: Result) -> list[dict[str, object]]:
 
 
 def test_show_names_the_source_of_each_setting(run: Run, tmp_path: Path) -> None:
-    """`config show` prints what is effective and who set it."""
+    """`config show` prints the effective values and their origins."""
     (tmp_path / "leveret.toml").write_text("[sending]\ntimeout_s = 7\n")
 
     shown = run("config", "show", "--json", LISTEN="127.0.0.1:0", PRESET="low-traffic")

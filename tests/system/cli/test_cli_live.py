@@ -30,7 +30,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J"
 # status
 
 
-async def test_status_counts_what_the_daemon_does(
+async def test_status_counts_the_daemons_work(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Rates over the time between two looks, success, breakers, subscriptions, ready."""
@@ -128,7 +128,7 @@ async def test_a_test_webhook_is_as_every_other(
 
 
 async def test_a_test_webhook_that_fails_says_what_it_means(shared: Daemon, receiver: Receiver) -> None:
-    """Outcome, what a delivery would come to, exit 1; nothing is disabled by it."""
+    """Outcome, the verdict that a delivery would get, exit 1; nothing is disabled by it."""
     target = "/status/410/trial"
     await shared.apply(to(receiver, target, "trial2"))
 
@@ -162,7 +162,7 @@ async def test_the_address_guard_holds_for_a_test(shared: Daemon, receiver: Rece
 
 
 async def test_an_endpoints_answer_cannot_drive_the_terminal(shared: Daemon) -> None:
-    """Fault 51: what a stranger answers is escaped where it is shown."""
+    """Fault 51: a stranger's answer is escaped in the output."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -255,7 +255,7 @@ async def test_parked_on_a_terminal_is_for_people(
 async def test_a_purge_that_cannot_archive_takes_nothing(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """S1-4, fault 68: what is not on disk stays parked."""
+    """S1-4, fault 68: an entry that is not on disk stays parked."""
     await shared.apply(to(receiver, "/status/400/full", "full"))
     await publisher.publish("full")
     await shared.parked(1, tenant="full")
@@ -315,7 +315,7 @@ async def test_changes_by_the_command_line_reach_the_daemon(
                 await asyncio.sleep(0.05)
 
     async def is_passed_by() -> None:
-        """Publish until an event is wanted by nobody."""
+        """Publish until an event is unmatched."""
         before = shared.metric("leveret_events_total", outcome="unmatched")
         while shared.metric("leveret_events_total", outcome="unmatched") == before:
             await publisher.publish("steer")

@@ -43,15 +43,15 @@ class Listener:
         self.url = found[1]
 
     def said(self) -> str:
-        """What it said on stderr."""
+        """Its stderr so far."""
         return self.log.read_text()
 
     def lines(self) -> list[str]:
-        """What it printed."""
+        """Its output so far."""
         return self.out.read_text().splitlines()
 
     def rows(self) -> list[dict[str, Any]]:
-        """What it printed, with --json."""
+        """Its output so far, with --json."""
         return [json.loads(line) for line in self.lines()]
 
     def end(self) -> int:
@@ -82,7 +82,7 @@ Listen = Callable[..., Listener]
 
 @pytest.fixture
 def listen(tmp_path: Path) -> Iterator[Listen]:
-    """Start ``leveret listen``; what is left at the end is killed."""
+    """Start ``leveret listen``; a process that still runs at the end is killed."""
     started: list[Listener] = []
     clean = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_") and k != "WEBHOOK_SECRET"}
 
@@ -98,7 +98,7 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
 
 
 def test_it_verifies_and_prints_one_line_for_each(listen: Listen, tmp_path: Path) -> None:
-    """SW-05, fault 51: good and bad signatures are told apart, 401 for the bad; hostile text is escaped."""
+    """SW-05, fault 51: good and bad signatures are distinguished, 401 for the bad; text is escaped."""
     (tmp_path / "secrets").write_text(f"# the old one\n{secret_of('old')}\n\n{SECRET}\n")
     listener = listen("--secret-file", "secrets")
 
@@ -135,7 +135,7 @@ def test_a_secret_comes_from_the_variable(listen: Listen) -> None:
 
 
 def test_without_a_secret_it_says_that_nothing_is_checked(listen: Listen) -> None:
-    """Nobody takes an unchecked request for a verified one."""
+    """An unchecked request never looks like a verified one."""
     listener = listen("--count", "1")
 
     listener.post()
@@ -146,7 +146,7 @@ def test_without_a_secret_it_says_that_nothing_is_checked(listen: Listen) -> Non
 
 
 def test_paths_behave_and_options_rule_the_rest(listen: Listen) -> None:
-    """Several behaviours on one port; Retry-After and attempts are told."""
+    """Several behaviours on one port; Retry-After and attempts are printed."""
     listener = listen("--json", "--status", "202")
 
     asked = [
@@ -173,8 +173,8 @@ def test_paths_behave_and_options_rule_the_rest(listen: Listen) -> None:
     assert (rows[7]["attempt"], rows[1]["attempt"]) == (2, 1)
 
 
-def test_hold_answers_all_at_once_and_tells_who_left(listen: Listen) -> None:
-    """Nothing is answered until all are there; a caller that goes away is told as cut."""
+def test_hold_answers_all_at_once_and_reports_callers_that_left(listen: Listen) -> None:
+    """Nothing is answered until all are there; a caller that goes away is reported as cut."""
     listener = listen("--json", "--hold", "3")
 
     with ThreadPoolExecutor(3) as callers:
@@ -231,7 +231,7 @@ def test_mistakes_are_one_line_with_a_remedy(
 
 
 def test_a_taken_port_names_the_remedy(tmp_path: Path) -> None:
-    """Fault 61: it does not start, and says which option to change."""
+    """Fault 61: it does not start, and names the option to change."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         argv = [sys.executable, "-m", "consumer", "listen", "--port", port]

@@ -34,7 +34,7 @@ LANE = "leveret.lane.00"
 
 @asynccontextmanager
 async def live(url: str) -> AsyncIterator[Live]:
-    """A channel to a broker on which the topology stands."""
+    """A channel to a broker with the declared topology."""
     async with connected(url) as connection:
         plan = build_plan(SPEC)
         await declare(plan, connection)
@@ -129,7 +129,7 @@ def test_events_that_nobody_wants_are_named(publish: Publish, lane: str, tmp_pat
 
 
 def test_data_comes_from_argument_file_or_stdin(publish: Publish, lane: str, tmp_path: Path) -> None:
-    """Three ways in, byte for byte; without an id each event gets one of its own."""
+    """Three forms of input, byte for byte; without an id each event gets one of its own."""
     (tmp_path / "data.bin").write_bytes(b"\x00\xff")
 
     runs = [
@@ -181,8 +181,8 @@ def test_many_at_a_rate_are_numbered_and_never_faster(publish: Publish, lane: st
     assert "20 confirmed in " in done.stderr
 
 
-def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str) -> None:
-    """SW-21: `a-b` becomes `a_b`; that is said when it is published."""
+def test_a_type_that_receivers_see_changed_is_reported(publish: Publish, lane: str) -> None:
+    """SW-21: `a-b` becomes `a_b`; the command reports that when it publishes."""
     done = publish("a-b", "1")
 
     taken(lane, 1)
@@ -201,9 +201,7 @@ def test_a_type_that_receivers_see_otherwise_is_told(publish: Publish, lane: str
     ],
     ids=["no JSON", "too large", "tenant", "no file", "no data"],
 )
-def test_what_cannot_be_published_is_one_line(
-    publish: Publish, arguments: tuple[str, ...], words: list[str]
-) -> None:
+def test_a_failed_publish_is_one_line(publish: Publish, arguments: tuple[str, ...], words: list[str]) -> None:
     """Every error names its remedy; nothing is published; exit 1."""
     failed = publish(*arguments, stdin=b"")
 
@@ -250,8 +248,8 @@ def test_no_queue_and_no_exchange_name_the_remedy(publish: Publish, vhost: str) 
     assert len(missing.stderr.splitlines()) == len(unroutable.stderr.splitlines()) == 1
 
 
-def test_a_full_lane_is_told_with_what_was_taken(publish: Publish, vhost: str) -> None:
-    """Fault 64: a broker that says nack is an error that says how many events are with it."""
+def test_a_full_lane_is_reported_with_the_taken_events(publish: Publish, vhost: str) -> None:
+    """Fault 64: a broker that nacks is an error that contains the number of confirmed events."""
 
     async def a_lane_for_two() -> None:
         async with connected(vhost) as connection:
@@ -272,7 +270,7 @@ def test_a_full_lane_is_told_with_what_was_taken(publish: Publish, vhost: str) -
 
 
 def test_no_broker_names_the_remedy_and_no_password(publish: Publish) -> None:
-    """Nobody answers, or none is set and none runs: one line, without the password."""
+    """No broker answers, or none is set and none runs: one line, without the password."""
     dead = publish("a", "1", AMQP_URL="amqp://u:hush@127.0.0.1:1/")
     none = publish("a", "1", AMQP_URL="")
 
@@ -283,7 +281,7 @@ def test_no_broker_names_the_remedy_and_no_password(publish: Publish) -> None:
 
 
 def test_a_terminal_sees_progress_and_ctrl_c_says_how_far_it_came(vhost: str, tmp_path: Path) -> None:
-    """A bar on a terminal; interrupted, it says how many the broker has, and exits 130."""
+    """A bar on a terminal; interrupted, it prints how many the broker has, and exits 130."""
     stand(vhost)
     env = {k: v for k, v in os.environ.items() if not k.startswith("LEVERET_")} | {"LEVERET_AMQP_URL": vhost}
     command = [sys.executable, "-m", "consumer", "publish", "a", "{n}", "--count", "100000", "--rate", "100"]

@@ -59,7 +59,7 @@ async def test_a_raw_replay_keeps_id_and_encoding(vhost: str, tmp_path: Path, re
 async def test_an_entry_of_a_source_stays_and_stops_nobody(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """S1-5: what only its source can address is named with the way out; what was parked later goes."""
+    """S1-5: an entry that only its source can address is named with the remedy; later entries go."""
     connection = await aio_pika.connect(vhost)
     async with connection:
         channel = await connection.channel()
@@ -85,10 +85,10 @@ async def test_an_entry_of_a_source_stays_and_stops_nobody(
     ]
 
 
-async def test_what_was_replayed_is_shown_when_the_broker_fails(
+async def test_replayed_entries_are_shown_when_the_broker_fails(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """S1-5: the first entry goes, the exchange of the second is gone; both are told, the second stays."""
+    """S1-5: the first entry goes, the exchange of the second is gone; both are reported, the second stays."""
     async with running(tmp_path, vhost, PARK_MISSING) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/status/400/never", "acme"))
         await publisher.publish("acme", event_id="ord-1")

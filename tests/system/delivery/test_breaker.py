@@ -45,7 +45,7 @@ async def test_opens_after_five_probes_and_closes(
 
 
 async def test_closing_starts_slowly(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """A closed breaker lets what waited through at a pace, not at once, and is soon at full speed again.
+    """A closed breaker lets waiting deliveries through at a pace, and is soon at full speed again.
 
     It starts slowly.
     """
@@ -99,10 +99,10 @@ async def test_an_operator_resets_it(shared: Daemon, publisher: EventPublisher, 
     assert (await all_delivered(receiver, target, [new]))[new] == 1, "what is new is sent at once"
 
 
-async def test_a_reset_releases_what_waits(
+async def test_a_reset_releases_waiting_deliveries(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 83: with a cooldown of ten minutes, what was held and what had failed is sent at once."""
+    """Fault 83: with a cooldown of ten minutes, held and failed deliveries are sent at once."""
     target = "/hold/released?n=2&status=503"
     breaker = {"failures": 2, "cooldown_s": 600}
     await shared.apply(to(receiver, target, "released", retry=dict(MANY), breaker=breaker))
@@ -114,7 +114,7 @@ async def test_a_reset_releases_what_waits(
     (entry,) = [each for each in await shared.entries() if each.tenant == "released"]
     [row] = objects(await command(shared, "breaker", "reset", entry.id, "--json"))
 
-    # Rungs are short here: what the worker has freed and sent before the command's look is not counted.
+    # Rungs are short here: deliveries that the worker has freed and sent before the look do not count.
     assert 0 <= int(str(row["released"])) <= len(failed) + len(held)
     await all_delivered(receiver, target, [*failed, *held])
 
@@ -124,10 +124,12 @@ def put_off(daemon: Daemon, ids: list[str]) -> set[object]:
     return {line["event_id"] for line in daemon.lines("delivery.deferred")} & set(ids)
 
 
-async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
+async def test_held_deliveries_outlive_the_only_worker(
+    tmp_path: Path, vhost: str, receiver: Receiver
+) -> None:
     """Fault 39, S3-3, decision 16: the only worker stops and starts again.
 
-    A ``Retry-After`` that it met holds; `leveret breaker open`, said while no worker ran, says so and holds.
+    A ``Retry-After`` that it met holds; `leveret breaker open` without a worker reports that, and holds.
     """
     kept, busy = "/ok/kept", "/retry-after/busy?s=600&times=1&status=429"
     daemon = Daemon(tmp_path, vhost)
@@ -159,10 +161,10 @@ async def test_what_is_held_outlives_the_only_worker(tmp_path: Path, vhost: str,
         await stop(daemon.process, 10)
 
 
-async def test_age_ends_what_a_breaker_holds(
+async def test_age_ends_deliveries_that_a_breaker_holds(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends what waits for it."""
+    """Fault 55: a dead endpoint costs few requests, and ``max_age_s`` still ends its waiting deliveries."""
     target = "/status/503/dead"
     policy = MANY | {"max_age_s": 2}
     breaker = {"failures": 2, "cooldown_s": 60}
@@ -217,10 +219,10 @@ async def test_a_flapping_endpoint_gets_all(
     assert shared.count("delivery.parked", tenant="half") == 0
 
 
-async def test_what_the_endpoint_asks_for_does_not_open_it(
+async def test_requests_of_the_endpoint_do_not_open_it(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Faults 37, 39: 404 and 429 say nothing about the endpoint's health."""
+    """Faults 37, 39: 404 and 429 do not count against the endpoint's health."""
     await shared.apply(
         to(receiver, "/status/404/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),
         to(receiver, "/status/429/well", "well", breaker={"failures": 1}, retry=dict(QUICK)),

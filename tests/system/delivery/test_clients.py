@@ -38,7 +38,7 @@ def as_bytes(headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def bodies(receiver: Receiver, target: str) -> dict[str, dict[str, Any]]:
-    """Return what an endpoint was sent, by ``webhook-id``."""
+    """Return the requests to an endpoint, by ``webhook-id``."""
     return {str(r.webhook_id): json.loads(r.body) for r in requests_of(receiver, target)}
 
 
@@ -102,7 +102,7 @@ async def test_a_body_as_spring_compresses_it(
 
 
 async def test_an_encoding_that_is_not_read_says_so(shared: Daemon, publisher: EventPublisher) -> None:
-    """Fault 90: Spring's zip and kombu's bz2 are parked; the reason names what was not read."""
+    """Fault 90: Spring's zip and kombu's bz2 are parked; the reason names the unread encoding."""
     await publisher.publish("zip", body=b"PK", content_encoding="zip, UTF-8")
     await publisher.publish("bz2", body=b"BZh9", headers={"compression": "application/x-bz2"})
 

@@ -72,7 +72,7 @@ async def test_killed_amid_a_wide_fan_out(vhost: str, tmp_path: Path, receiver: 
 
 
 async def test_a_blocked_loop_is_seen_and_survived(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 74: standing still for over 2 s shows in ``loop_lag_seconds``; no connection is lost."""
+    """Fault 74: a stop of over 2 s shows in ``loop_lag_seconds``; no connection is lost."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/still", "still"))
         first = await publisher.publish("still")

@@ -49,7 +49,7 @@ async def test_each_subscriber_gets_it_signed(
 
 
 async def test_an_event_without_tenant(shared: Daemon, publisher: EventPublisher, receiver: Receiver) -> None:
-    """Fault 16: without the tenant header it belongs to the default tenant, and to nobody else."""
+    """Fault 16: without the tenant header it belongs to the default tenant, and to no other."""
     await shared.apply(to(receiver, "/ok/default", "default"), to(receiver, "/ok/sixteen", "sixteen"))
 
     nobody = await publisher.publish(None)
@@ -159,7 +159,7 @@ async def test_cloud_events(shared: Daemon, publisher: EventPublisher, receiver:
 async def test_bad_events_are_parked_and_others_flow(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Faults 1, 2, 3, 5, 6, 16: parked with raw bytes and reason; what comes behind is delivered."""
+    """Faults 1, 2, 3, 5, 6, 16: parked with raw bytes and reason; later events are delivered."""
     await shared.apply(to(receiver, "/ok/bad", "bad"))
     empty = await publisher.publish("bad", body=b"")
     trailing = await publisher.publish("bad", body=b'{"a":1} x')
@@ -184,7 +184,7 @@ async def test_bad_events_are_parked_and_others_flow(
     assert len(requests_of(receiver, "/ok/bad")) == 1
 
 
-async def test_expiration_ends_what_waits(
+async def test_expiration_ends_waiting_deliveries(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 19: an ``expiration`` that passes while a retry waits ends it, parked ``expired``."""

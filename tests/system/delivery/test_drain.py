@@ -107,7 +107,7 @@ async def test_a_second_signal_forces(vhost: str, tmp_path: Path, receiver: Rece
 async def test_it_drains_without_a_broker(
     own_broker: PrivateBroker, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Faults 58, 59: with the broker gone SIGTERM still ends it; what it held comes again."""
+    """Faults 58, 59: with the broker gone SIGTERM still ends it; its messages come again."""
     url = own_broker.start(bound=True).amqp_url
     async with running(tmp_path, url, {GRACE: "0.5"}) as daemon:
         await daemon.apply(to(receiver, "/slow/alone?s=1&status=503", "alone"))
@@ -121,7 +121,7 @@ async def test_it_drains_without_a_broker(
 
 
 async def test_a_second_signal_parks_nothing_twice(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """What is being parked when it ends at once is acked first, and not parked again."""
+    """An entry that is being parked when it ends at once is acked first, and not parked again."""
     target = "/slow/twice?s=1&status=503"
     settings = {GRACE: "60", "LEVERET_SENDING__CONCURRENCY": "200"}
     once = {"max_attempts": 1}

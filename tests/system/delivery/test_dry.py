@@ -12,7 +12,7 @@ from tests.support.system.waiting import until
 
 
 async def test_dry_signs_and_logs_and_sends_nothing(tmp_path: Path, vhost: str, receiver: Receiver) -> None:
-    """Match, transform, sign, log; the event is settled, and nobody was called."""
+    """Match, transform, sign, log; the event is settled, and no request is made."""
     target = "/ok/dry"
     async with (
         running(tmp_path, vhost, {"LEVERET_SENDING__MODE": "dry"}) as daemon,

@@ -120,7 +120,7 @@ def reader(vhost: str, management: httpx2.Client) -> Iterator[str]:
 async def test_without_the_right_to_bind_nothing_is_bound(
     vhost: str, management: httpx2.Client, reader: str
 ) -> None:
-    """A refusal is told, not raised, and is not asked for again."""
+    """A refusal is reported, not raised, and the binding is not tried again."""
     admin = await aio_pika.connect(vhost)
     async with admin:
         channel = await admin.channel()
@@ -152,7 +152,7 @@ AFTER = {
 async def test_lanes_are_taken_away_and_nothing_is_lost(
     vhost: str, tmp_path: Path, receiver: Receiver, management: httpx2.Client
 ) -> None:
-    """What stood in them comes, they get nothing more; one is a tenant's own."""
+    """Their messages are taken, they get no more; one is a tenant's own."""
     tenants = [*(f"t{number}" for number in range(12)), "own", "former"]
     connection = await aio_pika.connect(vhost)
     async with connection:

@@ -14,7 +14,7 @@ from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import until
 
 WITHIN_S = 1.0
-SLACK_S = 5.0  #: what a busy machine may add; the proof `change_visible_s` measures without it
+SLACK_S = 5.0  #: additional time on a busy machine; the proof `change_visible_s` measures without it
 
 
 async def test_apply_takes_effect_within_a_second(

@@ -23,7 +23,7 @@ from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import shown, until
 
 EARLY_S = 0.002  #: a wait counts from the answer's end in the daemon, not in the receiver
-SLACK_S = 1.0  #: what a busy machine may add between the daemon and the receiver
+SLACK_S = 1.0  #: additional time between the daemon and the receiver on a busy machine
 S1_3 = {
     *("id", "delivery_id", "event_id", "subscription_id", "tenant", "type", "reason", "detail", "arrived_at"),
     *("parked_at", "failed_attempts", "last_failure_code", "last_failure_at", "ttl_s", "attempts"),
@@ -59,7 +59,7 @@ async def test_a_failure_is_tried_again_after_the_policys_wait(
 async def test_retry_after_is_never_early_and_holds_the_endpoint(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, status: int
 ) -> None:
-    """Fault 39: after ``Retry-After: 2`` nothing of any event goes to that endpoint for 2 s."""
+    """Fault 39: after ``Retry-After: 2`` no event goes to that endpoint for 2 s."""
     tenant, target = f"after{status}", f"/retry-after/{status}?s=2&times=1&status={status}"
     await shared.apply(to(receiver, target, tenant))
 
@@ -100,7 +100,7 @@ async def test_retry_after_as_a_date(shared: Daemon, publisher: EventPublisher, 
     assert receiver.requests[1].start >= at
 
 
-async def test_what_can_never_succeed_is_parked_at_once(
+async def test_permanent_failures_are_parked_at_once(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 37, S1-7: 400, 413, 415 and 422 are parked ``permanent`` after one attempt, 404 is retried."""
@@ -117,7 +117,7 @@ async def test_what_can_never_succeed_is_parked_at_once(
 async def test_status_rules_of_a_subscription(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 37: ``on_status`` changes what a status or a class of them means."""
+    """Fault 37: ``on_status`` changes the meaning of a status or of a class of them."""
     await shared.apply(
         to(receiver, "/status/404/rules", "rules", on_status={"404": "park"}),
         to(receiver, "/status/502/rules", "rules", on_status={"5xx": "drop", "503": "retry"}),
@@ -153,7 +153,7 @@ async def test_redirects_are_not_followed(
 async def test_gone_disables_the_subscription(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """SW-37, fault 38: 410 disables; what waits is parked ``disabled`` unsent, new events are unmatched."""
+    """SW-37, fault 38: 410 disables; waiting deliveries are parked ``disabled``, new events unmatched."""
     target = "/gone/away?after=0"
     await shared.apply(to(receiver, target, "gone"), to(receiver, "/ok/stays", "gone"))
 
@@ -212,7 +212,7 @@ async def test_age_ends_a_delivery(shared: Daemon, publisher: EventPublisher, re
 async def test_deleted_and_disabled_while_deliveries_wait(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 31: what waits for a deleted subscription is dropped, for a disabled one it is parked."""
+    """Fault 31: waiting deliveries of a deleted subscription are dropped, of a disabled one parked."""
     policy = {**QUICK, "base_s": 10.0, "max_s": 10.0}  # far longer than the change takes on a busy machine
     one = to(receiver, "/status/503/deleted", "cut", retry=policy)
     two = to(receiver, "/status/503/disabled", "cut", retry=policy)
@@ -233,7 +233,7 @@ async def test_deleted_and_disabled_while_deliveries_wait(
 async def test_a_changed_url_is_used_by_the_next_attempt(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """Fault 32: a retry that waits goes to the URL that stands then."""
+    """Fault 32: a waiting retry goes to the URL that is valid then."""
     policy = {**QUICK, "base_s": 10.0, "max_s": 10.0}  # far longer than the change takes on a busy machine
     entry = to(receiver, "/status/503/before", "moving", retry=policy)
     await shared.apply(entry)

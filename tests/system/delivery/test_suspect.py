@@ -14,7 +14,7 @@ from tests.support.system.waiting import until
 MOST_DEATHS = 8  #: Source: fault 70
 
 
-async def test_what_kills_every_time_is_parked_as_poison(
+async def test_a_message_that_kills_every_time_is_parked_as_poison(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
     """Fault 70: the worker dies at most 8 times of one message; then it is parked ``poison``, bytes kept."""
@@ -46,7 +46,7 @@ async def test_what_kills_every_time_is_parked_as_poison(
 
 
 def ended(daemon: Daemon) -> bool:
-    """Say whether the daemon's process is gone."""
+    """Return whether the daemon's process is gone."""
     return daemon.process is not None and daemon.process.poll() is not None
 
 
@@ -55,7 +55,7 @@ async def test_many_deaths_over_full_lanes_park_nothing_innocent(
 ) -> None:
     """Fault 70: 8 times kill -9 while the windows are full: every event arrives, none is parked.
 
-    What comes twice was in a slot, or settled in the 35 ms until the broker hears of it: a request takes 50.
+    A repeated event was in a slot, or was settled in the 35 ms before its ack: a request takes 50.
     The proof ``restarts`` does it 50 times.
     """
     target, slots = "/slow/innocent?s=0.05", 4

@@ -18,7 +18,7 @@ FLOOD = 30
 
 
 async def parked_unread(daemon: Daemon, count: int) -> None:
-    """Wait until so many messages are parked for what their headers cost."""
+    """Wait until so many messages are parked for the cost of their headers."""
     entries = await daemon.parked(count, reason="malformed")
     assert all("its headers cannot be read: ValueError: the headers " in str(e["detail"]) for e in entries)
 
@@ -48,7 +48,7 @@ OURS = ("due.00", "replay", "stray", "spill.00", "suspect", "overflow", "lane.00
 
 
 async def test_our_own_queues_are_read_as_carefully(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 85: who may write to our queues themselves gets such a message parked, too."""
+    """Fault 85: such a message of a user who may write to our own queues is parked, too."""
     table = HEADER_TABLES["voids"]
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/innocent", "innocent"))

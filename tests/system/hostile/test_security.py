@@ -152,7 +152,7 @@ async def test_secrets_stay_out_of_the_log(
 async def test_a_webhook_never_reaches_the_daemon_itself_nor_its_broker(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver, broker: BrokerEndpoint
 ) -> None:
-    """Fault 27: loopback is allowed here; the ports of health and AMQP are not, by whatever name."""
+    """Fault 27: loopback is allowed here; the ports of health and AMQP are not, under any name."""
     started = next(shared.lines("daemon.started"))
     urls = [
         f"http://{name}:{port}/"

@@ -1,4 +1,4 @@
-"""The history of a real daemon, on both databases: what was sent and answered, and a store that is away."""
+"""The history of a real daemon, on both databases: requests and answers, and a store that is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store fails while the daemon runs: delivery goes on, it is said, and it heals by itself."""
+"""The store fails while the daemon runs: delivery goes on, it is reported, and it heals by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.system.endpoints import all_delivered, requests_of, to
 from tests.support.system.publisher import EventPublisher
 from tests.support.system.waiting import shown, until
 
-NOTE = "the store cannot be"  #: how ``/readyz`` begins to say it, still answering 200
+NOTE = "the store cannot be"  #: the beginning of its note on ``/readyz``, which still answers 200
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def healed(shared: Daemon) -> Iterator[Daemon]:
 async def test_a_damaged_store_stops_nothing(
     healed: Daemon, publisher: EventPublisher, receiver: Receiver, damage: str
 ) -> None:
-    """Faults 68, 81: delivery goes on with what is in memory, and health says so; put back, it is in use.
+    """Faults 68, 81: delivery goes on from memory, and health reports it; put back, it is in use.
 
     A store that has gone is red: it may come back as another one.
     """
@@ -152,7 +152,7 @@ async def test_postgres_stops_and_comes_back(
 
 
 async def test_a_lost_key_sends_nothing_unsigned(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 69: started without its key: what comes is parked, said, and replayed once the key is back."""
+    """Fault 69: started without its key: new events are parked, and replayed once the key is back."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/key", "key"))
         await daemon.stop()
@@ -174,10 +174,10 @@ async def test_a_lost_key_sends_nothing_unsigned(vhost: str, tmp_path: Path, rec
         assert len(requests_of(receiver, "/ok/key")) == 1
 
 
-async def test_what_happens_is_written_down(
+async def test_states_and_entries_are_recorded(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
-    """States of endpoints and what is parked can be read beside the daemon."""
+    """States of endpoints and parked entries can be read beside the daemon."""
     await shared.apply(
         to(receiver, "/status/503", "noted", retry={"max_attempts": 1}, breaker={"failures": 1})
     )

@@ -52,7 +52,7 @@ async def parked_in_lanes(vhost: str) -> int:
 
 @pytest.mark.parametrize("other", ["empty", "foreign"])
 async def test_another_home_takes_nothing(vhost: str, tmp_path: Path, receiver: Receiver, other: str) -> None:
-    """Fault 81: red with the remedy; what is due or fresh stays, and arrives with the right store."""
+    """Fault 81: red with the remedy; due and fresh messages stay, and arrive with the right store."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         ids = await owing(daemon, publisher, receiver)
         stranger = Daemon(tmp_path, vhost, name="stranger")
@@ -95,7 +95,7 @@ async def test_a_second_worker_with_a_store_of_its_own_takes_nothing(
 async def test_yesterdays_backup_waits_until_it_is_adopted(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Fault 81: red while running and at the start; adopted, it delivers, and what it lacks waits on."""
+    """Fault 81: red while running and at the start; adopted, it delivers; unknown subscriptions wait on."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/old", "old"))
         yesterday = copied(daemon.store_path)
@@ -126,7 +126,7 @@ async def test_yesterdays_backup_waits_until_it_is_adopted(
 async def test_a_folder_that_is_swapped_under_a_daemon(
     vhost: str, tmp_path: Path, receiver: Receiver
 ) -> None:
-    """Fault 81: it delivers from memory, says so, and is well when the folder is back."""
+    """Fault 81: it delivers from memory, reports it, and is well when the folder is back."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         await daemon.apply(to(receiver, "/ok/swapped", "t"))
         aside = daemon.home.with_name("aside")
@@ -160,7 +160,7 @@ async def test_a_store_that_is_away_at_the_start(vhost: str, tmp_path: Path, rec
 
 
 async def test_a_removed_subscription_is_archived(vhost: str, tmp_path: Path, receiver: Receiver) -> None:
-    """Fault 31: cancelled by the worker, each with who removed it and the body."""
+    """Fault 31: cancelled by the worker, each with the body and the name of the person that removed it."""
     async with running(tmp_path, vhost) as daemon, EventPublisher(vhost) as publisher:
         entry = to(receiver, "/status/503", "t", retry=PATIENT, breaker={"failures": 0})
         await daemon.apply(entry, to(receiver, "/ok/left", "left"))

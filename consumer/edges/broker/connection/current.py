@@ -1,4 +1,4 @@
-"""Provide the consuming connection, while there is one, for channels that are needed now and then."""
+"""Give the present consuming connection to parts that open a channel only now and then."""
 
 from __future__ import annotations
 

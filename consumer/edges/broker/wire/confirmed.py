@@ -141,7 +141,7 @@ class Confirms:
 
 
 def drop_bodies(channel: Channel) -> None:
-    """Discard all bodies that arrive on *channel*: those of returned messages, which nobody reads."""
+    """Discard all bodies that arrive on *channel*: they belong to returned messages and are never read."""
     frames = channel.frames
 
     async def put(item: tuple[int, Any]) -> None:

@@ -83,7 +83,7 @@ class Guard:
         """Refuse every connection to *port* of *host* from now on, even if the rule allows it.
 
         Args:
-            host: A name or an address; an address of this machine stands for all of them.
+            host: A name or an address; an address of this machine means all of them.
             port: 1 to 65535.
         """
         if is_address(host) and (ip_address(host).is_unspecified or is_own(ip_address(host))):
@@ -163,7 +163,7 @@ class Guard:
         """Return the addresses of *host*, unchecked; an address is returned as it is.
 
         Raises:
-            OSError: there is none, or the look-up took too long.
+            OSError: the name has no address, or the look-up took too long.
         """
         return await self._find(self._resolve, host, port)
 

@@ -26,7 +26,7 @@ from consumer.edges.http.outcomes import AttemptFailed
 from consumer.edges.http.parts import Parts
 from consumer.edges.http.response.answer import Answer
 from consumer.edges.http.response.unread import QUIET_S
-from consumer.edges.http.senders.pipe import Pipe, PipeStream
+from consumer.edges.http.senders.httpx_pipe import Pipe, PipeStream
 
 ON_TURN = "leveret.on_turn"  #: extension of a request: called once it waits for no other request
 ON_OPEN = "leveret.on_open"  #: the same, called once there is a connection

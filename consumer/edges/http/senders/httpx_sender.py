@@ -5,8 +5,8 @@ body -> Outcome. It keeps the contract of :mod:`.aiohttp_sender`, at several tim
 ``bench/http_clients``.
 
 **No request is sent twice.** Before httpcore2 takes a connection from the pool, it asks whether the
-connection is still open and silent (:meth:`consumer.edges.http.senders.pipe.PipeStream.spent`). It replaces
-any other connection before it writes a byte.
+connection is still open and silent (:meth:`consumer.edges.http.senders.httpx_pipe.PipeStream.spent`). It
+replaces any other connection before it writes a byte.
 """
 
 from __future__ import annotations

@@ -22,5 +22,5 @@ def open_history(settings: Settings) -> HistoryStore:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return what the history of *settings* may keep."""
+    """Return the limits of the history in *settings*."""
     return Limits(settings.history.max_age_s, settings.history.max_rows)

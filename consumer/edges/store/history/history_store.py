@@ -23,7 +23,7 @@ class HistoryReader(Protocol):
 
 
 class Limits(NamedTuple):
-    """What the history may keep."""
+    """The age and the number of rows that the history keeps at most."""
 
     max_age_s: float
     max_rows: int
@@ -48,7 +48,7 @@ class HistoryStore(HistoryReader, Protocol):
         """Delete a bounded number of the oldest rows beyond *limits*; return whether more may be left.
 
         Args:
-            limits: What may stay.
+            limits: The age and the number of rows to keep.
             now: Unix seconds.
 
         Raises:

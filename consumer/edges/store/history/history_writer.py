@@ -45,7 +45,7 @@ class HistoryWriter:
 
         Args:
             store: Target of the batches.
-            limits: What the store may keep.
+            limits: The age and the number of rows that the store keeps.
             observe: Reports faults and dropped rows.
             now: Returns Unix seconds.
             answer_bytes: Longest answer of a row; the longer it may be, the fewer rows are kept in memory.

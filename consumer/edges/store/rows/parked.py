@@ -26,7 +26,7 @@ async def read_rows(
 
 
 async def count_messages(connection: AsyncConnection | None, *where: ColumnElement[bool]) -> int:
-    """Return how many messages of the queue the rows stand for."""
+    """Return how many messages of the queue the rows represent."""
     if connection is None:
         return 0
     is_there = any(column is PARKED_INDEX.c.messages for column in await _columns(connection))

@@ -65,7 +65,7 @@ async def test_only_connections_that_were_made_again_are_counted() -> None:
     assert series.registry.get_sample_value("leveret_reconnects_total", {"connection": "publish"}) == 2
 
 
-async def test_what_no_new_connection_mends_ends_it() -> None:
+async def test_a_fault_that_no_new_connection_mends_ends_it() -> None:
     """A topology that differs, or a bug, comes through at once instead of being tried again."""
 
     async def opening(options: AmqpOptions, name: str) -> AbstractConnection:
@@ -82,8 +82,8 @@ async def test_what_no_new_connection_mends_ends_it() -> None:
         await asyncio.wait_for(keep_alive.run(session), 10)
 
 
-async def test_what_has_arrived_is_read_at_once(vhost: str) -> None:
-    """Fault 71: the library stops reading after ten frames, and the rest stands where nobody can choose."""
+async def test_arrived_frames_are_read_at_once(vhost: str) -> None:
+    """Fault 71: the library stops reading after ten frames, and the scheduler cannot choose from the rest."""
     async with await aio_pika.connect(vhost) as connection:
         channel = await open_channel(connection, confirms=False)
 

@@ -68,7 +68,7 @@ def test_it_says_what_the_publication_says(publication: Publication, message_id:
         ({"leveret-event": "\ud800"}, ValueError),
     ],
 )
-def test_what_amqp_cannot_carry_is_an_error(headers: dict[str, object], error: type[Exception]) -> None:
+def test_values_that_amqp_cannot_carry_are_errors(headers: dict[str, object], error: type[Exception]) -> None:
     """Nothing is cut short or written wrong: the frame is not made."""
     publication = Publication(exchange="x", routing_key="y", body=b"", headers=headers)
 

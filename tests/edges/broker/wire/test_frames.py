@@ -102,7 +102,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
-def test_a_costly_table_is_refused_for_what_a_harmless_one_costs(data: bytes) -> None:
+def test_a_costly_table_is_refused_at_the_cost_of_a_harmless_one(data: bytes) -> None:
     """Fault 85: 120 kB of anything cost no more than three times the largest table that is read."""
     largest = array(b"D\x02\0\0\x01\0", frames.MAX_VALUES - 1)
 
@@ -136,12 +136,12 @@ def test_a_table_of_many_bytes_and_few_values_is_read() -> None:
     ids=["type", "string", "table", "number", "key", "key that is no UTF-8", "whole"],
 )
 def test_a_table_that_breaks_off_is_refused(data: bytes) -> None:
-    """Faults 9, 85: the connection outlives it, and the entry says why."""
+    """Faults 9, 85: the connection outlives it, and the entry contains the reason."""
     assert list(frames.table(data)[1]) == [frames.UNREADABLE]
 
 
 async def test_a_flood_of_frames_gives_way_to_others() -> None:
-    """Fault 85: what has arrived is read for 5 ms at a time; others have their turns."""
+    """Fault 85: arrived data is read for 5 ms at a time; others have their turns."""
     reader = asyncio.StreamReader()
     count = 20_000
     reader.feed_data(marshal(ContentBody(b"x"), 1) * count)
@@ -164,7 +164,7 @@ async def test_a_flood_of_frames_gives_way_to_others() -> None:
 
 
 def test_the_library_reads_by_our_rules() -> None:
-    """Whoever connects has imported ``connect``, and with it what bounds the reading."""
+    """A module that connects has imported ``connect``, and with it the bounds of reading."""
     assert connect.__name__ in sys.modules
     assert aiormq.connection.FrameReceiver is frames.PacedReceiver
     assert decode.METHODS["table"] is frames.table

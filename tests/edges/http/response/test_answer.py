@@ -75,7 +75,7 @@ def test_byte_by_byte_is_the_same(kind: Answered) -> None:
 
 
 @given(BYTES)
-def test_what_comes_behind_a_head_never_undoes_it(data: bytes) -> None:
+def test_bytes_behind_a_head_never_undo_it(data: bytes) -> None:
     """Fault 91: once there is a status, nothing raises."""
     for head in (OK + b"\r\n", OK + b"Content-Length: 3\r\n\r\n", OK + b"Transfer-Encoding: chunked\r\n\r\n"):
         answer = Answer(LIMIT)
@@ -135,7 +135,7 @@ def test_only_a_plain_head_keeps_its_connection(lines: bytes, kept: bool) -> Non
     ids=["lines", "chunks", "options", "trailers", "interim", "spaces", "lengths"],
 )
 def test_one_segment_costs_little(data: bytes) -> None:
-    """256 KiB of whatever the server chose cost at most 20 ms of CPU."""
+    """256 KiB from a server cost at most 20 ms of CPU, for every content."""
     times = []
     for _ in range(5):
         began = time.thread_time()

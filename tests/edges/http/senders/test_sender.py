@@ -25,7 +25,7 @@ LIMIT = 1_000  #: max_response_bytes of both
 
 
 class World(Protocol):
-    """A sender, and endpoints for it that do as told."""
+    """A sender, and endpoints for it with set answers."""
 
     sender: Sender
 
@@ -162,7 +162,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(world: World, status:
     ],
 )
 async def test_other_statuses_are_failures_by_class(world: World, status: int, kind: OutcomeKind) -> None:
-    """SW-35, faults 37, 38, 40: kind and status tell them apart."""
+    """SW-35, faults 37, 38, 40: kind and status distinguish them."""
     url = await world.endpoint(Reply(status=status, body=b"no"))
 
     outcome = await world.sender.send(to(url))
@@ -188,7 +188,7 @@ async def test_the_response_body_is_bounded(world: World) -> None:
 
 
 async def test_the_total_deadline_ends_an_attempt(world: World) -> None:
-    """SW-42, fault 53: an endpoint that hangs costs no more than the deadline, and is told as such."""
+    """SW-42, fault 53: an endpoint that hangs costs no more than the deadline; its outcome is a time-out."""
     url = await world.endpoint(Reply(hang=True))
 
     outcome = await world.sender.send(to(url, timeout_s=0.2))
@@ -233,7 +233,7 @@ async def test_cancelling_passes_through(world: World) -> None:
 
 
 async def test_a_closed_sender_refuses_without_raising(world: World) -> None:
-    """Fault 58: what comes after the end is an outcome too; closing twice is harmless."""
+    """Fault 58: a request after the end gets an outcome too; closing twice is harmless."""
     url = await world.endpoint(Reply())
     await world.sender.send(to(url))
     await world.sender.close()

@@ -23,11 +23,11 @@ def to(server: AnswerServer, name: str) -> SignedRequest:
 async def test_an_answer_has_its_outcome_and_the_next_request_its_own(
     sender: WebhookSender, kind: Kind
 ) -> None:
-    """Faults 34, 49, 91: whatever comes behind a head, it is judged by its head; nothing is sent twice."""
+    """Faults 34, 49, 91: a response is judged by its head, with anything behind it; nothing is sent twice."""
     async with AnswerServer(kind) as server:
         first = await sender.send(to(server, "first"))
         await server.said.wait()
-        await asyncio.sleep(0.01)  # what came is taken, or still waits in the kernel: both have to do
+        await asyncio.sleep(0.01)  # the bytes were read, or still wait in the kernel: both have to work
         following = [await sender.send(to(server, name)) for name in ("second", "third")]
 
     assert (first.kind.value, first.status) == (kind.outcome, kind.status)

@@ -41,7 +41,7 @@ async def test_cancelling_leaves_no_connection(sender: WebhookSender) -> None:
         await eventually(lambda: open_files() <= files)
 
 
-async def test_closing_ends_what_is_in_flight(sender: WebhookSender) -> None:
+async def test_closing_ends_requests_in_flight(sender: WebhookSender) -> None:
     """Faults 47, 58: a close waits for no endpoint, even one that does not read; requests end as outcomes."""
     came = asyncio.Event()
 
@@ -60,7 +60,7 @@ async def test_closing_ends_what_is_in_flight(sender: WebhookSender) -> None:
 
 
 async def test_two_thousand_requests_leak_nothing(build: BuildSender) -> None:
-    """S0-9: connections end up in the pool or closed, tasks end, whatever the outcomes were."""
+    """S0-9: connections end up in the pool or closed, and tasks end, after every outcome."""
     async with Receiver() as receiver:
         tasks, files = len(asyncio.all_tasks()), open_files()
         sender = build(OPTIONS)
@@ -106,7 +106,7 @@ async def test_connections_to_a_host_are_bounded(build: BuildSender) -> None:
 
 
 async def test_a_request_that_gets_no_turn_is_not_the_endpoints_fault(build: BuildSender) -> None:
-    """Our own bound ends it, so the breaker is not told; later ones find a connection."""
+    """Our own bound ends it, so the breaker learns nothing; later ones find a connection."""
     sender = build(replace(OPTIONS, connections_per_host=1))
     gate = asyncio.Event()
 
@@ -150,7 +150,7 @@ async def test_a_connection_has_an_end_however_busy(
 
 
 async def test_a_deadline_leaves_no_cancellation_behind(build: BuildSender) -> None:
-    """Not even where what it cancels ends in a fault of its own, so a later one still counts."""
+    """A fault of our own side that follows the cancellation does not hide it, so a later one still counts."""
 
     async def stubborn(host: str, port: int) -> Sequence[str]:
         try:

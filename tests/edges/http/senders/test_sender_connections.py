@@ -249,7 +249,7 @@ async def test_a_connection_is_kept_once_a_204_was_followed_by_nothing(sender: W
 
 
 async def test_one_connection_and_204s(build: BuildSender) -> None:
-    """Fault 91: with a bound of one connection nobody waits for it in vain."""
+    """Fault 91: with a bound of one connection every request gets it in the end."""
     sender = build(replace(OPTIONS, connections_per_host=1))
     async with RawServer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         outcomes = await asyncio.gather(*(sender.send(to(server.url())) for _ in range(5)))

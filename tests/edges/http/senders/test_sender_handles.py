@@ -31,7 +31,7 @@ def limit_for(sockets: int) -> int:
 
 
 async def test_without_a_handle_nothing_is_spent(build: BuildSender) -> None:
-    """The outcome says that this machine is at fault; the reserve stays for broker, store and health."""
+    """The outcome blames this machine; the reserve stays for broker, store and health."""
     sender = build(replace(OPTIONS, handles=limit_for(0)))
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server.url()))
@@ -43,7 +43,7 @@ async def test_without_a_handle_nothing_is_spent(build: BuildSender) -> None:
 
 
 async def test_idle_connections_make_room(build: BuildSender) -> None:
-    """Many healthy hosts never use all handles up: what rests is closed before a request has to wait."""
+    """Many healthy hosts never use all handles up: idle connections are closed before a request waits."""
     sender = build(replace(OPTIONS, handles=limit_for(30), keepalive_s=600.0))
     outcomes = []
     async with RawServer(says(ok())) as server:
@@ -57,14 +57,14 @@ async def test_idle_connections_make_room(build: BuildSender) -> None:
 
 
 @pytest.mark.parametrize("number", sorted(EXHAUSTED))
-def test_what_this_machine_lacks_is_its_own_fault(number: int) -> None:
+def test_shortages_of_this_machine_are_its_own_fault(number: int) -> None:
     """Wherever in an attempt it shows: while a certificate is read, a body is written, a token is fetched."""
     assert classify(OSError(number, os.strerror(number)))[0] is OutcomeKind.LOCAL
     assert classify(MemoryError())[0] is OutcomeKind.LOCAL
 
 
 def test_sockets_beyond_the_share_of_sending_are_refused() -> None:
-    """Whoever keeps idle connections is asked to close them first."""
+    """Every owner of idle connections closes them first."""
     asked: list[bool] = []
     handles = Handles(limit_for(0))
     handles.relieve.append(lambda: asked.append(True))
@@ -76,7 +76,7 @@ def test_sockets_beyond_the_share_of_sending_are_refused() -> None:
 
 
 async def test_contexts_of_policies_are_bounded_in_every_cache(authority: Authority) -> None:
-    """An own policy each for many endpoints: the oldest context is forgotten, and who keeps it is told."""
+    """Many endpoints with a policy each: the oldest context is forgotten, and its owner is notified."""
     contexts = TlsContexts(None)
     forgotten: list[TlsPolicy] = []
     contexts.evicted.append(forgotten.append)

@@ -80,7 +80,7 @@ async def test_no_url_makes_the_sender_raise(build: BuildSender) -> None:
 
 
 async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSender) -> None:
-    """Fault 34: the endpoint said 2xx; what was read of the body is kept, and the detail says why."""
+    """Fault 34: the endpoint answered 2xx; the received part of the body is kept, and the detail says why."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
 
     outcome = await outcome_of(sender, says(answer, close=True))
@@ -93,7 +93,7 @@ async def test_a_body_that_breaks_off_does_not_undo_a_success(sender: WebhookSen
     "chunks", [b"zz\r\nabc\r\n", b"FFFFFFFFFFFFFFFFFF\r\nabc", b"-1\r\nabc", b"3\r\nabcdef\r\n"]
 )
 async def test_a_malformed_chunk_does_not_undo_a_success(sender: WebhookSender, chunks: bytes) -> None:
-    """Fault 49: chunk sizes that are no numbers, overflow or lie; the connection is not used again."""
+    """Fault 49: chunk sizes that are not numbers, overflow or are wrong; the connection is not used again."""
 
     async def talk(call: Call) -> None:
         await call.request()
@@ -146,7 +146,7 @@ async def test_a_flood_is_cut_off(sender: WebhookSender) -> None:
 
 
 async def test_a_compressed_body_is_not_unpacked(sender: WebhookSender) -> None:
-    """Fault 34: a 10 MB bomb in 10 kB costs what came over the wire."""
+    """Fault 34: a 10 MB bomb in 10 kB costs only its bytes on the wire."""
     bomb = gzip.compress(bytes(10_000_000))
 
     outcome = await outcome_of(sender, says(ok(body=bomb, headers=b"Content-Encoding: gzip\r\n")))
@@ -198,7 +198,7 @@ async def test_cookies_are_neither_kept_nor_sent(sender: WebhookSender) -> None:
         "101",
     ],
 )
-async def test_what_is_not_http_is_told_as_such(
+async def test_an_answer_other_than_http_is_reported_as_such(
     sender: WebhookSender, answer: bytes, kind: OutcomeKind
 ) -> None:
     """Fault 49: wrong framing is ``protocol``, an endless head ``too_large``; both end early."""
@@ -260,7 +260,7 @@ async def test_where_a_redirect_leads_is_shown_without_its_secrets(
 
 
 async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -> None:
-    """Fault 51: what the parser quotes of a bad response is escaped and short."""
+    """Fault 51: the parser's quotes from a bad response are escaped and short."""
     outcome = await outcome_of(sender, says(b"\x1b]0;owned\x07\x1b[31m" + b"q" * 4_000 + b"\r\n\r\n"))
 
     assert outcome.kind in {OutcomeKind.PROTOCOL, OutcomeKind.TOO_LARGE}
@@ -281,7 +281,7 @@ async def test_the_text_of_a_fault_is_made_harmless_too(sender: WebhookSender) -
     ],
 )
 @pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
-async def test_what_an_endpoint_asks_for_is_read_where_we_obey(
+async def test_requests_of_an_endpoint_are_read_where_we_obey(
     build: BuildSender, value: bytes, control: Control | None, status: bytes
 ) -> None:
     """Fault 52: ``webhook-delivery`` is one of two words, once; without the setting it is not looked at."""

@@ -61,7 +61,7 @@ async def test_a_long_answer_without_tcp_is_the_names_fault(make: MakeSender, dn
 async def test_name_servers_that_are_away_are_no_endpoints_fault(
     build: BuildSender, dns: NameServer, make: MakeSender
 ) -> None:
-    """Fault 87: silent to all, or nobody there: this machine's fault; silent to one name: that name's."""
+    """Fault 87: silent to all, or no server at all: this machine's fault; silent to one name: that name's."""
     dns.on(HOST, Answer(silent=True))
     sender = make(resolve_timeout_s=1.5)
     of_name = await sender.send(to(f"http://{HOST}/"))

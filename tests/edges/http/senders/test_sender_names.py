@@ -1,4 +1,4 @@
-"""Name look-ups of the real senders: a name server that rebinds, lies, fails or is silent; /etc/hosts."""
+"""Name look-ups of the real senders: a name server that rebinds, deceives, fails or is silent; /etc/hosts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_name_that_moves_to_a_forbidden_address(
 
 
 async def test_a_kept_connection_stays_where_it_was_judged(make: MakeSender, dns: NameServer) -> None:
-    """Fault 24: while it is open, what the name says now is of no matter."""
+    """Fault 24: while it is open, the present addresses of the name do not matter."""
     dns.on(HOST, Answer((HERE,)), Answer(("192.168.1.1",)))
     sender = make()
     async with RawServer(says(ok())) as server:
@@ -74,7 +74,7 @@ async def test_any_forbidden_address_forbids_the_name(
 
 
 async def test_an_alias_leads_to_its_addresses(make: MakeSender, dns: NameServer) -> None:
-    """Fault 42: a CNAME is followed, and what it leads to is judged."""
+    """Fault 42: a CNAME is followed, and its target is judged."""
     dns.on("good.example", Answer(alias="target.example"))
     dns.on("bad.example", Answer(alias="inside.example"))
     dns.on("target.example", Answer((HERE,)))
@@ -111,8 +111,8 @@ async def test_addresses_are_kept_for_their_time(
     assert dns.asked[name] == (1 if ttl_s == 86_400 else asked)
 
 
-async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
-    """Fault 42: fifty requests to a new name look it up once; one that gives up disturbs nobody."""
+async def test_many_requests_at_once_are_one_question(make: MakeSender, dns: NameServer) -> None:
+    """Fault 42: fifty requests to a new name look it up once; one that gives up disturbs no other."""
     dns.on(HOST, Answer((HERE,), 5))
     sender = make()
     async with RawServer(says(ok())) as server:
@@ -131,7 +131,7 @@ async def test_many_who_ask_at_once_are_one_question(make: MakeSender, dns: Name
     ids=["nxdomain", "servfail", "refused", "no-address"],
 )
 async def test_a_name_that_is_not_found_is_dns(make: MakeSender, dns: NameServer, answer: Answer) -> None:
-    """Fault 42: whatever the name server says instead of an address; a failure is kept for a moment."""
+    """Fault 42: every answer of the name server without an address; a failure is kept for a moment."""
     dns.on(HOST, answer)
     sender = make(resolve_ttl_min_s=30.0)
 
@@ -161,7 +161,7 @@ async def test_a_name_with_as_many_addresses_as_are_judged(make: MakeSender, dns
 async def test_a_name_with_more_addresses_is_a_dns_failure(
     make: MakeSender, dns: NameServer, count: int
 ) -> None:
-    """Faults 42, 86: none of them is judged or dialled, and the reason says so; both families count."""
+    """Faults 42, 86: none of them is judged or dialled, and the reason is given; both families count."""
     v4 = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(count // 2)]
     v6 = [f"::1:{number:x}" for number in range(count - count // 2)]
     dns.on(HOST, Answer((*v4, *v6)))
@@ -243,7 +243,7 @@ def test_the_hosts_file_is_respected(tmp_path: Path, text: str) -> None:
 
 
 async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault 92: with a search domain and ``ndots:5`` nobody below that domain is asked in a name's place."""
+    """Fault 92: with a search domain and ``ndots:5`` no name below that domain is looked up instead."""
     monkeypatch.setenv("LOCALDOMAIN", "cluster.local")  # as "search" and "options" in /etc/resolv.conf
     monkeypatch.setenv("RES_OPTIONS", "ndots:5")
     for name in (HOST, "receiver", "token.example", "proxy.example"):
@@ -263,7 +263,7 @@ async def test_a_name_is_absolute(make: MakeSender, dns: NameServer, monkeypatch
 async def test_token_endpoint_and_proxy_are_absolute_too(
     build: BuildSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault 92: whatever the daemon connects to on a webhook's behalf."""
+    """Fault 92: every connection of the daemon on a webhook's behalf."""
     monkeypatch.setenv("LOCALDOMAIN", "cluster.local")
     monkeypatch.setenv("RES_OPTIONS", "ndots:5")
     options = SenderOptions(egress=LOOPBACK, name_servers=(dns.address,))
@@ -285,7 +285,7 @@ async def test_token_endpoint_and_proxy_are_absolute_too(
     assert not [name for name in dns.asked if name.endswith("cluster.local")]
 
 
-async def test_what_is_ours_is_found_as_its_own_client_finds_it(
+async def test_our_servers_are_found_as_their_own_clients_find_them(
     make: MakeSender, dns: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault 92: where only the search domain leads to the broker, its port is judged by that."""

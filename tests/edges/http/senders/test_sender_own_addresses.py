@@ -82,7 +82,7 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "[::1]", "self.example", "[::ffff:127.0.0.1]"])
 @pytest.mark.parametrize("ours", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to judge
 async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours: str) -> None:
-    """Fault 27: by whatever address of this machine, even where that is allowed; other ports are."""
+    """Fault 27: by every address of this machine, even where that is allowed; other ports are reached."""
     sender = build(OPTIONS, resolved)
     async with RawServer(says(ok())) as admin, RawServer(says(ok())) as other:
         sender.guard.protect(ours, admin.port)
@@ -108,7 +108,7 @@ async def test_our_own_port_is_never_reached(build: BuildSender, host: str, ours
         ("postgresql+asyncpg://user:secret@broker.example/db", 5432),
     ],
 )
-async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: int) -> None:
+async def test_our_own_servers_are_never_reached(build: BuildSender, url: str, port: int) -> None:
     """Fault 27: broker, management and database, by name or by address, though both are allowed."""
     sender = build(OPTIONS, resolved)
     sender.guard.protect_url(url)
@@ -127,7 +127,7 @@ async def test_what_we_use_is_never_reached(build: BuildSender, url: str, port: 
 
 
 async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) -> None:
-    """Fault 27: a PostgreSQL URL may name several; what cannot be read of it is passed over."""
+    """Fault 27: a PostgreSQL URL may name several; unreadable parts are passed over."""
     sender = build(OPTIONS, resolved)
     sender.guard.protect_url("postgresql://u:p@broker.example:5439,127.0.0.7,[::1]:5440,:0,x:99999/db")
 
@@ -138,7 +138,7 @@ async def test_several_hosts_of_one_url_are_all_protected(build: BuildSender) ->
     assert [outcome.kind for outcome in outcomes] == [OutcomeKind.BLOCKED] * 3 + [OutcomeKind.REFUSED]
 
 
-async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: BuildSender) -> None:
+async def test_our_own_servers_stay_closed_while_their_names_are_not_found(build: BuildSender) -> None:
     """Fault 27: where it was last is still refused; where it never was found, its port is, everywhere."""
     answers: dict[str, Sequence[str]] = {"hook.example": ["127.0.0.8"]}
 
@@ -155,7 +155,7 @@ async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: Build
         return [(await sender.send(to(url))).kind for url in urls]
 
     never_found = await kinds()
-    answers["broker.example"] = ["127.0.0.8"]  # an address of this machine stands for all of its addresses
+    answers["broker.example"] = ["127.0.0.8"]  # an address of this machine means all of its addresses
     found = await kinds()
     del answers["broker.example"]
     lost_again = await kinds()
@@ -166,7 +166,7 @@ async def test_what_we_use_stays_closed_while_its_name_is_not_found(build: Build
 
 
 async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: BuildSender) -> None:
-    """Fault 27: what is known of it decides, so the same port of another machine is still reached."""
+    """Fault 27: its known addresses decide, so the same port of another machine is still reached."""
     lost = False
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -186,7 +186,7 @@ async def test_a_name_that_was_lost_does_not_close_its_port_for_others(build: Bu
 
 
 @pytest.mark.parametrize("ours", ["listen", "amqp", "management", "database", "database-file", "private"])
-async def test_whoever_sends_is_kept_from_what_the_settings_name(tmp_path: Path, ours: str) -> None:
+async def test_both_senders_are_kept_from_the_servers_of_the_settings(tmp_path: Path, ours: str) -> None:
     """Fault 27: ``subscriptions test`` builds its sender so too, and has no daemon that names its ports."""
     async with RawServer(says(ok())) as server:
         place = f"127.0.0.1:{server.port}"
@@ -245,13 +245,13 @@ def test_an_anycast_address_of_this_machine_is_its_own() -> None:
 
 @pytest.mark.parametrize("text", ["0.0.0.0", "::"])  # noqa: S104 - an address to judge
 def test_the_unspecified_address_is_this_machine(text: str) -> None:
-    """Faults 21, 27: a connection to it goes to loopback, whatever routes there are."""
+    """Faults 21, 27: a connection to it goes to loopback, for all routes."""
     assert own.is_own(ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1", "127.8.8.8", "::1", "8.8.8.8", "2606:4700::1"])
 def test_both_ways_of_asking_the_kernel_agree(text: str) -> None:
-    """Fault 27: without netlink, the address that the system would send from tells the same."""
+    """Fault 27: without netlink, the address that the system would send from gives the same result."""
     address = ip_address(text)
     expected = address.is_loopback
 

@@ -1,4 +1,4 @@
-"""The real senders through an egress proxy (CONNECT, SOCKS5) that works, lies, fails or is not there."""
+"""The real senders through an egress proxy (CONNECT, SOCKS5) that works, deceives, fails or is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def here(host: str, port: int) -> Sequence[str]:
 
 @contextmanager
 def full() -> Iterator[int]:
-    """Lend a port of loopback on which no connection is taken any more: its SYNs go unanswered."""
+    """Give a port of loopback on which no connection is taken any more: its SYNs go unanswered."""
     with socket.socket() as listener, ExitStack() as fillers:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -68,7 +68,7 @@ def by_way_of(
 async def test_everything_goes_through_the_proxy(
     build: BuildSender, authority: Authority, scheme: str, names: bool
 ) -> None:
-    """SW-44: http and https are tunnelled, connections kept; the proxy sees what it must."""
+    """SW-44: http and https are tunnelled, connections kept; the proxy sees only the necessary."""
     hosts = {HOST: "127.0.0.1"}
     async with (
         ProxyServer(hosts=hosts) as proxy,
@@ -118,8 +118,8 @@ async def test_a_login_is_shown(build: BuildSender, scheme: str, login: str) -> 
         (b"", OutcomeKind.PROXY),
     ],
 )
-async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kind: OutcomeKind) -> None:
-    """Its own failures are ``proxy``; what it says of the endpoint is the endpoint's."""
+async def test_reports_of_an_http_proxy(build: BuildSender, says_what: bytes, kind: OutcomeKind) -> None:
+    """Its own failures are ``proxy``; its reports about the endpoint are the endpoint's."""
     async with ProxyServer(says=says_what) as proxy:
         files = open_files()
         sender = by_way_of(build, proxy, "http")
@@ -145,7 +145,7 @@ async def test_what_an_http_proxy_says(build: BuildSender, says_what: bytes, kin
         (99, OutcomeKind.PROXY),
     ],
 )
-async def test_what_a_socks_proxy_says(build: BuildSender, reply: int, kind: OutcomeKind) -> None:
+async def test_reports_of_a_socks_proxy(build: BuildSender, reply: int, kind: OutcomeKind) -> None:
     """The same by RFC 1928's codes."""
     async with ProxyServer(reply=reply) as proxy:
         sender = by_way_of(build, proxy, "socks5")

@@ -220,8 +220,8 @@ async def test_an_endpoint_may_want_a_certificate(
 ) -> None:
     """Fault 44: with its client certificate the endpoint is reached; with none or another it is not.
 
-    In TLS 1.3 the client has ended the handshake before the server refuses it, and what the server sends last
-    may be lost: then it is a reset, or on asyncio's own loop nothing at all.
+    In TLS 1.3 the client has ended the handshake before the server refuses it, so the server's last bytes may
+    be lost: then it is a reset, or on asyncio's own loop nothing at all.
     """
     own, foreign = authority.pair("leveret"), authority.pair("leveret", signed=False)
     context = authority.server(HOST, clients=True)
@@ -270,7 +270,7 @@ async def test_an_endpoint_may_have_an_authority_of_its_own(
 
 
 async def test_a_policy_that_openssl_does_not_take_is_an_outcome(sender: WebhookSender) -> None:
-    """What registration should have refused ends as an outcome too."""
+    """A subscription that registration should have refused ends as an outcome too."""
     async with RawServer(says(ok())) as server:
         outcome = await sender.send(to(server, TlsPolicy(certificate="no", key="pem")))
 

@@ -38,7 +38,7 @@ class Issuer:
         self.fetches: list[bytes] = []
         self.good: set[str] = set()  #: tokens that the endpoint takes
         self.life_s: object = 3_600
-        self.answer: bytes | None = None  #: said instead of a token
+        self.answer: bytes | None = None  #: the answer instead of a token
         self.gate: asyncio.Event | None = None
         self.hangs = False  #: the endpoint never answers
         self.tokens: RawServer
@@ -121,7 +121,7 @@ async def test_a_token_is_fetched_once_and_kept(sender: WebhookSender, issuer: I
 
 
 async def test_scope_audience_and_a_secret_in_the_form(sender: WebhookSender, issuer: Issuer) -> None:
-    """What some token endpoints ask for; each such client has a token of its own."""
+    """Parameters that some token endpoints require; each such client has a token of its own."""
     await issuer.send(sender)
     outcome = await issuer.send(sender, scope="a b", audience="https://x", secret_in_body=True)
 
@@ -199,7 +199,7 @@ async def test_a_token_ends_when_it_says(sender: WebhookSender, issuer: Issuer, 
 async def test_a_token_endpoint_that_gives_none(
     sender: WebhookSender, issuer: Issuer, answer: bytes, kind: OutcomeKind, detail: str
 ) -> None:
-    """Nothing is sent, the outcome says why, and the endpoint is not asked again at once."""
+    """Nothing is sent, the outcome contains the reason, and the token endpoint is not asked again at once."""
     issuer.answer = answer
 
     outcomes = [await issuer.send(sender) for _ in range(3)]
@@ -237,7 +237,7 @@ async def test_the_guard_holds_for_token_endpoints(build: BuildSender, issuer: I
 
 
 async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
-    """Fault 58: what waits for a token ends as an outcome."""
+    """Fault 58: a request that waits for a token ends as an outcome."""
     issuer.gate = asyncio.Event()
     sender = build(BOUNDS)
     send = asyncio.create_task(issuer.send(sender))
@@ -250,7 +250,7 @@ async def test_closing_ends_a_fetch(build: BuildSender, issuer: Issuer) -> None:
 
 
 async def test_a_token_endpoint_sets_no_cookies(sender: WebhookSender, issuer: Issuer) -> None:
-    """Fault 16: what it tells one tenant's client never comes back with another's."""
+    """Fault 16: cookies for one tenant's client never come back with another's."""
     issuer.answer = ok(
         headers=b"Set-Cookie: session=of-one-tenant; Path=/\r\n",
         body=b'{"access_token":"a","token_type":"bearer"}',
@@ -277,7 +277,7 @@ async def test_no_connection_to_a_token_endpoint_is_left(sender: WebhookSender, 
 async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
     build: BuildSender, issuer: Issuer, way: str
 ) -> None:
-    """S3-1: the endpoint was never asked, so its breaker learns nothing; the outcome says what was wrong."""
+    """S3-1: no request reached the endpoint, so its breaker learns nothing; the outcome names the fault."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "no such name")
@@ -304,7 +304,7 @@ async def test_no_fault_of_a_token_endpoint_is_the_endpoints(
     assert issuer.endpoint.connections == 0
 
 
-async def test_what_a_token_endpoint_says_is_kept_short_and_secret(
+async def test_words_of_a_token_endpoint_are_kept_short_and_secret(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
     """Fault 51: an error text of 60 kB is not kept, and one that repeats our secret is not shown."""
@@ -348,7 +348,7 @@ async def test_an_endpoints_authorities_hold_for_its_token_endpoint(
 
 
 @pytest.mark.parametrize("timeout_s", [0.2, 5.0])
-async def test_an_egress_proxy_that_is_away_is_told_as_such(
+async def test_a_missing_egress_proxy_is_reported_as_such(
     build: BuildSender, issuer: Issuer, timeout_s: float
 ) -> None:
     """Not reached for a token either, whichever bound ends it: ``proxy``, no attempt."""
@@ -368,7 +368,7 @@ async def test_an_egress_proxy_that_is_away_is_told_as_such(
 async def test_a_slow_token_endpoint_is_not_the_endpoints_time_out(
     sender: WebhookSender, issuer: Issuer
 ) -> None:
-    """S3-1: what is left of the deadline after it may be too little for any endpoint."""
+    """S3-1: the rest of the deadline after it may be too short for any endpoint."""
     issuer.gate = asyncio.Event()
     send = asyncio.create_task(issuer.send(sender, timeout_s=1.0))
     await asyncio.sleep(0.6)  # most of the deadline, on the real clock

@@ -1,4 +1,4 @@
-"""Run the checks of ``leveret topology check`` inside the daemon, as far as its rights allow.
+"""Run the checks of ``leveret topology check`` inside the daemon, within the rights of its user.
 
 Data flow: plan + connection (arguments, unless they were declared) + management API (all the rest, with the
 file limit of each node) -> findings -> a log line each, a gauge, a note on ``/readyz``. No finding stops the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.event.seen import Seen, SeenEvents
+from consumer.core.event.seen_events import Seen, SeenEvents
 from tests.support.worker import event
 
 
@@ -34,7 +34,7 @@ def test_an_event_that_was_not_acked_is_new_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200), st.integers(1, 8))
 def test_memory_is_bounded(steps: list[tuple[int, bool]], most: int) -> None:
-    """S1-15: never more than the limit, whatever comes; the newest acked event is always known."""
+    """S1-15: never more than the limit; the newest acked event is always known."""
     seen, now = SeenEvents(1_000.0, most), 0.0
     for number, acked in steps:
         now += 1.0

@@ -1,4 +1,4 @@
-"""Report deliveries whose subscription is unknown. Belongs to the Observer: ``observe.strangers``."""
+"""Report orphans, which are deliveries whose subscription is unknown. The Observer has it as ``orphans``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from consumer.core.model import Event
 from metrics.series import Series
 
 WARN_EVERY_S = 60.0  #: between two warnings of one unknown subscription
-TOLD_APART = 1_000  #: subscriptions whose last warning is kept
+WARNED_MOST = 1_000  #: subscriptions whose last warning is kept
 
 
-class UnknownReporter:
+class OrphanReporter:
     """Counts them, and warns of each subscription at most once a minute."""
 
     def __init__(self, series: Series, log: Any) -> None:
@@ -30,7 +30,7 @@ class UnknownReporter:
         self._deferrals.labels("unknown").inc()
         if now - self._warned.get(target, -WARN_EVERY_S) < WARN_EVERY_S:
             return
-        if len(self._warned) >= TOLD_APART:
+        if len(self._warned) >= WARNED_MOST:
             self._warned.clear()
         self._warned[target] = now
         self._log.warning(

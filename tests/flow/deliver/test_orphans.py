@@ -10,7 +10,7 @@ from consumer.core.errors import StoreUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.model import ParkReason
 from consumer.core.subscription.subscription import subscription_id
-from consumer.flow.deliver.leftovers import LOOK_AGAIN_S, LOOKS_PER_S
+from consumer.flow.deliver.orphans import LOOK_AGAIN_S, LOOKS_PER_S
 from consumer.ports import Source
 from tests.support.fakes import START
 from tests.support.worker import LoopBack, Worker, delivery_message, event
@@ -25,7 +25,7 @@ def owed(*targets: str, **more: object) -> DeliveryMessage:
 
 
 async def test_a_deleted_subscription_is_cancelled_and_archived(worker: Worker) -> None:
-    """Fault 31: on disk before the ack, with who deleted it and the body."""
+    """Fault 31: on disk before the ack, with the body and the name of the person that deleted it."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
 
@@ -42,7 +42,7 @@ async def test_a_deleted_subscription_is_cancelled_and_archived(worker: Worker) 
 
 @pytest.mark.parametrize("source", [Source.DUE, Source.REPLAY, Source.SUSPECT, Source.STRAY])
 async def test_an_unknown_subscription_waits_on(worker: Worker, source: Source) -> None:
-    """Fault 81: whatever way it comes, it is stored again with its attempts, and nothing is cancelled."""
+    """Fault 81: from every queue, it is stored again with its attempts, and nothing is cancelled."""
     ticket = await worker.handle(delivery_message(owed(STRANGER)), source)
 
     [kept] = worker.waiting()
@@ -108,7 +108,7 @@ async def test_while_the_store_is_away_no_remembered_deletion_counts(worker: Wor
 
 
 async def test_a_full_disk_loses_nothing(worker: Worker) -> None:
-    """What the archive does not take waits on, and is cancelled later."""
+    """A delivery that the archive does not take waits on, and is cancelled later."""
     await worker.subscribe("crm")
     await worker.unsubscribe("crm")
     worker.archive.failures = [OSError(28, "No space left on device")]
@@ -150,7 +150,7 @@ async def test_many_are_spread_and_warned_of_once_a_minute(worker: Worker) -> No
 
 
 async def test_each_look_is_as_far_from_the_one_before(worker: Worker) -> None:
-    """Faults 81, 82: what was served of an earlier wait, or of the look before, shortens no later one."""
+    """Faults 81, 82: the served part of an earlier wait, or check, shortens no later one."""
     loop_back = LoopBack(worker)
     waited = replace(owed(STRANGER), not_before=START, wait_s=40.0, served_s=40.0, held=True)
     worker.offer(delivery_message(waited), Source.DUE)
@@ -162,7 +162,7 @@ async def test_each_look_is_as_far_from_the_one_before(worker: Worker) -> None:
 
 
 async def test_a_clock_that_was_set_back_delays_no_look(worker: Worker) -> None:
-    """Faults 81, 82: what comes after the step looks again as soon as what came before it."""
+    """Faults 81, 82: deliveries from after the step are checked as soon as those from before it."""
     await worker.handle(delivery_message(owed(STRANGER)), Source.DUE)
     worker.clock.step_s -= 3600.0
 

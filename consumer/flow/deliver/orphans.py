@@ -1,4 +1,4 @@
-"""End, or keep, deliveries whose subscription is not in memory.
+"""Cancel, keep or park orphans, which are deliveries whose subscription is not in memory.
 
     with a tombstone             -> archived, counted as cancelled
     without                      -> waits on, no attempt spent: the store may be wrong, or have lost changes
@@ -28,7 +28,7 @@ LOOKS_PER_S = 100.0  #: such checks per second at most: the more deliveries wait
 LOOKS_AHEAD_S = 3600.0  #: longest additional wait for that reason
 
 
-class Leftovers:
+class Orphans:
     """Ends or keeps single targets."""
 
     def __init__(self, context: Context, subscriptions: Subscriptions) -> None:
@@ -57,7 +57,7 @@ class Leftovers:
             reason = ParkReason.UNKNOWN_SUBSCRIPTION
             await self._outbox.park_delivery(single, reason, detail, give_up=job.lost)
             return
-        self._context.observe.strangers.waits(event, target, self._context.clock.monotonic())
+        self._context.observe.orphans.waits(event, target, self._context.clock.monotonic())
         await self._keep(job, single, now)
 
     async def _cancel(self, job: Job, single: DeliveryMessage, tombstone: Tombstone, now: float) -> None:
@@ -70,7 +70,7 @@ class Leftovers:
         try:
             await self._context.archive.append({**as_record(single, tombstone.id), **note})
         except OSError as error:
-            self._context.observe.strangers.unarchived(single.event, tombstone.id, error)
+            self._context.observe.orphans.unarchived(single.event, tombstone.id, error)
             await self._keep(job, single, now)
             return
         reason = f"subscription deleted {by}"

@@ -1,4 +1,4 @@
-"""Read and write one connection of the second sender, and judge whether it may be used again.
+"""Read and write one connection of the httpx2 sender, and judge whether it may be used again.
 
 Data flow: (Dialer) transport and Pipe -> (PipeStream) httpx_pool reads and writes -> aborted or kept.
 """
@@ -32,7 +32,7 @@ class Pipe(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        self._transport = transport  # type: ignore[assignment]  # a stream's; uvloop's is none by isinstance
+        self._transport = transport  # type: ignore[assignment]  # uvloop's transport fails isinstance
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""

@@ -1,10 +1,10 @@
-"""Write the attempts of a delivery into headers, those of before a replay included.
+"""Write the attempts of a delivery into headers, including those before a replay.
 
 Data flow: Attempt -> :func:`write_attempts`, :func:`write_waits` -> headers -> :func:`read_attempts`;
 at a replay -> :class:`Earlier` -> :func:`earlier_headers` -> :func:`read_earlier`.
 
 A worker of the release before reads ``leveret-attempts`` and ignores the other headers. It writes none of
-them, so what was known of before its time is then lost, and nothing else.
+them, so only the attempts before its own are then lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REPLAYS = "leveret-replays"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What is known of a delivery from before its last replay."""
+    """The attempts and times of a delivery before its last replay."""
 
     replays: int  #: how often it was replayed so far; at least 1
     first_arrived_at: float  #: Unix seconds when a worker first took the event
@@ -60,7 +60,7 @@ def write_waits(attempts: Sequence[Attempt]) -> str:
 
 
 def earlier_headers(earlier: Earlier) -> dict[str, object]:
-    """Write what is known of before a replay."""
+    """Write the attempts and times before a replay."""
     headers: dict[str, object] = {
         _REPLAYS: earlier.replays,
         _FIRST_ARRIVED: ceil_ms(earlier.first_arrived_at),

@@ -74,7 +74,7 @@ class _SideChannel:
         self.until = 0.0
 
 
-class Aside:
+class ExchangeChannels:
     """The side channels of one publishing connection."""
 
     def __init__(self, observe: BrokerReports, limit_s: float, on_missing: Callable[[], None]) -> None:
@@ -92,7 +92,7 @@ class Aside:
         self._on_missing = on_missing
 
     def connect(self, connection: AbstractConnection | None) -> None:
-        """Use *connection* from now on; None means that there is none."""
+        """Use *connection* from now on; None means no connection."""
         self._connection = connection
         for side in self._channels.values():
             side.forget_channel()

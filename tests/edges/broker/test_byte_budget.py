@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from consumer.edges.broker import budget as budget_module
-from consumer.edges.broker.budget import ByteBudget
+from consumer.edges.broker import byte_budget as budget_module
+from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import underlay
 from consumer.edges.broker.edge import end
 from consumer.edges.broker.windows import Window, WindowReader
@@ -26,7 +26,7 @@ LANES = (SMALL.names.lane(0), SMALL.names.lane(1))
 
 
 class Reading:
-    """A window on its way, and what came by it."""
+    """A window on its way, and its messages so far."""
 
     def __init__(self, limit_bytes: int, prefetch: int = 50, room_bytes: float | None = None) -> None:
         self.taken: asyncio.Queue[Incoming] = asyncio.Queue()
@@ -119,8 +119,8 @@ async def test_a_long_wait_lets_some_through_and_keeps_the_connection(
         assert reading.budget.held_bytes == 0
 
 
-async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost: str) -> None:
-    """A drain never waits for memory; what comes meanwhile is another worker's."""
+async def test_leaving_off_lifts_the_bound_and_gives_the_excess_back(vhost: str) -> None:
+    """A drain never waits for memory; messages that come meanwhile go back to other workers."""
     reading = Reading(2 * MIB)
     async with running(vhost, reading) as live:
         for number in range(12):
@@ -143,8 +143,8 @@ async def test_leaving_off_lifts_the_bound_and_gives_back_what_is_too_much(vhost
                 await asyncio.sleep(0.02)
 
 
-async def test_what_came_by_a_lost_channel_is_charged_until_nobody_works_on_it(vhost: str) -> None:
-    """The broker gives it out again, but its bytes are still here; what was never handed over is free."""
+async def test_messages_of_a_lost_channel_are_charged_while_in_work(vhost: str) -> None:
+    """The broker gives it out again, but its bytes are still here; bytes of an undelivered one are free."""
     reading = Reading(2 * MIB + 200_000)
     async with running(vhost, reading) as live:
         for _ in range(4):

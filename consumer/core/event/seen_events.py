@@ -21,7 +21,7 @@ SEEN_MAX: Final = 50_000
 
 
 class Seen(Enum):
-    """What is known of an event."""
+    """The state of an event."""
 
     NEW = auto()
     RUNNING = auto()  #: another message of its tenant, type and id is being handled
@@ -48,7 +48,7 @@ class SeenEvents:
         return len(self._done)
 
     def begin(self, event: Event, now: float) -> Seen:
-        """Return what is known of *event*; a new one is running from now on."""
+        """Return the state of *event* so far; a new one is running from now on."""
         key = (event.tenant, event.type, event.id)
         ended = self._done.get(key)
         if ended is not None and now - ended < self._window_s:

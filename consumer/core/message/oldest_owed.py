@@ -1,4 +1,4 @@
-"""Remember the oldest event among the deliveries that were seen undelivered within the last minute.
+"""Remember the oldest undelivered event among the deliveries that were seen within the last minute.
 
 Data flow: failed and deferred attempts -> :class:`OldestOwed` -> the gauge of stuck deliveries.
 
@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 SLICE_S: Final = 5.0
-"""What was seen within one slice is forgotten together."""
+"""Events that were seen within one slice are forgotten together."""
 KEPT_SLICES: Final = 12
 
 

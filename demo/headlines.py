@@ -1,4 +1,4 @@
-"""Describe the current event of interest in one line for people. Pure.
+"""Choose the most interesting recent event and describe it in one line. Pure.
 
 Data flow: requests, breakers, parked, disabled -> recent news by kind -> headline(now).
 """

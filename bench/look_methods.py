@@ -1,9 +1,9 @@
-"""Show which ways of looking into a queue lose messages when the broker restarts: no code of Leveret's.
+"""Show which methods of looking into a queue lose messages when the broker restarts, without Leveret's code.
 
-Run ``python -m bench.returned``; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server.
+Run ``python -m bench.look_methods``; ``LEVERET_RABBITMQ_CHROOT`` or ``_HOME`` choose another server.
 
 Per queue: 400 messages are published and confirmed, taken unacked, and given back. Then 37 are taken and
-acked, and the broker restarts. What is in the queue afterwards is compared with the 363 that have to be.
+acked, and the broker restarts. The queue's messages afterwards are compared with the expected 363.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def look(url: str, queue: str, kind: str, taking: str, giving: str) -> set
     for number in range(MESSAGES):
         await channel.basic_publish(b"%d" % number, routing_key=queue, properties=lasting)
 
-    glancing = (sys.executable, "-m", "bench.returned", url, queue, taking, giving)
+    glancing = (sys.executable, "-m", "bench.look_methods", url, queue, taking, giving)
     await (await asyncio.create_subprocess_exec(*glancing)).wait()
     await counted(channel, queue, lambda found: found.message_count == MESSAGES)
 
@@ -90,7 +90,7 @@ async def look(url: str, queue: str, kind: str, taking: str, giving: str) -> set
 
 
 async def left(url: str, queue: str) -> Collection[bytes]:
-    """Return what is in a queue."""
+    """Return the messages in a queue."""
     connection = await connect(url)
     channel = await connection.channel()
     await counted(channel, queue, lambda found: bool(found.message_count))  # 0 until the queue has a leader
@@ -101,7 +101,7 @@ async def left(url: str, queue: str) -> Collection[bytes]:
 
 
 async def main() -> None:
-    """Try every way on both kinds of queue, with a clean stop and with a kill -9 of the broker."""
+    """Try every method on both kinds of queue, with a clean stop and with a kill -9 of the broker."""
     ways = list(itertools.product(("quorum", "classic"), TAKES, GIVES))
     with tempfile.TemporaryDirectory() as folder:
         broker = PrivateBroker(Path(folder) / "home")

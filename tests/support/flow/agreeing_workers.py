@@ -1,4 +1,4 @@
-"""Several workers between fakes, on one control exchange that may lose their messages."""
+"""Several workers between fakes that agree over one control exchange, which may lose their messages."""
 
 from __future__ import annotations
 
