@@ -10,7 +10,7 @@ from typing import Protocol
 from consumer.core.endpoint.health import Health
 from consumer.core.history.records import HistoryRow
 from consumer.core.message.records import ParkedRow
-from consumer.core.model import Outcome, RawMessage, SignedRequest
+from consumer.core.model import Event, Outcome, RawMessage, SignedRequest
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
 from consumer.core.subscription.subscription import Subscription
@@ -223,6 +223,16 @@ class History(Protocol):
         """Take *row*. Never raises and never blocks: a row that finds no room is dropped and counted."""
 
 
+class SettledEvents(Protocol):
+    """The events that any worker settled lately, by the history."""
+
+    async def knows(self, event: Event) -> bool:
+        """Return whether a worker settled an event of the same tenant, type and id within the window.
+
+        Never raises, and returns within a bounded time: False while the history cannot be read.
+        """
+
+
 class Archive(Protocol):
     """Where that goes which leaves the broker undelivered: expired entries, cancelled deliveries."""
 
@@ -333,6 +343,22 @@ class HistoryReports(Protocol):
 
     def history_worked(self) -> None:
         """The history was written, perhaps again."""
+
+    def task_failed(self, task: str, error: BaseException) -> None:
+        """A bug: a task ended with an error that nobody expected."""
+
+
+class LookupReports(Protocol):
+    """Takes what happens to the look-ups of repeated events in the history."""
+
+    def lookups_missed(self, count: int) -> None:
+        """So many events were sent without a look-up: the history could not be read in time."""
+
+    def lookups_failed(self, error: Exception) -> None:
+        """The history cannot be read; events are sent without a look-up."""
+
+    def lookups_worked(self) -> None:
+        """The history can be read, perhaps again."""
 
     def task_failed(self, task: str, error: BaseException) -> None:
         """A bug: a task ended with an error that nobody expected."""

@@ -193,8 +193,11 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="History",
-            text="Rows of the history that were not recorded, per minute, by reason.",
-            queries=(Query(f"60 * {rate('leveret_history_dropped_total', by='reason')}", "{{reason}}/min"),),
+            text="Rows of the history not recorded, and events sent without a look-up, per minute.",
+            queries=(
+                Query(f"60 * {rate('leveret_history_dropped_total', by='reason')}", "{{reason}}/min"),
+                Query(f"60 * {rate('leveret_history_lookups_missed_total')}", "not looked up/min"),
+            ),
             bad=1,
             runbook="the-history-has-gaps",
         ),

@@ -249,6 +249,8 @@ class Series:
         # reason: full | refused | stopped
         text = "Rows of the history that were not recorded: no room in memory, refused, or left at the end."
         self.history_dropped = self._counter("history_dropped", text, "reason")
+        text = "Events that were sent without a look-up of repeated ids: the history was not read in time."
+        self.lookups_missed = self._counter("history_lookups_missed", text)
         # result: ok | failed
         self.reloads = self._counter("reloads", "Reloads of the subscriptions, by result.", "result")
         text = "Log lines that were dropped because the log was not read or the disk was full."

@@ -56,6 +56,7 @@ QUIET = frozenset(
         "leveret_records_dropped_total",
         "leveret_log_lines_dropped_total",
         "leveret_history_dropped_total",
+        "leveret_history_lookups_missed_total",
         "leveret_dedicated_tenants",
         "leveret_fairness_tenants",
         "leveret_oldest_delivery_seconds",

@@ -36,8 +36,9 @@ from consumer.edges.process.failpoints import FailingListener, FailingPublisher,
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.edges.serve.health_server import HealthServer
 from consumer.edges.store import StoreRecorder, open_store
-from consumer.edges.store.history.build import limits_of, open_history
+from consumer.edges.store.history.build import limits_of, open_history, open_settled
 from consumer.edges.store.history.history_writer import HistoryWriter
+from consumer.edges.store.history.settled_lookup import SettledLookup
 from consumer.flow.base.context import Bounds, Context
 from consumer.flow.base.history_notes import HistoryNotes
 from consumer.flow.base.rate import limited
@@ -87,6 +88,7 @@ class Outside:
         self.store = open_store(settings)
         self.record = StoreRecorder(self.store.records, self.observe, self.clock.now)
         self.history = _history_of(settings, self.observe, self.clock)
+        self.settled = _settled_of(settings, self.observe, self.clock)
         self.sender = make_sender(settings)
         for url in reach.places():
             self.sender.guard.protect_url(url)
@@ -107,7 +109,6 @@ class Flow:
         self.trust = Trust(observe, outside.broker.store_record)
         self.subscriptions = Subscriptions(store, observe, record, self.trust, self.endpoints.forgive)
         self.index_count = IndexCount(store.records, observe, is_kept=settings.store.parked_index_max > 0)
-        self.parked_sizes = ParkedSizes(store.records, observe)
         self.store_sync = StoreSync(store, self.subscriptions, self.endpoints, record, observe)
         self.agreement = Agreement(context, self.subscriptions, self.endpoints, outside.instance)
         is_dry = settings.sending.mode == "dry"
@@ -126,7 +127,10 @@ class Flow:
             ),
             settings.parked.rules(is_dry=is_dry),
         )
-        self.tenant_notices = TenantNotices(context, self.subscriptions, store.records, self.agreement.leads)
+        self.tenant_notices = TenantNotices(
+            context, self.subscriptions, loaded=self.store_sync.loaded.is_set, leads=self.agreement.leads
+        )
+        self.parked_sizes = ParkedSizes(store.records, observe, self.tenant_notices.take)
         self.router = Router(context, self.subscriptions, self.endpoints)
         self.dead_letters = DeadLetters(context, FileArchive(settings.home / "archive", clock))
         self.backlog = Backlog(settings.limits.waiting_bytes, context.weight, observe)
@@ -226,6 +230,7 @@ def context_of(settings: Settings, outside: Outside) -> Context:
         bounds=bounds_of(settings),
         record=outside.record,
         notes=_notes_of(settings, outside),
+        settled=outside.settled,
         rate=limited(sending.rate_per_s, sending.burst),
     )
 
@@ -236,6 +241,17 @@ def _history_of(settings: Settings, observe: Observer, clock: Clock) -> HistoryW
         return None
     store, limits = open_history(settings), limits_of(settings)
     return HistoryWriter(store, limits, observe, clock.now, settings.history.answer_bytes)
+
+
+def _settled_of(settings: Settings, observe: Observer, clock: Clock) -> SettledLookup | None:
+    """Return the look-up of repeated events; None if the settings ask for none.
+
+    A dry worker sends nothing, so the events that it took may not count for other workers.
+    """
+    window_s, is_dry = settings.events.dedupe_window_s, settings.sending.mode == "dry"
+    if not window_s or settings.history.keep == "off" or is_dry:
+        return None
+    return SettledLookup(open_settled(settings), window_s, observe, clock.now)
 
 
 def _notes_of(settings: Settings, outside: Outside) -> HistoryNotes:
@@ -304,7 +320,7 @@ def _edge_options(settings: Settings, reach: Reach, broker: BrokerOptions, flow:
         windows=windows(settings),
         budget=budget(settings),
         control=settings.topology_spec().names.control if declare else None,
-        depths=(flow.context.observe, flow.backlog),
+        depths=(flow.context.observe, flow.backlog, flow.index_count),
         count_indexed=flow.index_count.count,
         inspection=Inspection(plan=broker.plan, management=reach.management, over_amqp=not declare),
         left=ALL,

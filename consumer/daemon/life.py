@@ -75,6 +75,8 @@ class Life:
         await worker.flow.store_sync.finish()
         if outside.history is not None:
             await outside.history.finish()
+        if outside.settled is not None:
+            await outside.settled.close()
         await outside.sender.close()
         await worker.health.stop()
         self._observe.said("daemon.stopped", code=code)
@@ -98,9 +100,12 @@ class Life:
     def _routines(self) -> Sequence[tuple[str, Coroutine[Any, Any, None]]]:
         """Return what runs side by side until the end, by name."""
         worker, flow, history = self._worker, self._worker.flow, self._worker.outside.history
+        settled = worker.outside.settled
         kept = () if history is None else (("history", history.run()),)
+        looked_up = () if settled is None else (("settled", settled.run()),)
         return (
             *kept,
+            *looked_up,
             ("broker", worker.edge.run()),
             ("gate", self._open()),
             ("overflow", flow.dead_letters.run()),
@@ -115,7 +120,6 @@ class Life:
             ("pressure", worker.pressure.run()),
             ("replay jobs", flow.replay_jobs.run()),
             ("parked sizes", flow.parked_sizes.run()),
-            ("tenant notices", flow.tenant_notices.run()),
             ("slow probe", flow.slow_probe.run()),
         )
 

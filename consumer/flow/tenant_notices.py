@@ -1,14 +1,13 @@
 """Notify a tenant's own subscriptions once 50 of its entries are parked; never in the way of a delivery.
 
-Data flow: index of parked entries -> :meth:`TenantNotices.look` -> delivery messages, confirmed.
+Data flow: consumer.flow.store.parked_sizes -> :meth:`TenantNotices.take` -> delivery messages, confirmed.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from consumer.core.errors import BrokerUnavailable, LeveretError
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.tenant_notice import (
     MANY_PARKED_TYPE,
@@ -19,47 +18,43 @@ from consumer.core.message.tenant_notice import (
 from consumer.flow.base.context import Context
 from consumer.flow.base.outbox import Outbox
 from consumer.flow.store.subscriptions import Subscriptions
-from consumer.parked_ports import ParkedIndex
-
-EVERY_S = 15.0
 
 
 class TenantNotices:
     """Notifies tenants; only the leading worker does."""
 
     def __init__(
-        self, context: Context, subscriptions: Subscriptions, index: ParkedIndex, leads: Callable[[], bool]
+        self,
+        context: Context,
+        subscriptions: Subscriptions,
+        *,
+        loaded: Callable[[], bool],
+        leads: Callable[[], bool],
     ) -> None:
         """Bind to the flow.
 
         Args:
             context: The ports.
             subscriptions: Those that may be notified.
-            index: Counts the parked entries.
+            loaded: Returns whether the subscriptions are known.
             leads: Returns whether this worker is the one that notifies.
         """
         self._context = context
         self._subscriptions = subscriptions
-        self._index = index
+        self._loaded = loaded
         self._leads = leads
         self._outbox = Outbox(context)
         self._many = ManyParked()
 
-    async def run(self) -> None:
-        """Look for ever; an error here stops nothing else."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            try:
-                await self.look()
-            except Exception as error:
-                self._context.observe.task_failed("tenant notices", error)
+    async def take(self, sizes: Mapping[str, int]) -> None:
+        """Notify the tenants that reached the number since the last call.
 
-    async def look(self) -> None:
-        """Notify the tenants that reached the number since the last look."""
-        try:
-            sizes = await self._index.parked_sizes()
-        except (LeveretError, OSError) as error:
-            self._context.observe.store_failed("read", error)
+        Counts from before the subscriptions are known do not count: nobody could be notified of them.
+
+        Args:
+            sizes: Parked entries now, by tenant.
+        """
+        if not self._loaded():
             return
         for tenant in self._many.reached(sizes):
             try:

@@ -171,8 +171,9 @@ class EventsSettings(Section):
     """Treatment of an event without usable message_id: inbox republishes it once with a new id, hash uses a
     hash of its content as id (equal events become one), and park parks it."""
     dedupe_window_s: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0.0
-    """Time for which a worker remembers its last 50,000 events: one of the same tenant, type and id is acked,
-    counted as duplicate, and not sent. 0: every event is sent. Source: S1-15."""
+    """Time for which a repeated event (one tenant, type and id) is acked, counted as duplicate, and sent to
+    nobody. A worker remembers its last 50,000 events, and finds those of other workers in the history unless
+    [history] keep is off. 0: every event is sent. Source: S1-15."""
     max_event_bytes: Annotated[int, Field(ge=1 * KIB, le=16 * KIB * KIB)] = 256 * KIB
     """Larger bodies are parked too_large."""
     tenant_header: Annotated[str, Field(min_length=1, max_length=255)] = "tenant"

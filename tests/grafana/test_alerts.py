@@ -61,7 +61,7 @@ def test_an_alert_without_one_of_its_cases_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_the_requested_secret_is_there(asked: str) -> None:
+def test_each_requested_alert_exists(asked: str) -> None:
     """S1-6, S2-4, faults 68, 69: each threshold of the requirement is the rule's."""
     name, threshold = ASKED[asked]
 

@@ -10,7 +10,9 @@ from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import revive
 from consumer.core.endpoint.health import Health
 from consumer.core.history.records import HistoryRow
+from consumer.core.history.records import Step as HistoryStep
 from consumer.core.message.records import ParkedRow
+from consumer.core.model import Event
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone, keep_until
 from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
@@ -212,3 +214,18 @@ class MemoryHistory:
     def note(self, row: HistoryRow) -> None:
         """Keep a row."""
         self.rows.append(row)
+
+
+class MemorySettled:
+    """Knows the settled events of a history at once. Implements ``ports.SettledEvents``."""
+
+    def __init__(self, history: MemoryHistory) -> None:
+        self._history = history
+        self.asked = 0
+
+    async def knows(self, event: Event) -> bool:
+        """Return whether the history has a settled row of the event."""
+        self.asked += 1
+        key = (event.id, event.tenant, event.type)
+        rows = (row for row in self._history.rows if row.step == HistoryStep.SETTLED)
+        return any((row.event_id, row.tenant, row.type) == key for row in rows)

@@ -24,8 +24,8 @@ from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRule
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
-from consumer.edges.store.history.build import open_history
-from consumer.edges.store.history.history_store import HistoryStore
+from consumer.edges.store.history.build import open_history, open_settled
+from consumer.edges.store.history.history_store import HistoryStore, SettledReader
 from consumer.edges.store.sqlite import FILE_NAME
 from consumer.ports import Store
 from consumer.settings import Settings, load_settings
@@ -57,6 +57,7 @@ class Place:
     opened: list[SqlStore] = field(default_factory=list)
     histories: list[HistoryStore] = field(default_factory=list)
     lookups: list[StoreLookup] = field(default_factory=list)
+    readers: list[SettledReader] = field(default_factory=list)
 
     def open(self, **environ: str) -> SqlStore:
         """Return another store on the same database, as another process would have it.
@@ -72,6 +73,11 @@ class Place:
         """Return another history on the same database, as another process would have it."""
         self.histories.append(open_history(self._settings()))
         return self.histories[-1]
+
+    def open_settled(self) -> SettledReader:
+        """Return a reader of the settled events, as another worker would have it."""
+        self.readers.append(open_settled(self._settings()))
+        return self.readers[-1]
 
     def open_lookup(self) -> StoreLookup:
         """Return a reader of the same database, as a command would have it."""
@@ -97,6 +103,8 @@ class Place:
             await history.close()
         for lookup in self.lookups:
             await lookup.close()
+        for reader in self.readers:
+            await reader.close()
 
 
 def shop(**fields: object) -> dict[str, object]:

@@ -106,7 +106,7 @@ class Worker:
         self.sender = PacedSender(self.journal)
         self.store = MemoryStore()
         self.record = MemoryRecorder()
-        self.history = MemoryHistory()
+        self.history: MemoryHistory = bounds.pop("history", None) or MemoryHistory()
         self.archive = MemoryArchive()
         self.samples = 0.5  #: the result of each random draw
         decode = bounds.pop("decode", DecodeRules())
@@ -125,6 +125,7 @@ class Worker:
             archive=self.archive,
             record=self.record,
             notes=HistoryNotes(self.history, self.clock.now, keep=bounds.pop("keep", Keep.ALL)),
+            settled=bounds.pop("settled", None),
             rate=rate,
             bounds=Bounds(**bounds),
         )

@@ -108,7 +108,7 @@ async def _look(inquiry: Inquiry, query: Query, follower: Follower) -> Sequence[
             break
         after = page[-1].seq
     follower.looked(time.monotonic(), newest)
-    return [step.row for step in found if step.row.step != Step.RECEIVED]
+    return [step.row for step in found if step.row.step not in (Step.RECEIVED, Step.SETTLED)]
 
 
 class _Printer:

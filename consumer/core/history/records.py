@@ -4,6 +4,11 @@ Data flow: flow.base.history_notes -> :class:`HistoryRow` -> edges.store.history
 
 Each attempt has one row, whose *reason* is its verdict. A delivered attempt is also the end of its delivery,
 so that end has no further row. Each other end has a row of its own: parked or cancelled.
+
+A ``settled`` row proves that nothing is owed for an event's message any more. A worker notes it after the
+fan-out, once it has acked the event: each delivery has ended, or the broker has confirmed its delivery
+message. If the ack is lost, the broker gives the event out again, and that copy owes nothing. A ``received``
+row and the row of an attempt are no proof: a worker may be killed before the broker has confirmed.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ class Step(StrEnum):
 
     RECEIVED = "received"  #: a worker took the event; *number* is the number of matched subscriptions
     UNMATCHED = "unmatched"  #: a worker took the event, and no subscription wants it
+    SETTLED = "settled"  #: the event's message is acked, see above; only with a window for repeated events
     ATTEMPT = "attempt"  #: one HTTP request; *reason* is the verdict, *wait_ms* the chosen wait
     DEFERRED = "deferred"  #: no attempt was made; *reason* is why, *wait_ms* is how long it waits
     PARKED = "parked"  #: an end; *reason* is the ParkReason

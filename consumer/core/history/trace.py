@@ -84,7 +84,7 @@ class EventTrace:
     """All that is known of one event."""
 
     key: EventKey
-    rows: Sequence[HistoryRow]  #: received or unmatched, in order; several if the event was taken again
+    rows: Sequence[HistoryRow]  #: received, unmatched or settled, in order; several if it was taken again
     deliveries: Sequence[DeliveryTrace]
     misses: Sequence[Miss]  #: as of now, not as of then
     missing: int  #: subscriptions that matched when it was received, and of which no step is known

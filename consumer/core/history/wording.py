@@ -46,6 +46,8 @@ def describe(row: HistoryRow) -> Described:
             return Described("received", f"{counted(row.number, 'subscription')} matched", Tone.PLAIN)
         case Step.UNMATCHED:
             return Described("unmatched", "no enabled subscription wanted it", Tone.BAD)
+        case Step.SETTLED:
+            return Described("settled", "each delivery has ended, or the broker has stored it", Tone.PLAIN)
         case Step.ATTEMPT:
             return _attempt(row, reason, detail)
         case Step.DEFERRED:

@@ -16,6 +16,7 @@ from consumer.core.endpoint.health import Health
 from consumer.core.errors import LeveretError
 from consumer.core.message.records import EndpointState, ParkedRow, short
 from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.edges.store.back_off import BackOff
 from consumer.edges.store.rows.records import Batch
 from consumer.ports import StoreReports
 
@@ -104,7 +105,7 @@ class StoreRecorder:
 
     async def run(self) -> None:
         """Write batches until cancelled."""
-        pause_s = FIRST_PAUSE_S
+        back_off = BackOff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             await self._work.wait()
             await asyncio.sleep(GATHER_S)
@@ -114,10 +115,9 @@ class StoreRecorder:
                 self._observe.task_failed("record", error)
                 worked = False
             if worked:
-                pause_s = FIRST_PAUSE_S
+                back_off.worked()
             else:
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                await back_off.failed()
 
     async def finish(self) -> None:
         """Write all remaining records, as long as the store accepts them."""

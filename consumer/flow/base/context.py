@@ -14,7 +14,7 @@ from consumer.flow.base.local_faults import LocalFaults
 from consumer.flow.base.publish_gate import PublishGate
 from consumer.flow.base.rate import Rate
 from consumer.flow.observe.observer import Observer
-from consumer.ports import Archive, Clock, Publisher, Recorder, Sender
+from consumer.ports import Archive, Clock, Publisher, Recorder, Sender, SettledEvents
 from topology.ladder import Ladder
 from topology.names import Names
 
@@ -87,6 +87,7 @@ class Context:
     archive: Archive  #: of cancelled deliveries
     record: Recorder
     notes: HistoryNotes
+    settled: SettledEvents | None = None  #: of all workers; None: each worker knows only its own
     bounds: Bounds = field(default_factory=Bounds)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UNCONFIRMED))
     gate: PublishGate = field(default_factory=PublishGate)  #: shut before a forced end

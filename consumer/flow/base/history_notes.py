@@ -58,6 +58,12 @@ class HistoryNotes:
             HistoryRow(event.arrived_at, step, event.id, event.tenant, event.type, "", "", matched)
         )
 
+    def settled(self, event: Event) -> None:
+        """Nothing is owed for the event's message any more: call it only after the ack."""
+        if self._history is not None:
+            step = Step.SETTLED.value
+            self._history.note(HistoryRow(self._now(), step, event.id, event.tenant, event.type))
+
     def attempted(self, done: Attempted) -> None:
         """An attempt has ended."""
         history, attempt, outcome, verdict = self._history, done.attempt, done.outcome, done.verdict

@@ -45,40 +45,53 @@ class Events:
         if isinstance(decoded, NeedsInbox):
             await self._readdress(job, decoded, now)
             return
-        event = decoded
+        seen = None if job.source is Source.SUSPECT else self._seen
+        if seen is None or not self._subscriptions.match(decoded.tenant, decoded.type):
+            await self._take(job, decoded)
+        else:
+            await self._take_once(seen, job, decoded)
+
+    async def _take_once(self, seen: SeenEvents, job: Job, event: Event) -> None:
+        """Take an event to its end, unless a message with its id was acked within the window."""
+        context, clock = self._context, self._context.clock
+        known = seen.begin(event, clock.monotonic())
+        if known is Seen.DONE:
+            await self._suppress(job, event)
+            return
+        if known is Seen.RUNNING:  # its end decides; if no more can be held, the event is sent twice
+            if not job.hold(LOOK_S):
+                await self._take(job, event)
+            return
+        is_over = False  #: whether nothing is owed for the event any more
+        try:
+            if context.settled is not None and await context.settled.knows(event):
+                await self._suppress(job, event)
+                is_over = True
+            elif await self._take(job, event):
+                is_over = True
+                if context.settled is not None:
+                    context.notes.settled(event)
+        finally:
+            seen.end(event, clock.monotonic(), acked=is_over)
+
+    async def _suppress(self, job: Job, event: Event) -> None:
+        """Ack a repeated event."""
+        self._context.observe.event_repeated(event)
+        await job.incoming.ticket.ack()
+
+    async def _take(self, job: Job, event: Event) -> bool:
+        """Match an event and take it to its end; acked at the end. Return whether a subscription wants it."""
+        context = self._context
         targets = self._subscriptions.match(event.tenant, event.type)
         if not targets:
             context.notes.received(event, 0)
             context.observe.unmatched.event(event, context.clock.monotonic())
             await job.incoming.ticket.ack()
-            return
-        if self._seen is None or job.source is Source.SUSPECT:
-            await self._take(job, event, targets, now)
-        else:
-            await self._take_once(self._seen, job, event, targets)
+            return False
+        await self._deliver(job, event, targets, context.clock.now())
+        return True
 
-    async def _take_once(
-        self, seen: SeenEvents, job: Job, event: Event, targets: Sequence[Subscription]
-    ) -> None:
-        """Take an event to its end, unless a message with its id was acked within the window."""
-        clock = self._context.clock
-        known = seen.begin(event, clock.monotonic())
-        if known is Seen.DONE:
-            self._context.observe.event_repeated(event)
-            await job.incoming.ticket.ack()
-            return
-        if known is Seen.RUNNING:  # its end decides; if no more can be held, the event is sent twice
-            if not job.hold(LOOK_S):
-                await self._take(job, event, targets, clock.now())
-            return
-        acked = False
-        try:
-            await self._take(job, event, targets, clock.now())
-            acked = True
-        finally:
-            seen.end(event, clock.monotonic(), acked=acked)
-
-    async def _take(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
+    async def _deliver(self, job: Job, event: Event, targets: Sequence[Subscription], now: float) -> None:
         """Send an event to its targets, or park or split it; acked at the end."""
         context = self._context
         context.observe.event_matched(event)

@@ -1,6 +1,6 @@
 """Report on the store and its subscriptions. Part of the Observer.
 
-Implements :class:`consumer.ports.StoreReports` and :class:`consumer.ports.HistoryReports`.
+Implements ``StoreReports``, ``HistoryReports`` and ``LookupReports`` of :mod:`consumer.ports`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class StoreReporter(Reporter):
         series.store_trusted.set(1)
         self.store_faults: dict[str, str] = {}
         self._history_fault = ""
+        self._lookup_fault = ""
 
     def reloaded(self, enabled: int, disabled: int, locked: int) -> None:
         """Report that the subscriptions were loaded."""
@@ -82,6 +83,11 @@ class StoreReporter(Reporter):
         """Set the gauge of the parked messages by the index."""
         self._series.parked_indexed.set(count)
 
+    def parked_index_differs(self, indexed: int, queued: int) -> None:
+        """Warn that the index of parked entries has a gap, or rows of entries that are gone."""
+        detail = "run `leveret parked reindex`"
+        self._log.warning("parked.index_differs", indexed=indexed, queued=queued, detail=detail)
+
     def records_dropped(self, count: int) -> None:
         """Count lines of the index of parked entries that were given up: the store was away for long."""
         self._series.records_dropped.inc(count)
@@ -101,3 +107,20 @@ class StoreReporter(Reporter):
         if self._history_fault:
             self._history_fault = ""
             self._log.info("history.recovered")
+
+    def lookups_missed(self, count: int) -> None:
+        """So many events were sent without a look-up of repeated ids in the history."""
+        self._series.lookups_missed.inc(count)
+
+    def lookups_failed(self, error: Exception) -> None:
+        """The history cannot be read in time; events are sent all the same. A fault is logged once."""
+        fault = str(error) or "no answer in time"
+        if self._lookup_fault != fault:
+            self._lookup_fault = fault
+            self._log.warning("history.unreadable", detail=fault)
+
+    def lookups_worked(self) -> None:
+        """The history can be read, perhaps again."""
+        if self._lookup_fault:
+            self._lookup_fault = ""
+            self._log.info("history.readable")

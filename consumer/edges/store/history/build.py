@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from consumer.edges.store.history.history_store import HistoryStore, Limits
+from typing import TYPE_CHECKING
+
+from consumer.edges.store.history.history_store import HistoryStore, Limits, SettledReader
 from consumer.edges.store.history.sqlite_history import SqliteHistory
 from consumer.settings import Settings
+
+if TYPE_CHECKING:
+    from consumer.edges.store.history.postgres_history import PostgresHistory
 
 
 def open_history(settings: Settings) -> HistoryStore:
@@ -13,6 +18,19 @@ def open_history(settings: Settings) -> HistoryStore:
     Raises:
         ConfigError: a file in the settings cannot be read.
     """
+    return _open(settings)
+
+
+def open_settled(settings: Settings) -> SettledReader:
+    """Return a reader of settled events over a connection of its own, beside the one that writes.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    return _open(settings)
+
+
+def _open(settings: Settings) -> SqliteHistory | PostgresHistory:
     url = settings.postgres_url()
     if url is None:
         return SqliteHistory(settings.home, settings.store.busy_timeout_s)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.trace import EventKey
 
 
 class HistoryReader(Protocol):
@@ -16,6 +17,23 @@ class HistoryReader(Protocol):
 
         Raises:
             StoreUnavailable: the history cannot be read.
+        """
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class SettledReader(Protocol):
+    """Finds events that were settled."""
+
+    async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
+        """Return those of *keys* with a ``settled`` row from *since* to *until*, Unix seconds.
+
+        A history that does not exist yet has no rows. Without keys it is only opened.
+
+        Raises:
+            StoreUnavailable: the history cannot be read.
+            ValueError: it refuses the keys.
         """
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from consumer.core.errors import LeveretError
 from consumer.core.history.records import ANSWER_BYTES, DETAIL_MAX, HistoryRow, safe_row
+from consumer.edges.store.back_off import BackOff
 from consumer.edges.store.history.history_store import HistoryStore, Limits
 from consumer.ports import HistoryReports
 
@@ -73,7 +74,7 @@ class HistoryWriter:
 
     async def run(self) -> None:
         """Write batches and delete old rows until cancelled."""
-        loop, pause_s = asyncio.get_running_loop(), FIRST_PAUSE_S
+        loop, back_off = asyncio.get_running_loop(), BackOff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._trim_at = loop.time()
         while True:
             await self._wait(self._trim_at - loop.time())
@@ -83,10 +84,9 @@ class HistoryWriter:
                 self._observe.task_failed("history", error)
                 worked = False
             if worked:
-                pause_s = FIRST_PAUSE_S
+                back_off.worked()
             else:
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                await back_off.failed()
 
     async def finish(self) -> None:
         """Write the remaining rows for a bounded time, count the others, and close the store."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
 
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.trace import EventKey
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.statements import (
     FUTURE_S,
@@ -42,11 +43,20 @@ _NOTE: Final = (
 )
 _ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= $1), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
 _BY_ROWS: Final = f"DELETE FROM {TABLE} WHERE seq < $1"  # noqa: S608 (constants of ours)
+#: ``LIMIT 1`` keeps PostgreSQL at one look into the index of event ids for each key.
+SETTLED: Final = f"""
+SELECT asked.event_id, asked.tenant, asked.type
+FROM unnest($1::text[], $2::text[], $3::text[]) AS asked (event_id, tenant, type)
+CROSS JOIN LATERAL (
+    SELECT 1 FROM {TABLE} AS kept
+    WHERE kept.event_id = asked.event_id AND kept.step = 'settled' AND kept.tenant = asked.tenant
+    AND kept.type = asked.type AND kept.at BETWEEN $4 AND $5 LIMIT 1
+) AS found"""  # noqa: S608 (constants of ours)
 _REFUSED: Final = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, UnicodeError, TypeError)
 
 
 class PostgresHistory:
-    """Implements :class:`.history_store.HistoryStore`."""
+    """Implements ``HistoryStore`` and ``SettledReader`` of :mod:`.history_store`."""
 
     def __init__(self, url: str, busy_timeout_s: float) -> None:
         """Bind to *url*; nothing is opened before the first use.
@@ -60,6 +70,7 @@ class PostgresHistory:
         self._writer = secrets.token_hex(8)
         self._database = PostgresDatabase(url, busy_timeout_s)  #: explains errors
         self._is_prepared = False  #: whether the tables were there at the last batch
+        self._is_there = False  #: whether the table was there at the last look-up
         self._connection: asyncpg.Connection | None = None
         self._turn = asyncio.Lock()  #: one statement at a time on the connection
         self._oldest = 0  #: no row has a smaller *seq*
@@ -122,6 +133,16 @@ class PostgresHistory:
             ]
         return found if query.after is not None else found[::-1]
 
+    async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
+        """Return those of *keys* with a ``settled`` row in a time; a missing table has none."""
+        async with self._connected() as connection:
+            if not self._is_there:
+                self._is_there = await _exists(connection)
+            if not keys or not self._is_there:
+                return ()
+            rows = await connection.fetch(SETTLED, *map(list, zip(*keys, strict=True)), since, until)
+        return {EventKey(*row) for row in rows}
+
     async def close(self) -> None:
         """Close the connection."""
         async with self._turn:
@@ -144,7 +165,7 @@ class PostgresHistory:
                 except _REFUSED as error:
                     raise ValueError(f"{self._database.where}: {type(error).__name__}") from error
                 except BaseException:
-                    self._is_prepared = False
+                    self._is_prepared = self._is_there = False
                     self._leave()
                     raise
 

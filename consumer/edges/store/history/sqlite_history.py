@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import chain
@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.records import HistoryRow, Query, StoredStep
+from consumer.core.history.trace import EventKey
 from consumer.edges.store.history.history_store import Limits
 from consumer.edges.store.history.statements import (
     COLUMNS,
@@ -34,6 +35,7 @@ from consumer.edges.store.history.statements import (
 
 FILE_NAME: Final = "history.db"
 ROWS_AT_ONCE: Final = 2_000  #: rows of one statement; SQLite takes 32,766 values in one
+KEYS_AT_ONCE: Final = 500  #: events of one look-up
 TRIM_ROWS: Final = 500  #: rows that one transaction deletes, at most
 CHECKPOINT_PAGES: Final = 4_000  #: 16 MB of log before it moves into the file
 CACHE_KIB: Final = 16_384
@@ -72,7 +74,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
 
 
 class SqliteHistory:
-    """Implements :class:`.history_store.HistoryStore`. Several processes may share the file."""
+    """Implements ``HistoryStore`` and ``SettledReader``. Several processes may share the file."""
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
         """Bind to a folder; nothing is opened or created before the first use.
@@ -100,6 +102,10 @@ class SqliteHistory:
     async def steps(self, query: Query) -> Sequence[StoredStep]:
         """Return the rows of *query*; a missing file has none."""
         return await asyncio.to_thread(self._explained, lambda: self._steps(query))
+
+    async def settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
+        """Return those of *keys* with a ``settled`` row in a time; a missing file has none."""
+        return await self._in_thread(lambda: self._settled(keys, since, until) if self._path.exists() else ())
 
     async def close(self) -> None:
         """Close the file."""
@@ -182,6 +188,14 @@ class SqliteHistory:
         times = (now - limits.max_age_s, now + FUTURE_S)
         return connection.execute(by_age, (end, *times)).rowcount > 0
 
+    def _settled(self, keys: Sequence[EventKey], since: float, until: float) -> Collection[EventKey]:
+        connection, found = self._open(), set[EventKey]()
+        for start in range(0, len(keys), KEYS_AT_ONCE):
+            some = keys[start : start + KEYS_AT_ONCE]
+            values = (*chain.from_iterable(some), since, until)
+            found.update(EventKey(*row) for row in connection.execute(settled_query(len(some)), values))
+        return found
+
     def _steps(self, query: Query) -> Sequence[StoredStep]:
         if not self._path.exists():
             return ()
@@ -214,6 +228,17 @@ def _set_up(connection: sqlite3.Connection) -> None:
 def _insert(rows: int) -> str:
     row = f"({', '.join('?' * len(HistoryRow._fields))})"
     return f"INSERT INTO {TABLE} ({COLUMNS}) VALUES {', '.join([row] * rows)}"  # noqa: S608 (constants of ours)
+
+
+def settled_query(keys: int) -> str:
+    """Return the query for so many keys: one look into the index of event ids for each of them."""
+    asked = ", ".join(["(?, ?, ?)"] * keys)
+    return (
+        f"WITH asked (event_id, tenant, type) AS (VALUES {asked}) "  # noqa: S608 (constants of ours)
+        f"SELECT event_id, tenant, type FROM asked WHERE EXISTS (SELECT 1 FROM {TABLE} AS kept "
+        "WHERE kept.event_id = asked.event_id AND kept.step = 'settled' AND kept.tenant = asked.tenant "
+        "AND kept.type = asked.type AND kept.at BETWEEN ? AND ?)"
+    )
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
