@@ -34,6 +34,8 @@ from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.subscription.policy import BreakerFields, RetryChoice
 from consumer.core.text.durations import format_duration
 from consumer.settings import Settings, SourceSettings
+from consumer.web.app import create_app
+from consumer.web.context import open_context
 from metrics.series import Series
 from topology.export import mermaid
 from topology.ladder import RUNGS_S
@@ -42,6 +44,7 @@ from topology.plan import TopologySpec, build_plan
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "docs" / "subscriptions.schema.json"
+OPENAPI = ROOT / "docs" / "openapi.json"
 FILES = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
@@ -345,9 +348,16 @@ def schema_text() -> str:
     return json.dumps(subscriptions_schema(POLICIES), indent=2) + "\n"
 
 
+def openapi_text() -> str:
+    """Return the OpenAPI document of the HTTP API, with the default settings."""
+    app = create_app(open_context(Settings()))
+    return json.dumps(app.openapi(), indent=2) + "\n"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write stale texts, or with ``--check`` only name them and return 1 if there are any."""
-    texts = {path: generated(path.read_text()) for path in FILES} | {SCHEMA: schema_text()}
+    texts = {path: generated(path.read_text()) for path in FILES}
+    texts |= {SCHEMA: schema_text(), OPENAPI: openapi_text()}
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")

@@ -12,21 +12,24 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, print_rows, warn
 from consumer.cli.shared.release import release
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, identity, read_entries
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described, read_entries
 from consumer.core.changes.merge import StoredEntry
-from consumer.core.changes.steps import Address, find
+from consumer.core.changes.steps import Address, find, full_name
+from consumer.core.changes.view import identity
 from consumer.core.endpoint.health import Health
 from consumer.core.errors import StoreUnavailable
 from consumer.core.message.parked import rfc3339
 from consumer.core.message.records import EndpointState
 from consumer.core.message.waiting import Wanted
+from consumer.core.store.audit import Change
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.link import find_broker
 from consumer.edges.store import opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
@@ -120,6 +123,9 @@ async def _keep(settings: Settings, entry: StoredEntry, state: str) -> None:
     try:
         async with opened_store(settings) as store:
             await store.records.decide(decided)
+            action = "endpoint.reset" if state == "closed" else "endpoint.opened"
+            change = Change(action=action, target=full_name(entry), tenant=entry.tenant)
+            await store.records.audit.add(cli_author(), change)
     except StoreUnavailable as error:
         raise StoreUnavailable(f"all workers were notified, but a restart forgets it: {error}") from None
 

@@ -14,14 +14,17 @@ import typer
 
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
-from consumer.core.message.jobs import JobState, Steer, job_as_dict
+from consumer.core.message.jobs import JobRow, JobState, Steer, job_as_dict
+from consumer.core.store.audit import Change
 from consumer.edges.store import SqlStore, opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
 
 _T = TypeVar("_T")
 
 app = typer.Typer(help="Replay jobs, which a worker works off.", no_args_is_help=True)
 
+_DONE = {Steer.PAUSE: "paused", Steer.RESUME: "resumed", Steer.CANCEL: "cancelled"}
 COLUMNS = ("id", "state", "origin", "filter", "rate_per_s", "replayed", "refused", "created_at", "detail")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a job, job_...")]
@@ -70,12 +73,19 @@ def cancel(job: Id, as_json: AsJson = False) -> None:
 
 def _steer(job: str, step: Steer, *, as_json: bool) -> None:
     with errors_in_one_line():
-        row, is_changed = _with_store(lambda store: store.records.jobs.steer(job, step))
+        row, is_changed = _with_store(lambda store: _steered(store, job, step))
     if row is None:
         fail(_unknown(job))
     if not is_changed:
         fail(f"{job} is {row.job.state.value}, so {step.value} does nothing")
     print_rows(COLUMNS, [job_as_dict(row)], as_json=as_json)
+
+
+async def _steered(store: SqlStore, job: str, step: Steer) -> tuple[JobRow | None, bool]:
+    row, is_changed = await store.records.jobs.steer(job, step)
+    if is_changed:
+        await store.records.audit.add(cli_author(), Change(action=f"job.{_DONE[step]}", target=job))
+    return row, is_changed
 
 
 def _with_store(ask: Callable[[SqlStore], Awaitable[_T]]) -> _T:

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from consumer.cli.shared.complete import subscription_names, tenant_names
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.cli.shared.release import release
@@ -24,7 +23,9 @@ from consumer.core.message.parked import rfc3339
 from consumer.core.message.waiting import Wanted
 from consumer.core.subscription.pauses import Pause, Scope
 from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.link import find_broker
 from consumer.edges.store import opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
 from topology.names import Names
 
@@ -113,7 +114,7 @@ async def _change(
         if chosen is not None:
             known = await store.pauses()
             meant = _pause(chosen, entries, known if lift else ())
-            changed = meant if await store.pause(meant, lift=lift) else None
+            changed = meant if await store.pause(meant, lift=lift, who=cli_author()) else None
         names = {entry.id: full_name(entry) for entry in entries}
         rows = [_row(one, names.get(one.name)) for one in await store.pauses()]
         return rows, changed

@@ -12,7 +12,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import (
     AsJson,
@@ -27,7 +26,9 @@ from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.lineage import Doubt, Generation, Lineage, judge
 from consumer.edges.broker.store_record import recording
 from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.link import find_broker
 from consumer.edges.store import SqlStore, opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.ports import StoreRecord
 from consumer.settings import Settings, load_settings
 from topology.names import Names
@@ -87,7 +88,7 @@ def keys(as_json: AsJson = False) -> None:
 def rekey(as_json: AsJson = False) -> None:
     """Seal every secret with the first key, so that the others may go. Daemons load it within a second."""
     with errors_in_one_line():
-        done = _with_store(lambda store: store.rekey())
+        done = _with_store(lambda store: store.rekey(cli_author()))
     if as_json:
         print_json({"rekeyed": done.rekeyed, "current": done.current, "locked": done.locked})
     else:
@@ -135,7 +136,7 @@ async def _compared(store: SqlStore, settings: Settings, record: StoreRecord) ->
 async def _adopted(store: SqlStore, settings: Settings, record: StoreRecord) -> dict[str, object]:
     """Begin a generation that is newer than the recorded one, and record it."""
     before = await record.settle(lambda _recorded, _messages: None)
-    after = await store.adopt(0 if before is None else before.number)
+    after = await store.adopt(0 if before is None else before.number, cli_author())
     recorded = await record.settle(lambda _recorded, _messages: after)
     return _row(store, settings, await store.read_lineage(), recorded)
 

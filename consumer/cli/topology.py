@@ -12,11 +12,11 @@ from typing import Annotated
 import orjson
 import typer
 
-from consumer.cli.shared.link import Link, find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, warn
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.management.snapshot import fetch_snapshot
+from consumer.edges.operate.link import Link, find_broker
 from consumer.settings import load_settings
 from topology.check import Finding, Severity, check_snapshot
 from topology.declare import declare

@@ -18,7 +18,6 @@ from aio_pika.abc import AbstractConnection
 
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
 from consumer.cli.shared.resolve import is_id, subscription_id
@@ -28,6 +27,7 @@ from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import send_to_workers
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings

@@ -204,6 +204,9 @@ def make_sender(settings: Settings) -> WebhookSender:
     sender = open_sender(settings)
     for port in ports_in(settings.home):
         sender.guard.protect("127.0.0.1", port)
+    host, port = settings.api.place()
+    if port:
+        sender.guard.protect(host, port)
     return sender
 
 

@@ -10,7 +10,7 @@ import gc
 import os
 import signal
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -21,6 +21,9 @@ from consumer.edges.management.reach import reach_broker
 from consumer.edges.process import logs
 from consumer.edges.process.startup import raise_handle_limit
 from consumer.settings import Settings
+
+if TYPE_CHECKING:
+    from consumer.web.server import RunningApi
 
 FORCED_FLUSH_S = 0.2  #: the longest that a second signal waits for whoever reads the log
 
@@ -62,6 +65,7 @@ class Life:
         _tune_collector()
         port = await worker.health.start(settings.listen_host, settings.listen_port)
         outside.sender.guard.protect(settings.listen_host, port)
+        api = await self._start_api()
         self._report_start(port)
         serving = [asyncio.create_task(step, name=name) for name, step in self._routines()]
         stopping = asyncio.create_task(worker.stopping.wait())
@@ -72,6 +76,8 @@ class Life:
             worker.consume_gate.lock()
             await worker.drain().run()
         await end([*serving, stopping])
+        if api is not None:
+            await api.stop()
         await worker.flow.store_sync.finish()
         if outside.history is not None:
             await outside.history.finish()
@@ -81,6 +87,17 @@ class Life:
         await worker.health.stop()
         self._observe.said("daemon.stopped", code=code)
         return code
+
+    async def _start_api(self) -> RunningApi | None:
+        """Serve the HTTP API beside the worker if the settings name an address for it; return it.
+
+        Its end does not end the worker: deliveries matter more.
+        """
+        if self._worker.settings.api.listen is None:
+            return None
+        from consumer.web.server import RunningApi  # noqa: PLC0415 (FastAPI costs 0.3 s and 25 MB)
+
+        return await RunningApi.start(self._worker.settings, self._worker.outside.clock)
 
     def _report_start(self, port: int) -> None:
         settings, observe = self._worker.settings, self._observe

@@ -3,6 +3,7 @@
 Data flow: :func:`load_settings` -> :class:`Settings` -> app. Nothing else reads the environment.
 """
 
+from consumer.settings.api import ApiSettings
 from consumer.settings.fairness import FairnessSettings
 from consumer.settings.history import HistorySettings
 from consumer.settings.load import Loaded, load, load_settings, variable
@@ -26,6 +27,7 @@ from consumer.settings.sending import EgressSettings, SendingSettings
 
 __all__ = [
     "AmqpSettings",
+    "ApiSettings",
     "BreakerSettings",
     "EgressSettings",
     "EventsSettings",

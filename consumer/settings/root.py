@@ -20,6 +20,8 @@ from consumer.core.errors import ConfigError
 from consumer.core.event.decode import DecodeRules, MissingId
 from consumer.core.retry.policy import POLICIES, RetryPolicy
 from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.text.hosts import split_place
+from consumer.settings.api import ApiSettings
 from consumer.settings.fairness import FairnessSettings
 from consumer.settings.history import HistorySettings
 from consumer.settings.parked import ParkedSettings
@@ -40,7 +42,6 @@ from consumer.settings.sending import EgressSettings, SendingSettings
 from topology.names import Names
 from topology.plan import TopologySpec
 
-_LISTEN = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 _URL_SEPARATOR = re.compile(r"\s*,\s*(?=amqps?://)|\s+")  # a bare comma may be part of a password
 
 _POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+asyncpg")
@@ -120,6 +121,8 @@ class Settings(BaseSettings):
     """Replays of parked entries without an operator."""
     history: HistorySettings = Field(default_factory=HistorySettings)
     """The history of attempts and ends of deliveries."""
+    api: ApiSettings = Field(default_factory=ApiSettings)
+    """The HTTP API and the pages for operators."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)
@@ -140,8 +143,7 @@ class Settings(BaseSettings):
     @field_validator("listen")
     @classmethod
     def _check_listen(cls, value: str) -> str:
-        match = _LISTEN.fullmatch(value)
-        if match is None or int(match[2]) > 65_535:
+        if split_place(value) is None:
             raise ValueError("must be HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8080")
         return value
 

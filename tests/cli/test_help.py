@@ -59,7 +59,13 @@ def test_every_listing_takes_json(words: tuple[str, ...]) -> None:
     """Outside contract, CLI: every command has --json, except the daemon and those that print a file."""
     options = {option for parameter in COMMANDS[words].params for option in parameter.opts}
 
-    as_it_is = {("run",), ("parked", "export"), ("topology", "export"), ("subscriptions", "schema")}
+    as_it_is = {
+        ("run",),
+        ("serve",),
+        ("parked", "export"),
+        ("topology", "export"),
+        ("subscriptions", "schema"),
+    }
     assert ("--json" in options) == (words not in as_it_is)
 
 

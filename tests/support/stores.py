@@ -163,6 +163,7 @@ LATER_TABLES = {
     "0005": ("leveret_generations", "leveret_tombstones"),
     "0006": ("leveret_history", "leveret_history_writers"),
     "0008": ("leveret_jobs", "leveret_job_entries"),
+    "0009": ("leveret_tokens", "leveret_audit"),
 }
 """Tables by the schema that made them."""
 

@@ -7,12 +7,12 @@ from contextlib import aclosing
 
 from consumer.cli.history.shared import Filters
 from consumer.cli.shared.interrupt import run_to_the_end
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
 from consumer.core.history.trace import EventKey, WaitingNow
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.inquiry import SeenWaiting
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.waiting import Unread, WaitQueues, browse
 from consumer.settings import Settings
 

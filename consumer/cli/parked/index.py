@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
 from consumer.cli.shared.resolve import near, subscription_id, tenant
 from consumer.core.changes.merge import StoredEntry
@@ -17,6 +16,7 @@ from consumer.core.errors import BrokerUnavailable, ConfigError, LeveretError, S
 from consumer.core.message.parked_filter import Filter, fits
 from consumer.core.message.records import ParkedRow
 from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.parked_count import ParkedCount, count_parked
 from consumer.edges.store import SqlStore, opened_store
 from consumer.settings import Settings

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from consumer.cli.shared.interrupt import run_to_the_end
-from consumer.cli.shared.link import find_broker
 from consumer.core.errors import ConfigError
 from consumer.core.message.records import ParkedRow
 from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.parked import Unreadable, survey
 from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import SqlStore, opened_store

@@ -13,7 +13,6 @@ import typer
 
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
 from consumer.cli.shared.progress import Progress
 from consumer.core.errors import LeveretError
@@ -23,6 +22,7 @@ from consumer.core.model import ParkReason
 from consumer.core.text.durations import parse_moment
 from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.parked import Unreadable, browse
 from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import opened_store

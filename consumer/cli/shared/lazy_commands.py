@@ -54,6 +54,15 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "tools.verify",
         "Check a captured webhook: the matching signature, its age, or the exact fault. Exit 0 or 1.",
     ),
+    "serve": LazyCommand(
+        "api.serve",
+        "Serve the HTTP API and the pages at `[api] listen` until SIGTERM; a request needs a token.",
+    ),
+    "tokens": LazyCommand("api.tokens", "Tokens of the HTTP API."),
+    "audit": LazyCommand(
+        "api.audit",
+        "Print who changed which object, with the values before and after, newest first; no secrets.",
+    ),
     "subscriptions": LazyCommand("subscriptions", "Who gets which events."),
     "policy": LazyCommand("policy", "Retry policies: when a delivery is tried again."),
     "breaker": LazyCommand("breaker", "Breakers of endpoints."),

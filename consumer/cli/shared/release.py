@@ -5,11 +5,11 @@ Data flow: Wanted -> rungs -> leveret.due, confirmed; their number -> the comman
 
 from __future__ import annotations
 
-from consumer.cli.shared.link import find_broker
 from consumer.cli.shared.output import warn
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.waiting import Unread, WaitQueues, kick
 from consumer.settings import Settings
 

@@ -1,31 +1,16 @@
-"""Generate secrets, and read given ones from a file, stdin or a variable, but never from argv."""
+"""Read secrets from a file or stdin, but never from argv."""
 
 from __future__ import annotations
 
-import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from consumer.core.errors import ConfigError
-from consumer.core.webhook.signing import Ed25519Key, SigningKey, format_private, format_secret, parse_secret
+from consumer.core.webhook.signing import parse_secret
 
-SECRET_BYTES = 32
-"""Length of a generated secret. Source: SW-09 (24 to 64 bytes)."""
 STDIN = "-"
 """The file name that means standard input."""
-
-
-def fresh_secret() -> str:
-    """Return a new symmetric secret, ``whsec_...``."""
-    return format_secret(secrets.token_bytes(SECRET_BYTES))
-
-
-def fresh_like(keys: Sequence[SigningKey]) -> str:
-    """Return a new secret of the same kind as the newest of *keys*, so that receivers can go on verifying."""
-    if keys and isinstance(keys[0], Ed25519Key):
-        return format_private(Ed25519Key(secrets.token_bytes(32)))
-    return fresh_secret()
 
 
 def read_secret(file: str, parse: Callable[[str], object] = parse_secret) -> str:

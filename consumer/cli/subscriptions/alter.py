@@ -13,7 +13,7 @@ from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.consent import agreed, owed_by
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
-from consumer.cli.shared.secrets import STDIN, fresh_secret, read_line, read_secret
+from consumer.cli.shared.secrets import STDIN, read_line, read_secret
 from consumer.cli.subscriptions.shared import (
     Name,
     Policy,
@@ -22,15 +22,16 @@ from consumer.cli.subscriptions.shared import (
     address,
     change,
     described,
-    identity,
     report,
 )
 from consumer.core.changes.file import parse_entry
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import Note, add, disable, enable, find, remove, require_only
+from consumer.core.changes.view import identity
 from consumer.core.message.records import short
 from consumer.core.subscription.entry import SubscriptionEntry
 from consumer.core.text.rfc3339 import from_datetime
+from consumer.edges.process.fresh_secrets import fresh_secret
 from consumer.settings import load_settings
 
 Several = Annotated[

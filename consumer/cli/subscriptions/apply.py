@@ -19,16 +19,17 @@ import typer
 from consumer.cli.shared.consent import agreed, owed_by
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, print_json, show, warn
-from consumer.cli.shared.secrets import fresh_secret
-from consumer.cli.subscriptions.shared import change, described, identity
+from consumer.cli.subscriptions.shared import change, described
 from consumer.core.changes.diff import FieldChange, differences
 from consumer.core.changes.file import Parsed, parse_files
 from consumer.core.changes.json_schema import subscriptions_schema
 from consumer.core.changes.merge import Merge, StoredEntry, date_secrets, merge
 from consumer.core.changes.owed import Owed, removal_lines
 from consumer.core.changes.steps import require_only
+from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
 from consumer.core.text.printable import printable
+from consumer.edges.process.fresh_secrets import fresh_secret
 from consumer.settings import Settings, load_settings
 
 ENDINGS = (".yaml", ".yml", ".json")

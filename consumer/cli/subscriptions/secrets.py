@@ -11,14 +11,16 @@ import typer
 
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
-from consumer.cli.shared.secrets import fresh_like, read_secret
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described, identity
+from consumer.cli.shared.secrets import read_secret
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import drop_old, find, limit_overlap, rotate
+from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
 from consumer.core.text.durations import parse_duration
 from consumer.core.text.rfc3339 import from_ms
 from consumer.core.webhook.signing import Ed25519Key, format_public
+from consumer.edges.process.fresh_secrets import fresh_like
 from consumer.settings import load_settings
 
 OVERLAP_MAX_S = 366 * 86_400.0

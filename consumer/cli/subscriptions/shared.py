@@ -13,12 +13,14 @@ from consumer.cli.shared.output import print_json
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.owed import Owed
 from consumer.core.changes.steps import Address, full_name
+from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.entry import SubscriptionRules
-from consumer.core.subscription.subscription import Subscription, endpoint_id
+from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import printable
 from consumer.core.text.urls import show_url
 from consumer.edges.store import Step, opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import Settings
 
 Which = Annotated[
@@ -73,7 +75,7 @@ def change(settings: Settings, step: Step, *, write: bool = True, by: str | None
 
     async def run() -> Merge:
         async with opened_store(settings) as store:
-            return await store.change(step, write=write, by=by)
+            return await store.change(step, write=write, by=by, who=cli_author())
 
     return asyncio.run(run())
 
@@ -88,17 +90,6 @@ def build(entry: StoredEntry, rules: SubscriptionRules) -> Subscription:
         return entry.build(rules)
     except ConfigError as error:
         raise ConfigError(f"{full_name(entry)}: {error}") from None
-
-
-def identity(entry: StoredEntry) -> dict[str, object]:
-    """Return the fields that identify a subscription."""
-    return {
-        "id": entry.id,
-        "endpoint": endpoint_id(entry.tenant, entry.url),
-        "tenant": entry.tenant,
-        "name": entry.label,
-        "url": show_url(entry.url),
-    }
 
 
 def report(merged: Merge, what: str, *, as_json: bool, owed: Owed | None = None) -> None:

@@ -21,11 +21,11 @@ from consumer.cli.subscriptions.shared import (
     address,
     build,
     described,
-    identity,
     read_with_pauses,
 )
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.changes.steps import find, full_name, locked_text
+from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
 from consumer.core.model import Outcome
 from consumer.core.subscription.pauses import paused

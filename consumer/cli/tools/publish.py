@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from consumer.cli.shared.complete import tenant_names
-from consumer.cli.shared.link import Link, find_broker
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, warn
 from consumer.core.errors import BrokerUnavailable, LeveretError
@@ -31,6 +30,7 @@ from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.core.text.rfc3339 import from_ms
 from consumer.edges.broker.connection.connect import close_quietly, connect
+from consumer.edges.operate.link import Link, find_broker
 from consumer.edges.operate.paced import Schedule, publish_paced
 from consumer.ports import Publication
 from consumer.settings import Settings, load_settings

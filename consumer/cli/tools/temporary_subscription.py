@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import orjson
 
-from consumer.cli.shared.secrets import fresh_secret
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.changes.steps import remove
@@ -18,6 +17,7 @@ from consumer.core.subscription.entry import refuse_endpoint
 from consumer.core.subscription.subscription import subscription_id
 from consumer.core.text.urls import parse_url
 from consumer.core.webhook.signing import SigningKey, parse_secret
+from consumer.edges.process.fresh_secrets import fresh_secret
 from consumer.edges.store import Step, opened_store
 from consumer.settings import Settings
 

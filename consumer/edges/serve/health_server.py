@@ -6,8 +6,6 @@ Data flow: request -> state of the daemon -> text or JSON. Requests change nothi
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -17,16 +15,13 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from consumer.core.errors import ConfigError
+from consumer.core.text.hosts import is_loopback, names_this_machine
 from consumer.edges.http.handles import handle_limit, reserved_of
 from consumer.edges.serve.bounded_connections import BoundedConnections
 from metrics.server import exposition
 
 SENDER_STATS = "/webhook/subscriptions/sender/stats"
 """Source: S0-6."""
-
-
-_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
-"""Source: RFC 9110, 7.2: ``uri-host [ ":" port ]``."""
 
 
 class HealthServer:
@@ -108,24 +103,11 @@ class HealthServer:
 
 
 def _for_this_machine(handler: Handler) -> Handler:
-    """Answer only requests that name this machine as their host.
-
-    A page of another site in a browser can point its own name here (DNS rebinding) and read the answer. The
-    ``Host`` of such a request is that name.
-    """
+    """Answer only requests that name this machine as their host; see :func:`names_this_machine`."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        named = _HOST.fullmatch(request.headers.get("Host", ""))
-        if named is None or not is_loopback(named[1].strip("[]").removesuffix(".")):
+        if not names_this_machine(request.headers.get("Host", "")):
             raise web.HTTPMisdirectedRequest(text="ask for localhost or 127.0.0.1 by name\n")
         return await handler(request)
 
     return handle
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address; of all names only ``localhost`` counts."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"

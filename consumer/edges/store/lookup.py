@@ -6,11 +6,11 @@ It needs no key and changes nothing, not even the schema.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.message.records import ParkedRow
@@ -55,6 +55,17 @@ class StoreLookup:
             if connection is None:
                 return None
             return await _briefs(connection, _BRIEF.where(_COLUMNS.tenant == tenant).order_by(_COLUMNS.name))
+
+    async def tenants(self) -> Mapping[str, int]:
+        """Return the number of subscriptions of each tenant, by name.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        query = select(_COLUMNS.tenant, func.count()).group_by(_COLUMNS.tenant).order_by(_COLUMNS.tenant)
+        async with self._database.reading() as connection:
+            rows = () if connection is None else (await connection.execute(query)).all()
+        return {row[0]: row[1] for row in rows}
 
     async def subscription(self, subscription_id: str) -> SubscriptionBrief | None:
         """Return the subscription with this id; None if there is none.

@@ -13,17 +13,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.changes.audited import changes_of
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import revive
 from consumer.core.errors import ConfigError
 from consumer.core.message.records import EndpointState, ParkedRow, short
 from consumer.core.retry.policy import max_age_s
+from consumer.core.store.audit import Change
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.store.sealing import KeyRing
 from consumer.core.store.tombstone import Tombstone, keep_until
@@ -31,9 +32,11 @@ from consumer.core.subscription.pauses import Pause
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.database import Database, NewerSchema
+from consumer.edges.store.key_use import KeyUse, Rekeyed
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.loaded import LoadedSubscriptions, read_other
 from consumer.edges.store.options import StoreOptions
+from consumer.edges.store.rows.audit import write_audit
 from consumer.edges.store.rows.entries import SubscriptionRow, resealed, to_entry, to_row, to_subscription
 from consumer.edges.store.rows.lineage import (
     advance,
@@ -43,7 +46,7 @@ from consumer.edges.store.rows.lineage import (
     read_tombstone,
     write_tombstones,
 )
-from consumer.edges.store.rows.pauses import lift_pause, read_pauses, write_pause
+from consumer.edges.store.rows.pauses import lift_pause, pause_change, read_pauses, write_pause
 from consumer.edges.store.rows.records import Records
 from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
 
@@ -52,25 +55,6 @@ Step = Callable[[Sequence[StoredEntry]], Merge]
 
 PROBE_S = 10.0
 """Seconds between queries of :meth:`SqlStore.changed`, even if the file's time stamps show no change."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rekeyed:
-    """Counts of subscriptions by the state of their secrets after a rekey."""
-
-    current: int  #: already sealed with the first key
-    rekeyed: int  #: sealed with it now
-    locked: int  #: no key at hand opens their secrets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyUse:
-    """A key of the store and its use."""
-
-    id: str
-    is_at_hand: bool  #: whether the settings or the key file contain it
-    is_first: bool  #: whether it seals new secrets
-    subscriptions: int  #: number of subscriptions whose secrets it seals
 
 
 class SqlStore:
@@ -138,15 +122,15 @@ class SqlStore:
 
         return await asyncio.to_thread(self._loaded.build, read, build, held)
 
-    async def entries(self) -> Sequence[StoredEntry]:
-        """Return the stored entries with their secrets, by tenant and name.
+    async def entries(self, tenant: str | None = None) -> Sequence[StoredEntry]:
+        """Return the stored entries with their secrets, by tenant and name; of one tenant if it is given.
 
         Raises:
             StoreUnavailable: the store cannot be read.
             ConfigError: an entry is damaged.
         """
         async with self._database.reading() as connection:
-            rows = await _rows(connection)
+            rows = await _rows(connection, tenant)
         return await asyncio.to_thread(self._entries, rows, self._keys.ring())
 
     async def subscription_ids(self) -> frozenset[str]:
@@ -160,7 +144,9 @@ class SqlStore:
                 return frozenset()
             return frozenset((await connection.scalars(select(SUBSCRIPTIONS.c.id))).all())
 
-    async def change(self, step: Step, *, write: bool = True, by: str | None = None) -> Merge:
+    async def change(
+        self, step: Step, *, write: bool = True, by: str | None = None, who: str | None = None
+    ) -> Merge:
         """Pass the stored entries to *step*, and store its additions, changes and removals, all or nothing.
 
         No other change comes between.
@@ -169,6 +155,7 @@ class SqlStore:
             step: Pure function; an exception of it leaves the store unchanged.
             write: False only returns the changes; then nothing is created or locked.
             by: Origin of removals, such as a command; tombstones contain it and the user of this process.
+            who: Author for the audit log; None writes no line, as for the daemon's own changes.
 
         Raises:
             StoreUnavailable: the store cannot be read or written, and is unchanged.
@@ -184,6 +171,8 @@ class SqlStore:
             if merged.added or merged.changed or merged.removed:
                 await self._save(connection, {row.id: row for row in kept}, merged, ring)
                 await self._write_tombstones(connection, merged, deleted_by(by))
+                if who is not None:
+                    await write_audit(connection, who, changes_of(merged), self._now())
                 await advance(connection)
         return merged
 
@@ -228,8 +217,8 @@ class SqlStore:
             for of in dict.fromkeys([*at_hand, *sorted(uses)])
         ]
 
-    async def rekey(self) -> Rekeyed:
-        """Seal all secrets with the first key, except those that no key opens.
+    async def rekey(self, who: str | None = None) -> Rekeyed:
+        """Seal all secrets with the first key, except those that no key opens; *who* is for the audit log.
 
         Raises:
             StoreUnavailable: the store cannot be written, and is unchanged.
@@ -248,6 +237,8 @@ class SqlStore:
                 await connection.execute(
                     one.values(key_id=bindparam("key"), secrets=bindparam("sealed")), fresh
                 )
+                change = Change(action="store.rekeyed", target=ring.keys[0].id, after={"rekeyed": len(fresh)})
+                await write_audit(connection, who, [change], self._now())
                 await advance(connection)
         return Rekeyed(current=len(rows) - len(old), rekeyed=len(fresh), locked=len(old) - len(fresh))
 
@@ -294,14 +285,19 @@ class SqlStore:
         async with self._database.reading() as connection:
             return await read_lineage(connection)
 
-    async def adopt(self, above: int) -> Generation:
+    async def adopt(self, above: int, who: str | None = None) -> Generation:
         """Begin a generation with a number above *above* and above its own, and return it.
+
+        *who* is for the audit log.
 
         Raises:
             StoreUnavailable: the store cannot be written, and is unchanged.
         """
         async with self._database.writing() as connection:
-            return await advance(connection, above)
+            after = await advance(connection, above)
+            change = Change(action="store.adopted", target=after.store, after={"generation": after.number})
+            await write_audit(connection, who, [change], self._now())
+            return after
 
     async def pauses(self) -> Sequence[Pause]:
         """Return all pauses, the oldest first.
@@ -312,8 +308,8 @@ class SqlStore:
         async with self._database.reading() as connection:
             return await read_pauses(connection)
 
-    async def pause(self, pause: Pause, *, lift: bool) -> bool:
-        """Store a pause, or lift it; return whether that changed anything.
+    async def pause(self, pause: Pause, *, lift: bool, who: str | None = None) -> bool:
+        """Store a pause, or lift it; return whether that changed anything. *who* is for the audit log.
 
         Raises:
             StoreUnavailable: the store cannot be written, and is unchanged.
@@ -321,6 +317,7 @@ class SqlStore:
         async with self._database.writing() as connection:
             changed = await (lift_pause if lift else write_pause)(connection, pause)
             if changed:
+                await write_audit(connection, who, [pause_change(pause, lift=lift)], self._now())
                 await advance(connection)
         return changed
 
@@ -389,9 +386,11 @@ def _outdated(before: Mapping[str, SubscriptionRow], merged: Merge) -> Sequence[
     return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
 
 
-async def _rows(connection: AsyncConnection | None) -> Sequence[SubscriptionRow]:
-    """Return every row, by tenant and name."""
+async def _rows(connection: AsyncConnection | None, tenant: str | None = None) -> Sequence[SubscriptionRow]:
+    """Return every row, or those of one tenant, by tenant and name."""
     if connection is None:
         return ()
-    rows = (await connection.execute(select(*SUBSCRIPTIONS.c))).all()
+    query = select(*SUBSCRIPTIONS.c)
+    query = query if tenant is None else query.where(SUBSCRIPTIONS.c.tenant == tenant)
+    rows = (await connection.execute(query)).all()
     return sorted(map(SubscriptionRow.of, rows), key=lambda row: (row.tenant, row.name))

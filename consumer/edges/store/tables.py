@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0008"
+SCHEMA: Final = "0009"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -202,4 +202,33 @@ JOB_ENTRIES: Final = Table(
     Column("job", Text, primary_key=True),
     Column("entry", Text, primary_key=True),
     Column("sent", Boolean, nullable=False),  # False: a worker was about to send it
+)
+
+TOKENS: Final = Table(
+    "leveret_tokens",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("hash", Text, nullable=False),  # of its secret, which is stored nowhere
+    Column("scope", Text, nullable=False),
+    Column("tenant", Text),  # null: every tenant
+    Column("created", Float, nullable=False),
+    Column("expires", Float),  # null: never
+    Column("last_used", Float),  # to the minute; null: not used yet
+    Column("revoked", Float),  # null: not revoked
+)
+
+AUDIT: Final = Table(
+    "leveret_audit",
+    METADATA,
+    Column("id", Text, primary_key=True),  # UUID of version 7, so that ids are in the order of time
+    Column("at", Float, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("tenant", Text),
+    Column("before", Text, nullable=False),  # JSON, without secrets
+    Column("after", Text, nullable=False),  # JSON, without secrets
+    Index("leveret_audit_at", "at"),
+    Index("leveret_audit_tenant", "tenant", "id"),
 )

@@ -6,8 +6,6 @@ the earlier ones. So a copy that was changed independently differs from one that
 
 from __future__ import annotations
 
-import getpass
-import os
 import secrets
 from collections.abc import Sequence
 
@@ -17,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from consumer.core.store.lineage import Generation, Lineage
 from consumer.core.store.tombstone import Tombstone
 from consumer.edges.store.batches import delete_ids
+from consumer.edges.store.rows.audit import system_user
 from consumer.edges.store.tables import GENERATIONS, REVISION, SUBSCRIPTIONS, TOMBSTONES
 
 KEPT = 1_000
@@ -81,12 +80,5 @@ def _is_kept(connection: Connection) -> bool:
 
 def deleted_by(command: str | None) -> str:
     """Return the user of this process, with the deleting command if there is one."""
-    return _user() if command is None else f"{_user()} ({command})"
-
-
-def _user() -> str:
-    """Return the name of the user of this process."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # the user has only a number
-        return str(os.getuid())
+    user = system_user()
+    return user if command is None else f"{user} ({command})"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from consumer.core.store.audit import Change
 from consumer.core.subscription.pauses import Pause, Scope
 from consumer.edges.store.tables import PAUSES
 
@@ -36,3 +37,14 @@ async def lift_pause(connection: AsyncConnection, pause: Pause) -> bool:
     columns = PAUSES.c
     gone = delete(PAUSES).where(columns.scope == pause.scope.value, columns.name == pause.name)
     return bool((await connection.execute(gone)).rowcount)
+
+
+def pause_change(pause: Pause, *, lift: bool) -> Change:
+    """Return the change for the audit log."""
+    return Change(
+        action="pause.lifted" if lift else "pause.set",
+        target=pause.name or pause.scope.value,
+        tenant=pause.name if pause.scope is Scope.TENANT else None,
+        before={"scope": pause.scope.value} if lift else {},
+        after={} if lift else {"scope": pause.scope.value},
+    )

@@ -18,10 +18,12 @@ from consumer.core.message.records import EndpointState, ParkedRow
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
+from consumer.edges.store.rows.audit import Audit
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
 from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
+from consumer.edges.store.rows.tokens import Tokens
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: resolution of the time of an entry in the queue, in seconds
@@ -49,6 +51,8 @@ class Records:
 
     Attributes:
         jobs: The replay jobs of the store.
+        tokens: The tokens of the HTTP API.
+        audit: The audit log.
     """
 
     def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
@@ -60,6 +64,8 @@ class Records:
             now: Returns Unix seconds.
         """
         self.jobs = Jobs(database, now)
+        self.tokens = Tokens(database, now)
+        self.audit = Audit(database, now)
         self._database = database
         self._parked_max = parked_max
         self._now = now

@@ -1,0 +1,25 @@
+"""``leveret serve``: run the HTTP API and the pages."""
+
+from __future__ import annotations
+
+import typer
+
+from consumer.cli.shared.options import examples
+from consumer.cli.shared.output import errors_in_one_line
+from consumer.settings import load_settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to *app*."""
+    app.command(
+        "serve", epilog=examples("leveret serve", "LEVERET_API__LISTEN=127.0.0.1:9000 leveret serve")
+    )(serve)
+
+
+def serve() -> None:
+    """Serve the HTTP API and the pages at `[api] listen` until SIGTERM; a request needs a token."""
+    from consumer.web import serve as process  # noqa: PLC0415 (FastAPI costs 0.3 s, which no other command needs)
+
+    with errors_in_one_line():
+        code = process.run(load_settings())
+    raise typer.Exit(code)

@@ -1,0 +1,127 @@
+"""Read and write the audit log. A change and its line are written in one transaction where both are rows."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, inspect, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from consumer.core.store.audit import AuditFilter, AuditLine, Change
+from consumer.core.text.ids import uuid7
+from consumer.edges.store.database import Database
+from consumer.edges.store.tables import AUDIT
+
+KEPT_S: Final = 400 * 86_400.0  #: a line is deleted after this time: a year, and a month to read it
+
+
+class Audit:
+    """The audit log of one store."""
+
+    def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._now = now
+
+    async def add(self, who: str, *changes: Change) -> None:
+        """Write changes whose objects are not rows of the store, such as parked entries.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        async with self._database.writing() as connection:
+            await write_audit(connection, who, changes, self._now())
+
+    async def lines(self, wanted: AuditFilter, limit: int) -> Sequence[AuditLine]:
+        """Return at most *limit* lines, newest first.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        query = select(AUDIT).where(*_conditions(wanted)).order_by(AUDIT.c.id.desc()).limit(limit)
+        async with self._database.reading() as connection:
+            if connection is None or not await connection.run_sync(_has_audit):
+                return ()
+            return [_line(row) for row in (await connection.execute(query)).all()]
+
+
+async def write_audit(
+    connection: AsyncConnection, who: str | None, changes: Sequence[Change], now: float
+) -> None:
+    """Write a line for each change, and delete old lines; nothing if *who* is None or nothing changed.
+
+    Args:
+        connection: A write transaction.
+        who: Author of the changes.
+        changes: The changes, in their order.
+        now: Unix seconds.
+    """
+    if who is None or not changes:
+        return
+    start = int.from_bytes(os.urandom(7), "big")  # lines of one call keep their order
+    rows = [
+        {
+            "id": uuid7(int(now * 1000), (start + place).to_bytes(10, "big")),
+            "at": now,
+            "who": who,
+            "action": change.action,
+            "target": change.target,
+            "tenant": change.tenant,
+            "before": _json(change.before),
+            "after": _json(change.after),
+        }
+        for place, change in enumerate(changes)
+    ]
+    await connection.execute(delete(AUDIT).where(AUDIT.c.at < now - KEPT_S))
+    await connection.execute(insert(AUDIT), rows)
+
+
+def system_user() -> str:
+    """Return the name of the user of this process; the number of one without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def cli_author() -> str:
+    """Return the author of changes that are made on the command line."""
+    return f"cli:{system_user()}"
+
+
+def _conditions(wanted: AuditFilter) -> Sequence[ColumnElement[bool]]:
+    columns, found = AUDIT.c, []
+    if wanted.tenant is not None:
+        found.append(columns.tenant == wanted.tenant)
+    if wanted.who is not None:
+        found.append(columns.who == wanted.who)
+    if wanted.action is not None and "." in wanted.action:
+        found.append(columns.action == wanted.action)
+    elif wanted.action is not None:
+        found.append(columns.action.startswith(f"{wanted.action}.", autoescape=True))
+    if wanted.target is not None:
+        found.append(columns.target == wanted.target)
+    if wanted.since is not None:
+        found.append(columns.at >= wanted.since)
+    if wanted.before_id is not None:
+        found.append(columns.id < wanted.before_id)
+    return found
+
+
+def _json(values: object) -> str:
+    return orjson.dumps(values, default=str).decode()
+
+
+def _line(row: Row[Any]) -> AuditLine:
+    change = Change(action=row.action, target=row.target, tenant=row.tenant)
+    change = replace(change, before=orjson.loads(row.before), after=orjson.loads(row.after))
+    return AuditLine(id=row.id, at=row.at, who=row.who, change=change)
+
+
+def _has_audit(connection: Connection) -> bool:
+    return inspect(connection).has_table(AUDIT.name)

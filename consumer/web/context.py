@@ -1,0 +1,66 @@
+"""What every route needs, complete at construction.
+
+Data flow: Settings -> :func:`open_context` -> :class:`WebContext` -> ``app.state.context`` -> routes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import structlog
+from fastapi import Depends, Request
+
+from consumer.core.subscription.entry import SubscriptionRules
+from consumer.edges.process.system import SystemClock
+from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
+from consumer.ports import Clock
+from consumer.settings import Settings
+from consumer.web.broker_link import BrokerLink
+from consumer.web.shared.log import Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebContext:
+    """Settings, store, broker, clock and log of the API."""
+
+    settings: Settings
+    rules: SubscriptionRules  #: defaults of subscriptions
+    store: SqlStore
+    lookup: StoreLookup  #: reads that need no key
+    broker: BrokerLink
+    clock: Clock
+    log: Log
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.broker.close()
+        await self.lookup.close()
+        await self.store.close()
+
+
+def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
+    """Return the context of *settings*; nothing is connected before its first use.
+
+    Raises:
+        ConfigError: a file in the settings cannot be read.
+    """
+    return WebContext(
+        settings=settings,
+        rules=settings.subscription_rules(),
+        store=open_store(settings),
+        lookup=open_lookup(settings),
+        broker=BrokerLink(settings),
+        clock=SystemClock() if clock is None else clock,
+        log=structlog.get_logger(),
+    )
+
+
+def context_of(request: Request) -> WebContext:
+    """Return the context of the app that serves *request*."""
+    found: WebContext = request.app.state.context
+    return found
+
+
+Context = Annotated[WebContext, Depends(context_of)]
+"""The type of a parameter through which a route gets the context."""

@@ -1,0 +1,117 @@
+"""Listen for HTTP requests with uvicorn, in a loop that is shared with others or not.
+
+Data flow: Settings -> :meth:`RunningApi.start` -> socket, app, uvicorn -> :meth:`RunningApi.stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+import uvicorn
+
+from consumer.core.errors import ConfigError
+from consumer.edges.http.handles import handle_limit, reserved_of
+from consumer.ports import Clock
+from consumer.settings import Settings
+from consumer.settings.api import ApiSettings
+from consumer.web.app import create_app
+from consumer.web.context import WebContext, open_context
+
+GRACE_S: Final = 5  #: seconds in which requests in flight may end at a stop
+IDLE_S: Final = 30  #: seconds after which an idle connection is closed
+BACKLOG: Final = 512
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to its process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+class RunningApi:
+    """An API that listens."""
+
+    def __init__(self, context: WebContext, listening: socket.socket) -> None:
+        """Take over the context and the socket; :meth:`start` makes both."""
+        self.port = int(listening.getsockname()[1])
+        self._context = context
+        self._socket = listening
+        self._server = _Server(_config(context))
+        self.serving = asyncio.create_task(self._server.serve(sockets=[listening]), name="api")
+        self.serving.add_done_callback(_report_failure)
+
+    @classmethod
+    async def start(cls, settings: Settings, clock: Clock | None = None) -> RunningApi:
+        """Listen on the address of the settings.
+
+        Raises:
+            ConfigError: the address is taken or not of this machine, or a certificate cannot be used.
+        """
+        listening = _listen(settings.api)
+        try:
+            running = cls(open_context(settings, clock), listening)
+        except OSError as error:  # of which ssl.SSLError is a kind
+            listening.close()
+            reason = error.strerror or str(error)
+            raise ConfigError(f"api.tls_certificate, api.tls_key: {reason}; check both files") from None
+        host, _ = settings.api.place()
+        structlog.get_logger().info("api.started", host=host, port=running.port, tls=settings.api.uses_tls)
+        return running
+
+    async def stop(self) -> None:
+        """Accept nothing more, let requests in flight end, and close every connection."""
+        self._server.should_exit = True
+        await asyncio.wait({self.serving})
+        self._socket.close()
+        await self._context.close()
+        structlog.get_logger().info("api.stopped", port=self.port)
+
+
+def _report_failure(serving: asyncio.Task[None]) -> None:
+    """Log why the API ended by itself; a worker beside it goes on."""
+    error = None if serving.cancelled() else serving.exception()
+    if error is not None:
+        structlog.get_logger().error("api.ended", exc_info=error)
+
+
+def _config(context: WebContext) -> uvicorn.Config:
+    api = context.settings.api
+    config = uvicorn.Config(
+        create_app(context),
+        loop="none",
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,  # records of the library go through our own log
+        access_log=False,  # the boundary writes it
+        server_header=False,
+        proxy_headers=False,  # the boundary reads the address of a client
+        limit_concurrency=reserved_of(handle_limit()),
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=None if api.tls_certificate is None else str(api.tls_certificate),
+        ssl_keyfile=None if api.tls_key is None else str(api.tls_key),
+    )
+    config.load()
+    return config
+
+
+def _listen(api: ApiSettings) -> socket.socket:
+    host, port = api.place()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"api.listen: {host}:{port}: {reason}; choose another address with LEVERET_API__LISTEN"
+        ) from None

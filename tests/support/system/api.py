@@ -1,0 +1,61 @@
+"""A running ``leveret serve`` on the store and the broker of a daemon, and a client with a token."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from tests.support.processes.children import spawn, stop
+from tests.support.system.command import command
+from tests.support.system.daemon import Daemon
+from tests.support.system.waiting import until
+
+STOP_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """An API that another process serves."""
+
+    daemon: Daemon  #: whose store and broker it shares
+    url: str
+    log: Path
+
+    def client(self, token: str) -> httpx2.AsyncClient:
+        """Return a client that presents *token*."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False)
+
+    async def token(self, *options: str) -> str:
+        """Make a token with the command line and return it; *options* such as ``--scope``, ``admin``."""
+        made = await command(self.daemon, "tokens", "create", "test", *options)
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
+
+
+@asynccontextmanager
+async def serving(daemon: Daemon) -> AsyncIterator[ServedApi]:
+    """Run ``leveret serve`` beside *daemon*; end it afterwards."""
+    log = daemon.home.parent / "serve.log"
+    env = {**daemon.env, "LEVERET_API__LISTEN": "127.0.0.1:0", "LEVERET_LOG__FORMAT": "json"}
+    process = spawn([sys.executable, "-m", "consumer", "serve"], log=log, env=env)
+    try:
+        await until(lambda: _port(log) > 0 or process.poll() is not None, "the API listens")
+        assert process.poll() is None, log.read_text()
+        yield ServedApi(daemon, f"http://127.0.0.1:{_port(log)}", log)
+    finally:
+        await stop(process, STOP_S)
+
+
+def _port(log: Path) -> int:
+    """Return the port in the log; 0 before it listens."""
+    for line in log.read_text().splitlines() if log.exists() else ():
+        if '"api.started"' in line:
+            return int(json.loads(line)["port"])
+    return 0

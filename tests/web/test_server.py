@@ -1,0 +1,61 @@
+"""The API listens, speaks TLS, and says why it cannot."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from consumer.core.errors import ConfigError
+from consumer.settings import Settings, load_settings
+from consumer.web.server import RunningApi
+from tests.support.servers.certificates import Authority
+
+
+def settings_of(home: Path, **environ: str) -> Settings:
+    """Return settings for a free port."""
+    base = {"LEVERET_HOME": str(home), "LEVERET_API__LISTEN": "127.0.0.1:0"}
+    return load_settings(base | {f"LEVERET_API__{name}": value for name, value in environ.items()})
+
+
+async def test_it_speaks_tls_and_stops(tmp_path: Path, authority: Authority) -> None:
+    """With a certificate there is only HTTPS, for browsers for a year; a stop frees the port."""
+    pair = authority.pair("localhost")
+    (tmp_path / "c.pem").write_text(pair.certificate)
+    (tmp_path / "k.pem").write_text(pair.key)
+    files = {"TLS_CERTIFICATE": str(tmp_path / "c.pem"), "TLS_KEY": str(tmp_path / "k.pem")}
+    trusted = ssl.create_default_context(cafile=authority.file)
+
+    api = await RunningApi.start(settings_of(tmp_path / "home", **files))
+    try:
+        async with httpx2.AsyncClient(verify=trusted, trust_env=False) as client:
+            answer = await client.get(f"https://localhost:{api.port}/v1/health")
+    finally:
+        await api.stop()
+
+    assert answer.status_code == 200
+    assert answer.headers["strict-transport-security"].startswith("max-age=")
+    assert "server" not in answer.headers
+    with closing(socket.socket()) as probe:
+        assert probe.connect_ex(("127.0.0.1", api.port)) != 0
+
+
+async def test_a_taken_port_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """It names the setting."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=r"api\.listen: .*LEVERET_API__LISTEN"):
+            await RunningApi.start(settings_of(tmp_path, LISTEN=place))
+
+
+async def test_an_unusable_certificate_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    """It names both settings."""
+    (tmp_path / "c.pem").write_text("not a certificate")
+    files = {"TLS_CERTIFICATE": str(tmp_path / "c.pem"), "TLS_KEY": str(tmp_path / "k.pem")}
+
+    with pytest.raises(ConfigError, match=r"api\.tls_certificate"):
+        await RunningApi.start(settings_of(tmp_path, **files))
