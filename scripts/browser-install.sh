@@ -8,8 +8,8 @@ found() { command -v chromium >/dev/null; }
 if found; then
     exit 0
 fi
-# fonts-dejavu-core: without any font the browser draws boxes.
-if ! sh scripts/apt-install.sh chromium fonts-dejavu-core; then
+# Without any font the browser draws boxes; these two are for text and for code.
+if ! sh scripts/apt-install.sh chromium fonts-inter fonts-dejavu-core; then
     echo "browser-install: the tests need chromium on PATH; install Chromium 120 or newer" >&2
     exit 1
 fi

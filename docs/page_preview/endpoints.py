@@ -39,7 +39,7 @@ def wave(base: float, swing: float, drop: float = 0.0, *, top: float = math.inf)
 
 
 def _line(
-    tenant: str, name: str, condition: Condition, success_ratio: float | None, p95_s: float
+    tenant: str, name: str, condition: Condition, success_ratio: float | None, p95_s: float | None
 ) -> EndpointLine:
     drop = 0.0 if success_ratio is None else 1 - success_ratio
     return EndpointLine(
@@ -110,7 +110,7 @@ LINES: Final[Sequence[EndpointLine]] = by_trouble(
                 "warehouse",
                 Condition(state=State.PAUSED, since=NOW - 7_300, reason="move of the data centre"),
                 None,
-                0.0,
+                None,
             ),
             893,
             0,
@@ -122,7 +122,7 @@ LINES: Final[Sequence[EndpointLine]] = by_trouble(
                 "legacy",
                 Condition(state=State.DISABLED, since=NOW - 90_000, reason="every attempt failed for 5 days"),
                 None,
-                0.0,
+                None,
             ),
             0,
             31,

@@ -14,7 +14,6 @@ from consumer.core.text.printable import printable
 
 MARKS_MAX: Final = 3  #: combining marks on one character; more of them would cover the lines around it
 HEX_COLUMNS: Final = 16
-THIN: Final = "\N{NARROW NO-BREAK SPACE}"
 
 
 def visible(text: str) -> str:
@@ -79,7 +78,7 @@ def percent(ratio: float | None) -> str:
     if ratio is None:
         return "–"  # noqa: RUF001 - as above
     hundredths = int(ratio * 1_000 + 1e-9) / 10
-    return f"{hundredths:g}{THIN}%"
+    return f"{hundredths:g} %"
 
 
 def duration(seconds: float | None) -> str:

@@ -130,11 +130,11 @@ def _rerouted(facts: Facts) -> Iterator[Trouble]:
     if facts.rerouted:
         first = max(facts.rerouted, key=lambda each: each.waiting)
         waiting = counted(first.waiting, "message waits", "messages wait")
-        reason = f" {first.reason}." if first.reason else ""
+        reason = f"{first.reason}; " if first.reason else ""
         yield Trouble(
             tone=Tone.WARN,
             headline=f"{counted(len(facts.rerouted), 'tenant is', 'tenants are')} rerouted.",
-            detail=f"{first.tenant}: {waiting}, {ago(first.since, facts.now)}.{reason}",
+            detail=f"{first.tenant}, {ago(first.since, facts.now)}: {reason}{waiting}.",
             href=urls.TENANTS,
             action="Show tenants",
         )

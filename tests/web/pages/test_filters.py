@@ -65,7 +65,7 @@ def test_a_hex_dump_has_offset_digits_and_text() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "shown"),
-    [(None, "–"), (1.0, "100\u202f%"), (0.99996, "99.9\u202f%"), (0.874, "87.4\u202f%"), (0.0, "0\u202f%")],
+    [(None, "–"), (1.0, "100 %"), (0.99996, "99.9 %"), (0.874, "87.4 %"), (0.0, "0 %")],
 )
 def test_a_share_never_rounds_up_to_all(ratio: float | None, shown: str) -> None:
     """100 % means that nothing failed."""

@@ -78,7 +78,7 @@ def test_everything_at_once() -> None:
         "1 tenant is rerouted.",
     ]
     page = OverviewPage(shell=Shell(now=NOW), troubles=troubles(facts))
-    assert page.headline == "3 things are wrong"
+    assert page.headline == "3 things are wrong, 4 more to look at"
 
 
 def test_a_parked_queue_that_shrinks_is_no_trouble() -> None:

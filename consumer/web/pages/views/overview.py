@@ -87,7 +87,9 @@ class OverviewPage(Page):
         """Return the state of everything in one sentence."""
         serious = sum(each.tone is Tone.BAD for each in self.troubles)
         if serious:
-            return "1 thing is wrong" if serious == 1 else f"{serious} things are wrong"
+            wrong = "1 thing is wrong" if serious == 1 else f"{serious} things are wrong"
+            others = len(self.troubles) - serious
+            return f"{wrong}, {others} more to look at" if others else wrong
         if self.troubles:
             return "Nothing is broken, and something needs a look"
         return "All is well"
