@@ -222,4 +222,4 @@ def endpoint_page(shell: Shell, line: EndpointLine = FAILING) -> EndpointPage:
 
 def endpoints_page(shell: Shell) -> EndpointsPage:
     """Return the table of endpoints."""
-    return EndpointsPage(shell=shell, lines=LINES, total=214, pager=Pager(older="?after=11"))
+    return EndpointsPage(shell=shell, lines=LINES, total=214, pager=Pager(next="?after=11"))

@@ -157,7 +157,7 @@ def tenants_page(shell: Shell) -> TenantsPage:
         tenant_share=0.25,
         slots=256,
         slots_used=203,
-        pager=Pager(older="?after=9"),
+        pager=Pager(next="?after=9"),
     )
 
 
@@ -215,7 +215,7 @@ def audit_page(shell: Shell) -> AuditPage:
                 tenant="acme", changes=(Change(name="reason", after="move of the data centre"),),
             ),
         ),
-        pager=Pager(older="?after=4"),
+        pager=Pager(next="?after=4"),
     )  # fmt: skip
 
 

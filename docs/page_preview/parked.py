@@ -82,7 +82,7 @@ def parked_page(shell: Shell) -> ParkedPage:
             Group(label="disabled", count=31, oldest=NOW - 90_000, href="?reason=disabled"),
             Group(label="malformed", count=6, oldest=NOW - 7_400, href="?reason=malformed"),
         ),
-        pager=Pager(older="?after=12"),
+        pager=Pager(next="?after=12"),
     )
 
 

@@ -133,8 +133,8 @@ class EndpointLine:
 class Pager:
     """Links to the pages around this one; empty where there is none."""
 
-    newer: str = ""
-    older: str = ""
+    previous: str = ""
+    next: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
