@@ -38,8 +38,8 @@ _ORDER: Final = (
 _TONES: Final = {
     "delivered": Tone.GOOD,
     "done": Tone.GOOD,
-    "running": Tone.REST,
-    "delivering": Tone.REST,
+    "running": Tone.LIVE,
+    "delivering": Tone.LIVE,
     "waiting": Tone.WARN,
     "retry": Tone.WARN,
     "defer": Tone.WARN,

@@ -15,6 +15,7 @@ class Tone(StrEnum):
     WARN = "warn"
     BAD = "bad"
     REST = "rest"  #: it waits, as somebody wanted it
+    LIVE = "live"  #: it is in progress
     PLAIN = "plain"
 
 
