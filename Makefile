@@ -35,8 +35,13 @@ postgres-install: $(READY) ## Install a PostgreSQL server with apt if there is n
 prometheus-install: ## Install Prometheus and promtool with apt if they are missing; starts no system service
 	@sh scripts/prometheus-install.sh
 
+.PHONY: browser-install
+browser-install: ## Install Chromium with apt if it is missing, and fetch axe-core; the tests of the pages use both
+	@sh scripts/browser-install.sh
+	@sh scripts/axe-install.sh
+
 .PHONY: test
-test: lint broker-install postgres-install prometheus-install ## Run all checks of CI: style, types, layers, tests with coverage
+test: lint broker-install postgres-install prometheus-install browser-install ## Run all checks of CI: style, types, layers, tests with coverage
 	$(BIN)/coverage erase
 	$(BIN)/python -m tests.support.parts $(PYTEST)
 

@@ -1,1 +1,1 @@
-"""The HTTP API in this process, request by request."""
+"""Tests of the HTTP API and the pages."""

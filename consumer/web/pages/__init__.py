@@ -1,5 +1,5 @@
-"""The pages for operators and customers, rendered on the server.
+"""Draw the pages for operators and customers: values in, HTML out.
 
-Requests come in; calls of ``consumer.web.services`` and HTML go out.
-No decision belongs here.
+Data flow: a route builds one view of :mod:`consumer.web.pages.views` -> :func:`render.render` -> HTML text.
+Nothing here reads a store, a broker or a clock: every view contains its time and its numbers.
 """

@@ -1,0 +1,140 @@
+"""Put into words everything that is wrong now: one sentence with its number for each trouble.
+
+Data flow: facts of the store and the workers -> :func:`troubles` -> :class:`OverviewPage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from consumer.web.pages import urls
+from consumer.web.pages.filters import ago, clock_time, counted, percent, short_duration
+from consumer.web.pages.views.overview import ParkedCounts, Pressure, Rerouted, Trouble
+from consumer.web.pages.views.parts import EndpointLine, State, Tone
+from consumer.web.pages.words import by_trouble
+
+SHOWN: Final = 3  #: failing endpoints with a sentence of their own; further ones share one
+LATE_S: Final = 60.0  #: a due delivery that is older than this is a trouble
+_FAILING: Final = (State.OPEN, State.FORCED, State.PROBING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The facts from which troubles are found."""
+
+    now: float
+    endpoints: Sequence[EndpointLine] = ()  #: those that are not well; others are ignored
+    rerouted: Sequence[Rerouted] = ()
+    parked: ParkedCounts = field(default_factory=ParkedCounts)
+    pressure: Pressure | None = None
+    workers: int = 1
+    not_ready: Sequence[str] = ()  #: reasons of workers that are not ready
+    oldest_due_s: float | None = None
+
+
+def troubles(facts: Facts) -> Sequence[Trouble]:
+    """Return everything that is wrong, the most serious first."""
+    found = [*_workers(facts), *_pressure(facts), *_endpoints(facts), *_late(facts), *_parked(facts)]
+    found += _rerouted(facts)
+    return sorted(found, key=lambda each: each.tone is not Tone.BAD)
+
+
+def _workers(facts: Facts) -> Iterator[Trouble]:
+    if facts.workers == 0:
+        yield Trouble(
+            tone=Tone.BAD,
+            headline="No worker is running: nothing is delivered.",
+            detail="Events wait in the broker. Start a worker with `leveret run`.",
+        )
+    for reason in facts.not_ready:
+        yield Trouble(tone=Tone.BAD, headline="A worker is not ready.", detail=reason)
+
+
+def _pressure(facts: Facts) -> Iterator[Trouble]:
+    if facts.pressure is not None:
+        since = short_duration(facts.now - facts.pressure.since)
+        yield Trouble(
+            tone=Tone.BAD,
+            headline=f"The broker holds back: workers have started nothing new for {since}.",
+            detail=facts.pressure.reason,
+        )
+
+
+def _endpoints(facts: Facts) -> Iterator[Trouble]:
+    failing = [line for line in by_trouble(facts.endpoints) if line.condition.state in _FAILING]
+    for line in failing[:SHOWN]:
+        yield _failing(line, facts.now)
+    if (more := len(failing) - SHOWN) > 0:
+        yield Trouble(
+            tone=Tone.BAD,
+            headline=f"{counted(more, 'further endpoint fails', 'further endpoints fail')}.",
+            href=urls.with_query(urls.ENDPOINTS, {"state": "failing"}),
+            action="Show them",
+        )
+    degraded = [line for line in facts.endpoints if line.condition.state is State.DEGRADED]
+    if degraded:
+        worst = by_trouble(degraded)[0]
+        yield Trouble(
+            tone=Tone.WARN,
+            headline=f"{counted(len(degraded), 'endpoint is', 'endpoints are')} degraded.",
+            detail=f"{worst.full_name} accepts {percent(worst.success_ratio)} of its webhooks.",
+            href=urls.with_query(urls.ENDPOINTS, {"state": "degraded"}),
+            action="Show endpoints",
+        )
+
+
+def _failing(line: EndpointLine, now: float) -> Trouble:
+    error, since = line.last_error, line.condition.since
+    code = "" if error is None else f" with {error.code}"
+    start = "" if since is None else f" since {clock_time(since, now)}"
+    held = counted(line.waiting, "delivery waits", "deliveries wait")
+    parts = [held, f"{line.parked:,} parked" if line.parked else ""]
+    last = "" if error is None else f"last answer {ago(error.at, now)}"
+    return Trouble(
+        tone=Tone.BAD,
+        headline=f"{line.full_name} fails{code}{start}.",
+        detail=", ".join(filter(None, [*parts, last])) + ".",
+        href=urls.endpoint(line.subscription_id),
+        action="Open endpoint",
+        answer=b"" if error is None else error.answer,
+    )
+
+
+def _late(facts: Facts) -> Iterator[Trouble]:
+    if facts.oldest_due_s is not None and facts.oldest_due_s > LATE_S:
+        yield Trouble(
+            tone=Tone.WARN,
+            headline=f"The oldest due delivery is {short_duration(facts.oldest_due_s)} late.",
+            detail="Workers are busy or too few.",
+            href=urls.TENANTS,
+            action="Show tenants",
+        )
+
+
+def _parked(facts: Facts) -> Iterator[Trouble]:
+    parked = facts.parked
+    if parked.added_hour > parked.left_hour:
+        reason = f", most of them {parked.top_reason}" if parked.top_reason else ""
+        yield Trouble(
+            tone=Tone.WARN,
+            headline=f"The parked queue grows: {parked.added_hour:,} more in the last hour.",
+            detail=f"{counted(parked.count, 'entry', 'entries')} in all{reason}.",
+            href=urls.PARKED,
+            action="Show parked",
+        )
+
+
+def _rerouted(facts: Facts) -> Iterator[Trouble]:
+    if facts.rerouted:
+        first = max(facts.rerouted, key=lambda each: each.waiting)
+        waiting = counted(first.waiting, "message waits", "messages wait")
+        reason = f"{first.reason}; " if first.reason else ""
+        yield Trouble(
+            tone=Tone.WARN,
+            headline=f"{counted(len(facts.rerouted), 'tenant is', 'tenants are')} rerouted.",
+            detail=f"{first.tenant}, {ago(first.since, facts.now)}: {reason}{waiting}.",
+            href=urls.TENANTS,
+            action="Show tenants",
+        )

@@ -1,0 +1,1 @@
+"""Show every page of the web view with sample data, for designers, tests and screenshots."""
