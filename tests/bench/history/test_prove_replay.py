@@ -79,6 +79,6 @@ async def test_a_job_that_is_killed_cancelled_and_resumed_accounts_for_every_ent
     tmp_path: Path, vhost: str
 ) -> None:
     """S1-5: the proof in small."""
-    bench = Bench(folder=tmp_path, scale=0.1, amqp_url=vhost)
+    bench = Bench(folder=tmp_path, scale=0.02, amqp_url=vhost)  # 20 s: a busy machine cancels it in time
 
     assert await parked_jobs.unaccounted(bench) == 0, bench.notes
