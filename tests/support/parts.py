@@ -25,13 +25,8 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-SYSTEM = ROOT / "tests" / "system"
-OWN_NODES = frozenset(SYSTEM / "broker" / name for name in ("test_broker_blocks.py", "test_broker_faults.py"))
-"""System tests that share a broker which they may stop."""
-FIRST = tuple(sorted(str(p.relative_to(ROOT)) for p in SYSTEM.rglob("test_*.py") if p not in OWN_NODES))
-"""System tests that share one broker."""
-SECOND = ("tests/bench", "tests/demo", *sorted(str(p.relative_to(ROOT)) for p in OWN_NODES))
-"""Tests of proofs and of the demo, and system tests that stop their broker."""
+FIRST = ("tests/system/cli", "tests/system/delivery")
+SECOND = ("tests/bench", "tests/demo", "tests/system/broker")
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
 LOOK_S = 0.1  #: pause between two reads of the output of the parts

@@ -163,7 +163,7 @@ async def test_bad_events_are_parked_and_others_flow(
     await shared.apply(to(receiver, "/ok/bad", "bad"))
     empty = await publisher.publish("bad", body=b"")
     trailing = await publisher.publish("bad", body=b'{"a":1} x')
-    deep = await publisher.publish("bad", body=b"[" * 100_000)
+    deep = await publisher.publish("bad", body=b"[" * 10_000)
     nan = await publisher.publish("bad", body=b'{"a":NaN}')
     large = await publisher.publish("bad", body=b'"' + b"x" * 262_143 + b'"')
     crossing = await publisher.publish("bad.*|.*", body=b"{}")
