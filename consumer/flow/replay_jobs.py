@@ -50,6 +50,14 @@ class _Progress:
         self.refused.append(entry_id)
         self.detail = why
 
+    def set_next(self, next_at: float) -> None:
+        """Set when the next entry may be sent, in monotonic seconds."""
+        self.next_at = next_at
+
+    def count_sent(self) -> None:
+        """Count one entry that was sent."""
+        self.sent += 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlaces:
@@ -186,10 +194,10 @@ class ReplayJobs:
             for number, one in enumerate(batch):
                 if number:  # a batch lasts for half a second at most
                     await asyncio.sleep(progress.next_at - self._context.clock.monotonic())
-                progress.next_at = self._next_turn(job, progress)
+                progress.set_next(self._next_turn(job, progress))
                 await one.send()
                 sent[one.entry.id] = one.entry.parked_at
-                progress.sent += 1
+                progress.count_sent()
         finally:
             await places.jobs.sent(job.id, sent)
         return True
