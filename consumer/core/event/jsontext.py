@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 import orjson
@@ -64,7 +63,10 @@ _TO_HUGE = re.compile(
     rb"(?:([0-9]{208}[0-9]++|[eE]\+?[0-9]{2}[0-9]++)|\Z)",
     re.DOTALL,
 )
-_TO_OPENING = re.compile(rb'(?:[^"\[{]++|"(?:[^"\\]++|\\.)*+"?)*+(?:([\[{])|\Z)', re.DOTALL)
+_OPENING = rb'[^"\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"?[^"\[{]*+)*+[\[{]'
+_TO_OPENING = re.compile(_OPENING, re.DOTALL)
+_BATCH = 64  #: brackets that one match passes
+_OVER_OPENINGS = re.compile(rb"(?:%b){%d}+" % (_OPENING, _BATCH), re.DOTALL)
 _SCALAR = re.compile(_STRING + rb"|[^ \t\n\r,\]}]++", re.DOTALL)
 _TO_BRACKET = re.compile(
     rb"(?:[^\"\[\]{}]++|" + _STRING + rb"|" + _leaf(_LEAF_LEVELS) + rb")*+([\[\]{}])", re.DOTALL
@@ -74,16 +76,18 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _GAP = re.compile(rb"[ \t\n\r,]*+")
 
 
-def _overflow_message() -> str | None:
-    """Return orjson's error text for a number too large for a double; None if orjson accepts it."""
+def _message(text: bytes) -> str | None:
+    """Return orjson's error for *text*; None if orjson accepts it."""
     try:
-        orjson.loads(b"1e999")
+        orjson.loads(text)
     except orjson.JSONDecodeError as error:
         return error.msg
     return None
 
 
-_OVERFLOW: Final = _overflow_message()
+_OVERFLOW: Final = _message(b"1e999")
+_TOO_DEEP: Final = _message(b"[" * 2_000)
+_HEAD_BYTES = 16_384  #: searched for too many levels before the brackets of a text are counted
 
 
 class Member(NamedTuple):
@@ -149,20 +153,22 @@ def parse(text: bytes) -> object:
 
 def _check_containers(text: bytes) -> None:
     """Refuse too many arrays and objects; brackets in strings are left out only if they are many."""
-    most = max(MAX_CONTAINERS, len(text) // BYTES_A_CONTAINER)
-    if _openings(text, len(text)) <= most:
+    most = max(MAX_CONTAINERS, len(text) // (BYTES_A_CONTAINER * _BATCH) * _BATCH)
+    if text.count(b"[") + text.count(b"{") <= most:
         return
-    quote = text.find(b'"') % (len(text) + 1)  # the length if there is none
-    openings = (match for match in _TO_OPENING.finditer(text) if match[1])
-    if _openings(text, quote) > most or next(islice(openings, most, None), None) is not None:
+    if _message(text[:_HEAD_BYTES]) == _TOO_DEEP:
+        raise BadEvent(ParkReason.MALFORMED, f"the body is not JSON: {_TOO_DEEP}")
+    position = 0
+    for _ in range(most // _BATCH):
+        match = _OVER_OPENINGS.match(text, position)
+        if match is None:
+            return
+        position = match.end()
+    if _TO_OPENING.match(text, position):
         raise BadEvent(
             ParkReason.TOO_LARGE,
             f"the JSON has more than {most} arrays and objects; send less, or a link to it",
         )
-
-
-def _openings(text: bytes, end: int) -> int:
-    return text.count(b"[", 0, end) + text.count(b"{", 0, end)
 
 
 def _parse_without_huge(text: bytes) -> object:

@@ -66,8 +66,8 @@ INVALID = {
     "bad escape": rb'"\x41"',
     "open string": b'"abc',
     "open string after a huge number": rb'[1e400,"\"\"',
-    "16,000 levels": b"[" * 16_000 + b"]" * 16_000,
-    "16,000 levels, open": b'{"a":' * 16_000,
+    "100,000 levels": b"[" * 100_000 + b"]" * 100_000,
+    "100,000 levels, open": b'{"a":' * 100_000,
 }
 
 
