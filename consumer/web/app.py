@@ -23,12 +23,30 @@ from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import is_loopback
 from consumer.web.access.logins import Logins
 from consumer.web.context import WebContext
-from consumer.web.routes import health, subscriptions, tenants
+from consumer.web.routes import (
+    endpoints,
+    health,
+    policies,
+    publish,
+    steering,
+    subscriptions,
+    tenants,
+    webhook,
+)
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
 from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of, respond
 
-ROUTERS: Final = (health.router, tenants.router, subscriptions.router)
+ROUTERS: Final = (
+    health.router,
+    tenants.router,
+    subscriptions.router,
+    steering.router,
+    endpoints.router,
+    policies.router,
+    publish.router,
+    webhook.router,
+)
 """Every resource; a new one is added here."""
 
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
