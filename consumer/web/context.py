@@ -14,6 +14,8 @@ from fastapi import Depends, Request
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.edges.process.system import SystemClock
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
+from consumer.edges.store.history.build import open_history
+from consumer.edges.store.history.history_store import HistoryReader
 from consumer.ports import Clock
 from consumer.settings import Settings
 from consumer.web.broker_link import BrokerLink
@@ -22,12 +24,13 @@ from consumer.web.shared.log import Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebContext:
-    """Settings, store, broker, clock and log of the API."""
+    """Settings, store, history, broker, clock and log of the API."""
 
     settings: Settings
     rules: SubscriptionRules  #: defaults of subscriptions
     store: SqlStore
     lookup: StoreLookup  #: reads that need no key
+    history: HistoryReader  #: steps of deliveries
     broker: BrokerLink
     clock: Clock
     log: Log
@@ -35,6 +38,7 @@ class WebContext:
     async def close(self) -> None:
         """Close every connection."""
         await self.broker.close()
+        await self.history.close()
         await self.lookup.close()
         await self.store.close()
 
@@ -50,6 +54,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
         rules=settings.subscription_rules(),
         store=open_store(settings),
         lookup=open_lookup(settings),
+        history=open_history(settings),
         broker=BrokerLink(settings),
         clock=SystemClock() if clock is None else clock,
         log=structlog.get_logger(),
