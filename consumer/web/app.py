@@ -23,12 +23,20 @@ from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import is_loopback
 from consumer.web.access.logins import Logins
 from consumer.web.context import WebContext
-from consumer.web.routes import health, subscriptions, tenants
+from consumer.web.routes import daemon, events, health, jobs, parked, subscriptions, tenants
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
 from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of, respond
 
-ROUTERS: Final = (health.router, tenants.router, subscriptions.router)
+ROUTERS: Final = (
+    health.router,
+    tenants.router,
+    subscriptions.router,
+    events.router,
+    parked.router,
+    jobs.router,
+    daemon.router,
+)
 """Every resource; a new one is added here."""
 
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}

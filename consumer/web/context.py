@@ -5,7 +5,8 @@ Data flow: Settings -> :func:`open_context` -> :class:`WebContext` -> ``app.stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import structlog
@@ -19,6 +20,7 @@ from consumer.edges.store.history.history_store import HistoryReader
 from consumer.ports import Clock
 from consumer.settings import Settings
 from consumer.web.broker_link import BrokerLink
+from consumer.web.daemon_link import DaemonLink
 from consumer.web.shared.log import Log
 
 
@@ -32,11 +34,14 @@ class WebContext:
     lookup: StoreLookup  #: reads that need no key
     history: HistoryReader  #: steps of deliveries
     broker: BrokerLink
+    daemon: DaemonLink
     clock: Clock
     log: Log
+    parked_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: held while the parked queue is read
 
     async def close(self) -> None:
         """Close every connection."""
+        await self.daemon.close()
         await self.broker.close()
         await self.history.close()
         await self.lookup.close()
@@ -56,6 +61,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
         lookup=open_lookup(settings),
         history=open_history(settings),
         broker=BrokerLink(settings),
+        daemon=DaemonLink(settings),
         clock=SystemClock() if clock is None else clock,
         log=structlog.get_logger(),
     )
