@@ -24,8 +24,12 @@ from consumer.core.text.hosts import is_loopback
 from consumer.web.access.logins import Logins
 from consumer.web.context import WebContext
 from consumer.web.routes import (
+    daemon,
     endpoints,
+    events,
     health,
+    jobs,
+    parked,
     policies,
     publish,
     steering,
@@ -46,6 +50,10 @@ ROUTERS: Final = (
     policies.router,
     publish.router,
     webhook.router,
+    events.router,
+    parked.router,
+    jobs.router,
+    daemon.router,
 )
 """Every resource; a new one is added here."""
 
