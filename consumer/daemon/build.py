@@ -26,12 +26,11 @@ from consumer.edges.broker.connection.connect import AmqpOptions, amqp_options
 from consumer.edges.broker.edge import BrokerEdge, EdgeOptions
 from consumer.edges.broker.prefetch import budget, lane_window, windows
 from consumer.edges.broker.topology_check import Inspection
-from consumer.edges.http import WebhookSender, open_sender
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
 from consumer.edges.operate.parked_pass import BrokerParkedPass
-from consumer.edges.private_broker import ports_in
+from consumer.edges.operate.sender import make_sender
 from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.edges.serve.health_server import HealthServer
@@ -197,17 +196,6 @@ class Worker:
             flush=self.edge.flush,
             grace_s=self.settings.sending.drain_grace_s,
         )
-
-
-def make_sender(settings: Settings) -> WebhookSender:
-    """Return the sender of the settings, with an address guard that refuses every place of our own."""
-    sender = open_sender(settings)
-    for port in ports_in(settings.home):
-        sender.guard.protect("127.0.0.1", port)
-    host, port = settings.api.place()
-    if port:
-        sender.guard.protect(host, port)
-    return sender
 
 
 def context_of(settings: Settings, outside: Outside) -> Context:

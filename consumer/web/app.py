@@ -26,12 +26,30 @@ from consumer.web.access.sessions import Sessions
 from consumer.web.context import WebContext
 from consumer.web.pages_routes import audit, login, static, tokens
 from consumer.web.pages_routes.answers import answer_problem
-from consumer.web.routes import health, subscriptions, tenants
+from consumer.web.routes import (
+    endpoints,
+    health,
+    policies,
+    publish,
+    steering,
+    subscriptions,
+    tenants,
+    webhook,
+)
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
 from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of
 
-ROUTERS: Final = (health.router, tenants.router, subscriptions.router)
+ROUTERS: Final = (
+    health.router,
+    tenants.router,
+    subscriptions.router,
+    steering.router,
+    endpoints.router,
+    policies.router,
+    publish.router,
+    webhook.router,
+)
 """Every resource; a new one is added here."""
 
 PAGE_ROUTERS: Final = (static.router, login.router, tokens.router, audit.router)

@@ -14,8 +14,11 @@ from fastapi import Depends, Request
 from consumer.core.subscription.entry import SubscriptionRules
 from consumer.edges.process.system import SystemClock
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
+from consumer.edges.store.history.build import open_history
+from consumer.edges.store.history.history_store import HistoryReader
 from consumer.ports import Clock
 from consumer.settings import Settings
+from consumer.web.activity_feed import ActivityFeed
 from consumer.web.broker_link import BrokerLink
 from consumer.web.shared.log import Log
 
@@ -28,12 +31,16 @@ class WebContext:
     rules: SubscriptionRules  #: defaults of subscriptions
     store: SqlStore
     lookup: StoreLookup  #: reads that need no key
+    history: HistoryReader
+    activity: ActivityFeed  #: sums of the last hour
     broker: BrokerLink
     clock: Clock
     log: Log
 
     async def close(self) -> None:
         """Close every connection."""
+        await self.activity.close()
+        await self.history.close()
         await self.broker.close()
         await self.lookup.close()
         await self.store.close()
@@ -45,14 +52,17 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
     Raises:
         ConfigError: a file in the settings cannot be read.
     """
+    clock, log = SystemClock() if clock is None else clock, structlog.get_logger()
     return WebContext(
         settings=settings,
         rules=settings.subscription_rules(),
         store=open_store(settings),
         lookup=open_lookup(settings),
+        history=open_history(settings),
+        activity=ActivityFeed(open_history(settings), clock, log),
         broker=BrokerLink(settings),
-        clock=SystemClock() if clock is None else clock,
-        log=structlog.get_logger(),
+        clock=clock,
+        log=log,
     )
 
 

@@ -31,7 +31,7 @@ from consumer.core.model import Outcome
 from consumer.core.subscription.pauses import paused
 from consumer.core.subscription.trial import Trial, advice, make_trial
 from consumer.core.text.printable import printable
-from consumer.daemon.build import make_sender
+from consumer.edges.operate.sender import make_sender
 from consumer.settings import Settings, load_settings
 
 SHOWN_CHARS = 300

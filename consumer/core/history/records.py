@@ -94,6 +94,7 @@ class Query:
     limit: int = 1_000  #: most rows
     after: int | None = None  #: only rows with a larger *seq*
     before: int | None = None  #: only rows with a smaller *seq*
+    light: bool = False  #: without details and answers
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= LIMIT_MAX:

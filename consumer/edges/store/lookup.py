@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
 from sqlalchemy import Row, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,7 +16,8 @@ from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.subscription.pauses import paused
 from consumer.edges.store.database import Database
-from consumer.edges.store.rows.parked import read_rows
+from consumer.edges.store.rows.endpoints import EndpointRow, patterns_of, read_endpoints
+from consumer.edges.store.rows.parked import ParkedReasons, read_reasons, read_rows
 from consumer.edges.store.rows.pauses import read_pauses
 from consumer.edges.store.tables import PARKED_INDEX, SUBSCRIPTIONS
 
@@ -79,6 +79,28 @@ class StoreLookup:
             found = await _briefs(connection, _BRIEF.where(_COLUMNS.id == subscription_id))
         return found[0] if found else None
 
+    async def endpoints(self, tenant: str | None = None, of: str | None = None) -> Sequence[EndpointRow]:
+        """Return subscriptions with the states of their endpoints, by tenant and name; none without a store.
+
+        Args:
+            tenant: Only those of this tenant.
+            of: Only the one with this id.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_endpoints(connection, self._now(), tenant, of)
+
+    async def parked_reasons(self, since: float, tenant: str | None = None) -> ParkedReasons:
+        """Return the number of parked entries, and why those since a time (Unix seconds) were parked.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        async with self._database.reading() as connection:
+            return await read_reasons(connection, self._now(), since, tenant)
+
     async def parked(self, event_id: str) -> Sequence[ParkedRow]:
         """Return the index of the parked entries of an event, the oldest first; the queue is not touched.
 
@@ -115,16 +137,8 @@ def _brief(row: Row[Any], pauses: set[tuple[str, str]]) -> SubscriptionBrief:
         id=row.id,
         tenant=row.tenant,
         name=row.name,
-        events=_events(row.entry),
+        events=patterns_of(row.entry),
         enabled=row.enabled,
         disabled_reason=row.disabled_reason or "",
         paused=paused(pauses, row.tenant, row.id),
     )
-
-
-def _events(entry: str) -> Sequence[str]:
-    """Return the patterns of a stored entry; a damaged one has none."""
-    try:
-        return tuple(map(str, orjson.loads(entry)["events"]))
-    except (ValueError, KeyError, TypeError):
-        return ()

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0009"
+SCHEMA: Final = "0010"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -231,4 +231,16 @@ AUDIT: Final = Table(
     Column("after", Text, nullable=False),  # JSON, without secrets
     Index("leveret_audit_at", "at"),
     Index("leveret_audit_tenant", "tenant", "id"),
+)
+
+PUBLISH_KEYS: Final = Table(
+    "leveret_publish_keys",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("key", Text, primary_key=True),  # as the client sent it
+    Column("digest", Text, nullable=False),  # of the request
+    Column("event_id", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("confirmed", Boolean, nullable=False),  # False: the broker may not have the event
+    Index("leveret_publish_keys_at", "at"),
 )

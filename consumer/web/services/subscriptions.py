@@ -46,8 +46,8 @@ class Created:
     secret: str | None  #: its generated secret, to be shown this once; None if the client gave one
 
 
-async def listed(context: WebContext, tenant: str) -> Sequence[Seen]:
-    """Return the subscriptions of a tenant by name.
+async def listed(context: WebContext, tenant: str | None) -> Sequence[Seen]:
+    """Return the subscriptions of a tenant by name; None: of every tenant.
 
     Raises:
         StoreUnavailable: the store cannot be read.
@@ -99,11 +99,11 @@ async def create(caller: Caller, tenant: str, values: Mapping[str, object]) -> C
     entry = _parsed(caller.context, tenant, values)
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
-        _refuse_foreign_secret(kept, entry)
+        refuse_foreign_secret(kept, entry)
         try:
             return add(kept, entry, fresh_secret)
         except ConfigError as error:
-            raise Problem.of_faults(409, _without_name(faults_of(error), entry)) from None
+            raise Problem.of_faults(409, without_name(faults_of(error), entry)) from None
 
     merged = await caller.context.store.change(step, who=caller.who)
     added = merged.added[0]
@@ -136,12 +136,12 @@ async def patch(caller: Caller, target: Target, changes: Mapping[str, object]) -
         document = export_document([old], secrets=False)["subscriptions"]
         assert isinstance(document, list)  # noqa: S101 - one row for one entry
         entry = _parsed(caller.context, target.tenant, merge_patch(document[0], changes))
-        _refuse_foreign_secret(kept, entry)
+        refuse_foreign_secret(kept, entry)
         try:
             enable = changes.get("enabled") is True
             return date_secrets(merge(kept, [entry], fresh_secret, enable=enable), caller.context.clock.now())
         except ConfigError as error:
-            raise Problem.of_faults(409, _without_name(faults_of(error), entry)) from None
+            raise Problem.of_faults(409, without_name(faults_of(error), entry)) from None
 
     merged = await caller.context.store.change(step, who=caller.who)
     return await _seen(caller.context, (*merged.changed, *merged.unchanged)[0])
@@ -205,7 +205,7 @@ def _parsed(context: WebContext, tenant: str, values: Mapping[str, object]) -> S
         raise Problem.of_faults(422, faults_of(error)) from None
 
 
-def _refuse_foreign_secret(kept: Sequence[StoredEntry], entry: SubscriptionEntry) -> None:
+def refuse_foreign_secret(kept: Sequence[StoredEntry], entry: SubscriptionEntry) -> None:
     """Refuse a secret of another tenant, without the name of that tenant.
 
     Raises:
@@ -216,7 +216,7 @@ def _refuse_foreign_secret(kept: Sequence[StoredEntry], entry: SubscriptionEntry
         raise Problem(409, "another endpoint has the same secret", field="secrets", remedy="give it its own")
 
 
-def _without_name(faults: Sequence[Fault], entry: SubscriptionEntry) -> Sequence[Fault]:
+def without_name(faults: Sequence[Fault], entry: SubscriptionEntry) -> Sequence[Fault]:
     """Return *faults* without the name of the subscription before the field: the request names it."""
     prefix = f"{entry.tenant}/{entry.label}: "
     return [
@@ -243,4 +243,6 @@ __all__ = [
     "merge_patch",
     "patch",
     "read",
+    "refuse_foreign_secret",
+    "without_name",
 ]

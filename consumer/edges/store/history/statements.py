@@ -12,6 +12,7 @@ from consumer.core.history.records import HistoryRow, Query
 
 TABLE: Final = "leveret_history"
 COLUMNS: Final = ", ".join(HistoryRow._fields)
+_LIGHT: Final = ", ".join({"detail": "''", "answer": "NULL"}.get(name, name) for name in HistoryRow._fields)
 
 FAILED: Final = "(step = 'parked' OR (step = 'attempt' AND reason <> 'delivered'))"
 """The rows of :func:`consumer.core.history.records.is_failure`, as the partial index names them."""
@@ -67,7 +68,8 @@ def select_steps(query: Query, first: int, mark: Callable[[int], str]) -> tuple[
         require("seq < {}", query.before)
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     order = "DESC" if query.after is None else "ASC"
-    text = f"SELECT seq, {COLUMNS} FROM {TABLE} {where} ORDER BY seq {order} LIMIT {query.limit}"  # noqa: S608 (constants of ours)
+    columns = _LIGHT if query.light else COLUMNS
+    text = f"SELECT seq, {columns} FROM {TABLE} {where} ORDER BY seq {order} LIMIT {query.limit}"  # noqa: S608 (constants of ours)
     return text, values
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, inspect, select
@@ -23,6 +23,36 @@ async def read_rows(
     by_time = PARKED_INDEX.c.parked_at.desc(), PARKED_INDEX.c.id.desc()
     query = select(*columns).where(*where).order_by(*by_time).limit(limit)
     return tuple(map(_row, (await connection.execute(query)).all()))
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedReasons:
+    """The size of the index, and the reasons of its newest entries."""
+
+    count: int
+    recent: Mapping[str, int]  #: entries by reason, the most frequent first
+
+
+async def read_reasons(
+    connection: AsyncConnection | None, now: float, since: float, tenant: str | None
+) -> ParkedReasons:
+    """Return the number of entries, and why those since a time were parked; of a tenant if it is given.
+
+    Args:
+        connection: A read transaction; None before a store exists.
+        now: Unix seconds; entries that have expired do not count.
+        since: Unix seconds.
+        tenant: None: of all tenants.
+    """
+    if connection is None:
+        return ParkedReasons(0, {})
+    columns = PARKED_INDEX.c
+    wanted = [columns.expires_at > now, *([] if tenant is None else [columns.tenant == tenant])]
+    total = await connection.scalar(select(func.count()).select_from(PARKED_INDEX).where(*wanted))
+    by_reason = select(columns.reason, func.count()).where(*wanted, columns.parked_at >= since)
+    rows = (await connection.execute(by_reason.group_by(columns.reason))).all()
+    recent = dict(sorted(((row[0], row[1]) for row in rows), key=lambda each: (-each[1], each[0])))
+    return ParkedReasons(int(total or 0), recent)
 
 
 async def count_messages(connection: AsyncConnection | None, *where: ColumnElement[bool]) -> int:

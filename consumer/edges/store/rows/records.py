@@ -23,6 +23,7 @@ from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
 from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
+from consumer.edges.store.rows.publish_keys import PublishKeys
 from consumer.edges.store.rows.tokens import Tokens
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
@@ -53,6 +54,7 @@ class Records:
         jobs: The replay jobs of the store.
         tokens: The tokens of the HTTP API.
         audit: The audit log.
+        publish_keys: The idempotency keys of clients that publish over HTTP.
     """
 
     def __init__(self, database: Database, parked_max: int, now: Callable[[], float] = time.time) -> None:
@@ -66,6 +68,7 @@ class Records:
         self.jobs = Jobs(database, now)
         self.tokens = Tokens(database, now)
         self.audit = Audit(database, now)
+        self.publish_keys = PublishKeys(database, now)
         self._database = database
         self._parked_max = parked_max
         self._now = now

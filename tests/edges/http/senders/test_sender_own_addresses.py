@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from consumer.core.model import OutcomeKind
-from consumer.daemon.build import make_sender
 from consumer.edges.http.connect import own_addresses as own
+from consumer.edges.operate.sender import make_sender
 from consumer.settings import load_settings
 from tests.support.loopback import OPTIONS, BuildSender, in_namespaces, to
 from tests.support.servers.raw_server import RawServer, ok, says

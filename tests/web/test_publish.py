@@ -1,0 +1,71 @@
+"""Publishing over HTTP: faults name their field, and no event is promised without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consumer.core.store.tokens import Scope
+from consumer.web.services.publish import data_of
+from tests.support.web import Api, problem
+
+EVENTS = "/v1/tenants/acme/events"
+CREATED: dict[str, Any] = {"type": "order.created", "data": {"id": "ord_1"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"type": ".."}, "type"),
+        ({"type": ""}, "type"),
+        ({"id": "a\nb"}, "id"),
+        ({"tenant": "acme"}, "tenant"),
+    ],
+)
+async def test_a_fault_names_its_field(api: Api, fields: dict[str, Any], field: str) -> None:
+    """The answer is 422."""
+    async with await api.client_of() as client:
+        found = problem(await client.post(EVENTS, json={**CREATED, **fields}), 422)
+
+    assert found["field"] == field
+
+
+async def test_data_is_required_and_limited(api: Api) -> None:
+    """Null is data; a missing member is a fault, and so is an event that Leveret would park."""
+    async with await api.client_of() as client:
+        missing = problem(await client.post(EVENTS, json={"type": "a"}), 422)
+        long = await client.post(EVENTS, json={"type": "a", "data": "x" * 262_200})
+
+    assert missing["field"] == "data"
+    assert problem(long, 413)["field"] in ("data", None)
+
+
+async def test_without_a_broker_nothing_is_accepted(api: Api) -> None:
+    """503, also for a repetition: the key is not taken for a confirmed one."""
+    async with await api.client_of() as client:
+        for _ in range(2):
+            answer = await client.post(EVENTS, json=CREATED, headers={"Idempotency-Key": "k-1"})
+            assert problem(answer, 503)
+            assert answer.headers["Retry-After"]
+        other = {**CREATED, "data": 1}
+        found = problem(await client.post(EVENTS, json=other, headers={"Idempotency-Key": "k-1"}), 422)
+        long = {"Idempotency-Key": "k" * 201}
+        problem(await client.post(EVENTS, json=CREATED, headers=long), 422)
+
+    assert found["field"] == "Idempotency-Key"
+
+
+async def test_reading_is_not_enough(api: Api) -> None:
+    """A read token gets 403, a stranger 404."""
+    async with await api.client_of(Scope.READ) as client:
+        problem(await client.post(EVENTS, json=CREATED), 403)
+    async with await api.client_of(tenant="rival") as client:
+        problem(await client.post(EVENTS, json=CREATED), 404)
+
+
+def test_the_bytes_of_the_data_stay_as_they_are() -> None:
+    """A number beyond 64 bits, its spelling and the blanks inside are kept."""
+    body = b'{ "data" : {"n": 12345678901234567890123.10 ,"a":1e2},"type":"x"}'
+
+    assert data_of(body) == b'{"n": 12345678901234567890123.10 ,"a":1e2}'
