@@ -25,6 +25,7 @@ from consumer.web.access.logins import Logins
 from consumer.web.access.sessions import Sessions
 from consumer.web.context import WebContext
 from consumer.web.pages_routes import audit, login, static, tokens
+from consumer.web.pages_routes import endpoints as endpoint_pages
 from consumer.web.pages_routes.answers import answer_problem
 from consumer.web.routes import (
     endpoints,
@@ -52,7 +53,13 @@ ROUTERS: Final = (
 )
 """Every resource; a new one is added here."""
 
-PAGE_ROUTERS: Final = (static.router, login.router, tokens.router, audit.router)
+PAGE_ROUTERS: Final = (
+    static.router,
+    login.router,
+    endpoint_pages.router,
+    tokens.router,
+    audit.router,
+)
 """Every part of the site of pages."""
 
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
