@@ -39,6 +39,10 @@ class ApiSettings(Section):
     """Requests with one token that may come together."""
     failed_logins_per_min: Annotated[int, Field(ge=1, le=10_000)] = 10
     """Failed logins a minute from one address; further ones are refused with 429, unread."""
+    session_idle_s: Annotated[float, Field(ge=60, le=7 * 86_400)] = 1_800.0
+    """A browser without a request for this time is logged out."""
+    session_max_s: Annotated[float, Field(ge=60, le=30 * 86_400)] = 43_200.0
+    """A browser is logged out after this time in any case."""
 
     @field_validator("listen")
     @classmethod

@@ -22,7 +22,11 @@ from starlette.responses import Response
 from consumer.core.errors import LeveretError
 from consumer.core.text.hosts import is_loopback
 from consumer.web.access.logins import Logins
+from consumer.web.access.sessions import Sessions
 from consumer.web.context import WebContext
+from consumer.web.pages_routes import audit, login, static, tokens
+from consumer.web.pages_routes import endpoints as endpoint_pages
+from consumer.web.pages_routes.answers import answer_problem
 from consumer.web.routes import (
     daemon,
     endpoints,
@@ -39,7 +43,7 @@ from consumer.web.routes import (
 )
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
-from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of, respond
+from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of
 
 ROUTERS: Final = (
     health.router,
@@ -57,6 +61,15 @@ ROUTERS: Final = (
 )
 """Every resource; a new one is added here."""
 
+PAGE_ROUTERS: Final = (
+    static.router,
+    login.router,
+    endpoint_pages.router,
+    tokens.router,
+    audit.router,
+)
+"""Every part of the site of pages."""
+
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
 _DEFAULT: Final[dict[int | str, dict[str, Any]]] = {
     "default": {
@@ -67,7 +80,7 @@ _DEFAULT: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def create_app(context: WebContext) -> FastAPI:
-    """Return the app that serves *context*; it has no state of its own but logins."""
+    """Return the app that serves *context*; it has no state of its own but logins and sessions."""
     api = context.settings.api
     host, _ = api.place()
     options = BoundaryOptions(
@@ -88,13 +101,14 @@ def create_app(context: WebContext) -> FastAPI:
         generate_unique_id_function=_operation_id,
         lifespan=_lifespan,
         middleware=[
-            Middleware(Boundary, options=options, log=context.log),
-            Middleware(Bodies, max_bytes=api.max_body_bytes),
+            Middleware(Boundary, options=options, log=context.log, answer=answer_problem),
+            Middleware(Bodies, max_bytes=api.max_body_bytes, answer=answer_problem),
         ],
     )
     app.state.context = context
     app.state.logins = Logins(context.store.records.tokens, api, context.clock, context.log)
-    for router in ROUTERS:
+    app.state.sessions = Sessions(api, context.clock)
+    for router in (*ROUTERS, *PAGE_ROUTERS):
         app.include_router(router)
     for kind in (Problem, RequestValidationError, HTTPException, LeveretError):
         app.add_exception_handler(kind, _on_error)
@@ -114,7 +128,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    """Answer an expected error with a problem document.
+    """Answer an expected error with a problem document, or with a page.
 
     Raises:
         Exception: *error*, if it is a fault of Leveret; the boundary logs it and answers 500.
@@ -122,7 +136,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem is None:
         raise error
-    return respond(problem, request.state.request_id)
+    return answer_problem(request.scope, problem)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -137,14 +137,9 @@ def tenants_page(shell: Shell) -> TenantsPage:
             tenant=name,
             endpoints=9 - index,
             deliveries_per_s=140.0 / (index + 1),
-            slots=int(96 / (index + 1)),
-            slot_ratio=0.375 / (index + 1),
             waiting=0 if index > 3 else 1_800 // (index + 1),
-            oldest_s=None if index > 3 else 8.4 / (index + 1),
+            rounds_waited=0 if index > 3 else index,
             parked=249 if index == 1 else 0,
-            lane=f"lane {(index * 5) % 16:02}",
-            rerouted_since=NOW - 340 if index == 0 else None,
-            reason=_REROUTED.reason if index == 0 else "",
         )
         for index, name in enumerate(names)
     )
@@ -153,10 +148,11 @@ def tenants_page(shell: Shell) -> TenantsPage:
         lines=lines,
         total=61,
         fairness=0.94,
-        fairness_hour=wave(0.97, 0.01, 0.04, top=1.0),
-        tenant_share=0.25,
+        fairness_tenants=9,
         slots=256,
         slots_used=203,
+        borrowable=192,
+        rerouted=1,
         pager=Pager(next="?after=9"),
     )
 

@@ -71,6 +71,22 @@ class Logins:
         self._used[found.id] = self._clock.now()
         return found
 
+    async def resume(self, token_id: str) -> Token | None:
+        """Return the token of a session as it is now, and count one request of it; None if it has ended.
+
+        Raises:
+            Problem: 429: too many requests.
+            StoreUnavailable: the store cannot be read.
+        """
+        stored = await self._tokens.get(token_id)
+        if stored is None or not stored.token.is_valid(self._clock.now()):
+            return None
+        self._refuse(
+            self._requests.take(token_id, self._clock.monotonic()), "too many requests with this token"
+        )
+        self._used[token_id] = self._clock.now()
+        return stored.token
+
     def forget(self, token_id: str) -> None:
         """Believe a token no longer, as it was revoked here."""
         self._known.pop(token_id, None)

@@ -27,9 +27,11 @@ class Facts:
     now: float
     endpoints: Sequence[EndpointLine] = ()  #: those that are not well; others are ignored
     rerouted: Sequence[Rerouted] = ()
+    rerouted_count: int = 0  #: rerouted tenants, where their names are unknown
     parked: ParkedCounts = field(default_factory=ParkedCounts)
     pressure: Pressure | None = None
     workers: int = 1
+    unreachable: str = ""  #: why no worker answers; empty if one does
     not_ready: Sequence[str] = ()  #: reasons of workers that are not ready
     oldest_due_s: float | None = None
 
@@ -42,7 +44,13 @@ def troubles(facts: Facts) -> Sequence[Trouble]:
 
 
 def _workers(facts: Facts) -> Iterator[Trouble]:
-    if facts.workers == 0:
+    if facts.unreachable:
+        yield Trouble(
+            tone=Tone.BAD,
+            headline="No worker answers, so probably nothing is delivered.",
+            detail=facts.unreachable,
+        )
+    elif facts.workers == 0:
         yield Trouble(
             tone=Tone.BAD,
             headline="No worker is running: nothing is delivered.",
@@ -54,10 +62,11 @@ def _workers(facts: Facts) -> Iterator[Trouble]:
 
 def _pressure(facts: Facts) -> Iterator[Trouble]:
     if facts.pressure is not None:
-        since = short_duration(facts.now - facts.pressure.since)
+        since = facts.pressure.since
+        span = "" if since is None else f" for {short_duration(facts.now - since)}"
         yield Trouble(
             tone=Tone.BAD,
-            headline=f"The broker holds back: workers have started nothing new for {since}.",
+            headline=f"The broker holds back: workers have started nothing new{span}.",
             detail=facts.pressure.reason,
         )
 
@@ -127,14 +136,18 @@ def _parked(facts: Facts) -> Iterator[Trouble]:
 
 
 def _rerouted(facts: Facts) -> Iterator[Trouble]:
+    count, detail = facts.rerouted_count, "Their new events go by a spill queue, so that others do not wait."
     if facts.rerouted:
         first = max(facts.rerouted, key=lambda each: each.waiting)
         waiting = counted(first.waiting, "message waits", "messages wait")
         reason = f"{first.reason}; " if first.reason else ""
+        count = len(facts.rerouted)
+        detail = f"{first.tenant}, {ago(first.since, facts.now)}: {reason}{waiting}."
+    if count:
         yield Trouble(
             tone=Tone.WARN,
-            headline=f"{counted(len(facts.rerouted), 'tenant is', 'tenants are')} rerouted.",
-            detail=f"{first.tenant}, {ago(first.since, facts.now)}: {reason}{waiting}.",
+            headline=f"{counted(count, 'tenant is', 'tenants are')} rerouted.",
+            detail=detail,
             href=urls.TENANTS,
             action="Show tenants",
         )

@@ -12,7 +12,7 @@ import orjson
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from consumer.web.shared.problems import Problem, respond
+from consumer.web.shared.problems import AnswerProblem, Problem
 
 READ_S: Final = 30.0  #: seconds in which a body must have arrived
 API_PATHS: Final = ("/v1/", "/webhook/")
@@ -24,8 +24,9 @@ _FORM: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-d
 class Bodies:
     """Refuses bodies that are too large, too slow, of another type, or not strict JSON."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, answer: AnswerProblem) -> None:
         self._app = app
+        self._respond = answer
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,7 +38,7 @@ class Bodies:
             body = await self._read(Headers(scope=scope), receive)
             self._check(scope, Headers(scope=scope), body)
         except Problem as problem:
-            await respond(problem, scope["state"].get("request_id"))(scope, receive, send)
+            await self._respond(scope, problem)(scope, receive, send)
             return
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -20,7 +20,7 @@ from consumer.core.text.hosts import names_this_machine
 from consumer.core.text.ids import uuid7
 from consumer.core.text.printable import printable
 from consumer.web.shared.log import Log
-from consumer.web.shared.problems import Problem, respond
+from consumer.web.shared.problems import AnswerProblem, Problem
 
 PATH_MAX: Final = 200  #: characters of a path in the log
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -49,8 +49,9 @@ class BoundaryOptions:
 class Boundary:
     """The outermost middleware."""
 
-    def __init__(self, app: ASGIApp, options: BoundaryOptions, log: Log) -> None:
+    def __init__(self, app: ASGIApp, options: BoundaryOptions, log: Log, answer: AnswerProblem) -> None:
         self._app = app
+        self._respond = answer
         self._options = options
         self._log = log
 
@@ -78,7 +79,7 @@ class Boundary:
             self._log.error("api.failed", request_id=state["request_id"], exc_info=error)
             if not status:
                 fault = Problem(500, "Leveret failed; its log has the cause, under the request's id")
-                await respond(fault, state["request_id"])(scope, receive, sending)
+                await self._respond(scope, fault)(scope, receive, sending)
         finally:
             self._log.info("api.requested", **_line(scope, status, time.monotonic() - began))
 
@@ -86,7 +87,7 @@ class Boundary:
         host = Headers(scope=scope).get("host", "")
         if self._options.check_host and not names_this_machine(host):
             problem = Problem(421, "the request names another host", field="Host", remedy="ask for localhost")
-            await respond(problem, scope["state"]["request_id"])(scope, receive, send)
+            await self._respond(scope, problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

@@ -8,7 +8,7 @@ Source: RFC 9457.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from consumer.core.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from consumer.core.schema import dotted
@@ -71,6 +72,10 @@ class Problem(Exception):
         problem = cls(status, first.detail, field=first.field, remedy=first.remedy)
         problem.faults = faults
         return problem
+
+
+AnswerProblem = Callable[[Scope, Problem], Response]
+"""Returns the answer to a request that failed: a problem document, or a page."""
 
 
 class FaultDocument(BaseModel):

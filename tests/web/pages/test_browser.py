@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
-from docs.page_preview.browser import CHROMIUM, ORIGIN, SCHEMES, Scheme, browser, tab
+from docs.page_preview.browser import ORIGIN, SCHEMES, Scheme, browser, tab
+from docs.page_preview.judge import faults, missing, overflow, violations
 from docs.page_preview.pages import named, pages
 from docs.page_preview.site import Site
-from tests.support.data import ROOT
 from tests.web.pages.hostile import hostile
-
-AXE = ROOT / "build" / "axe" / "axe.min.js"
-SERIOUS = ("serious", "critical")
-RUN_AXE = "() => axe.run(document, {resultTypes: ['violations']})"
-OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-WATCH_POLICY = (
-    "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective))"
-)
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Run one browser for all tests of this module."""
-    missing = [path for path in (Path(CHROMIUM), AXE) if not path.exists()]
-    assert not missing, f"missing: {missing}; run `make browser-install`"
+    assert not missing(), f"missing: {missing()}; run `make browser-install`"
     with browser() as started:
         yield started
-
-
-def faults(page: Page) -> list[str]:
-    """Return a list to which the page's errors and reports of its policy are added."""
-    found: list[str] = []
-    page.add_init_script(WATCH_POLICY)
-    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: found.append(str(error)))
-    page.on("dialog", lambda dialog: found.append(dialog.message))
-    return found
-
-
-def violations(page: Page) -> list[str]:
-    """Return the serious and critical violations that axe-core finds."""
-    page.evaluate(AXE.read_text("utf-8"))
-    result: dict[str, Any] = page.evaluate(RUN_AXE)
-    return [
-        f"{each['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
-        for each in result["violations"]
-        if each["impact"] in SERIOUS
-        for node in each["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("width", [1280, 400])
@@ -64,7 +31,7 @@ def test_pages_are_accessible(chromium: Browser, scheme: Scheme, width: int) -> 
         for name, path in named().items():
             page.goto(ORIGIN + path)
             assert (name, violations(page)) == (name, [])
-            assert (name, page.evaluate(OVERFLOW)) == (name, 0)
+            assert (name, overflow(page)) == (name, 0)
             assert (name, found) == (name, [])
 
 
@@ -76,7 +43,7 @@ def test_hostile_text_breaks_no_layout(chromium: Browser, width: int) -> None:
         found = faults(page)
         for name, path in named().items():
             page.goto(ORIGIN + path)
-            assert (name, page.evaluate(OVERFLOW)) == (name, 0)
+            assert (name, overflow(page)) == (name, 0)
             assert (name, found) == (name, [])
 
 

@@ -55,6 +55,7 @@ class Threshold:
     hint: str
     value: float | None  #: None: the default holds
     default: float
+    sent: str = ""  #: the value that was sent and refused; empty: show *value*
     error: str = ""  #: why the value that was sent is refused
 
 
@@ -69,7 +70,7 @@ class EndpointPage(Page):
     latency: Series = field(default_factory=Series)  #: p95 in seconds, last hour
     attempts_hour: int = 0
     failures_in_row: int = 0
-    in_flight: int = 0
+    in_flight: int | None = None
     errors: Sequence[ErrorKind] = ()  #: the most frequent first
     attempts: Sequence[HistoryRow] = ()  #: newest first, steps ``attempt`` only
     thresholds: Sequence[Threshold] = ()

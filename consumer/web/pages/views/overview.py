@@ -33,8 +33,8 @@ class ParkedCounts:
 class Pressure:
     """Back-pressure: workers start nothing new."""
 
-    since: float
-    reason: str  #: such as ``the broker blocks publishers: memory``
+    since: float | None = None
+    reason: str = ""  #: such as ``the broker blocks publishers: memory``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class OverviewPage(Page):
     worst: Sequence[EndpointLine] = ()  #: at most ten endpoints that are not well, worst first
     endpoints: int = 0  #: all endpoints
     parked: ParkedCounts = field(default_factory=ParkedCounts)
-    workers: int = 0  #: live workers
+    workers: int | None = 0  #: live workers; None: unknown
 
     @property
     def title(self) -> str:

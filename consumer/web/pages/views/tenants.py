@@ -6,24 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from consumer.web.pages.views.parts import Page, Pager, Series
+from consumer.web.pages.views.parts import Page, Pager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantLine:
-    """One tenant. Rates are those of the last minute."""
+    """One tenant. Numbers of a worker are None where the tenant has no series of its own there."""
 
     tenant: str
     endpoints: int = 0
     deliveries_per_s: float | None = None
-    slots: int = 0  #: requests in flight
-    slot_ratio: float = 0.0  #: of all slots of all workers
-    waiting: int = 0  #: jobs in the hands of workers, not started
-    oldest_s: float | None = None  #: age of the oldest of them
+    waiting: int | None = None  #: messages in the worker's hands, not started
+    rounds_waited: int | None = None  #: rounds since it was last served, or began to wait
     parked: int = 0
-    lane: str = ""
-    rerouted_since: float | None = None  #: None: it is not rerouted
-    reason: str = ""  #: why it is rerouted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +27,16 @@ class TenantsPage(Page):
 
     template: ClassVar[str] = "tenants.html"
     section: ClassVar[str] = "tenants"
-    lines: Sequence[TenantLine] = ()  #: rerouted ones first, then the busiest
+    lines: Sequence[TenantLine] = ()  #: the busiest first
     total: int = 0
     q: str = ""  #: filter by a part of the name
-    fairness: float | None = None  #: Jain's index, from 0 to 1
-    fairness_hour: Series = field(default_factory=Series)
-    tenant_share: float = 0.0  #: share of the slots that one tenant may use while others wait
-    slots: int = 0  #: of all workers
-    slots_used: int = 0
+    fairness: float | None = None  #: Jain's index of the last minute, from 0 to 1
+    fairness_tenants: int | None = None  #: tenants that it covers
+    slots: int | None = None  #: of all workers
+    slots_used: int | None = None
+    borrowable: int | None = None  #: deliveries that one tenant may have in flight while no other waits
+    rerouted: int | None = None  #: tenants whose events go by a spill queue
+    worker_detail: str = ""  #: why nothing is known of the worker
     pager: Pager = field(default_factory=Pager)
 
     @property

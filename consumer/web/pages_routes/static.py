@@ -1,0 +1,41 @@
+"""Serve stylesheet, script and icon of the pages, from memory."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from consumer.web.pages import urls
+from consumer.web.pages.render import STATIC
+from consumer.web.shared.problems import Problem
+
+router = APIRouter(include_in_schema=False)
+
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FOR_EVER: Final = "public, max-age=31536000, immutable"  #: the addresses contain a mark of the content
+
+
+@router.get(f"{urls.STATIC}/{{name}}")
+async def static_file(name: str, v: str = "") -> Response:
+    """Return one file; a browser keeps it if its address has the mark of its content."""
+    found = _files().get(name)
+    if found is None:
+        raise Problem(404, "there is no such file")
+    content_type, body = found
+    return Response(body, media_type=content_type, headers={"Cache-Control": _FOR_EVER if v else "no-cache"})
+
+
+@cache
+def _files() -> dict[str, tuple[str, bytes]]:
+    return {
+        each.name: (_TYPES[each.suffix], each.read_bytes())
+        for each in STATIC.iterdir()
+        if each.suffix in _TYPES
+    }

@@ -1,0 +1,217 @@
+"""Only a browser that is logged in sees pages, and only its own forms change something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.core.store.tokens import Scope
+from tests.support.visitor import HTML, Visitor
+from tests.support.web import Api, every_route, opened_api, problem
+
+OPEN = {"/login", "/static/{name}"}  #: pages that need no session
+API = ("/v1/", "/webhook/")
+
+
+def page_routes(api: Api) -> list[tuple[str, str]]:
+    """Return method and path of every page that needs a session."""
+    return [
+        (method, path)
+        for method, path in every_route(api.app)
+        if not path.startswith(API) and path not in OPEN
+    ]
+
+
+async def test_every_page_needs_a_session(api: Api) -> None:
+    """A person is led to the login, and back to the page afterwards; a program gets a problem."""
+    assert len(page_routes(api)) >= 5
+    async with api.client() as nobody:
+        for method, path in page_routes(api):
+            answer = await nobody.request(method, path, headers=HTML)
+            assert answer.status_code == 303, (method, path)
+            assert answer.headers["location"].partition("?")[0] == "/login"
+            problem(await nobody.request(method, path), 401)
+        wanted = await nobody.get("/tokens?x=1", headers=HTML)
+    assert wanted.headers["location"] == "/login?next=%2Ftokens%3Fx%3D1"
+
+
+async def test_a_token_logs_in_and_out(api: Api) -> None:
+    """The cookie is opaque, and no script reads it; after the logout it is worth nothing."""
+    token = await api.token()
+    async with api.client() as client:
+        visitor = Visitor(client)
+        answer = await visitor.log_in(token, "/audit")
+        cookie = answer.headers["set-cookie"]
+        old = dict(client.cookies)
+        text = await visitor.see("/audit")
+        out = await visitor.send("/logout")
+        client.cookies.update(old)
+        again = await client.get("/audit", headers=HTML)
+
+    assert answer.headers["location"] == "/audit"
+    assert "test admin" in text
+    assert cookie.startswith("leveret-session=")
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert "Secure" not in cookie
+    assert token.split("_")[2] not in str(answer.headers)
+    assert out.headers["location"] == "/login"
+    assert again.headers["location"].startswith("/login")
+
+
+async def test_behind_tls_the_cookie_is_bound_to_host_and_https(tmp_path: Path) -> None:
+    """Its name begins with __Host-, and it is Secure."""
+    async with opened_api(tmp_path, API__BEHIND_PROXY="true") as api:
+        token = await api.token()
+        async with api.client(None, **{"X-Forwarded-Proto": "https"}) as client:
+            client.base_url = "https://localhost"
+            answer = await Visitor(client).log_in(token)
+
+    cookie = answer.headers.get_list("set-cookie")[0]
+    assert cookie.startswith("__Host-leveret-session=")
+    assert "Secure" in cookie
+    assert "Path=/" in cookie
+    assert "Domain" not in cookie
+
+
+async def test_the_session_ends_with_its_token(api: Api) -> None:
+    """A revoked token and an expired one end every session at once, without a second of grace."""
+    short, revoked = await api.token(expires=api.clock.now() + 10), await api.token()
+    async with api.client() as one, api.client() as other:
+        first, second = Visitor(one), Visitor(other)
+        await first.log_in(short)
+        await second.log_in(revoked)
+        await api.context.store.records.tokens.revoke(revoked.split("_")[1], "test")
+        assert "Log in" in await second.see("/login")
+        await first.see("/audit")
+        api.clock.advance(10)
+        await first.see("/audit", 303)
+
+
+async def test_the_session_ends_by_time(api: Api) -> None:
+    """Without a request it ends after half an hour, and in any case after twelve hours."""
+    token = await api.token()
+    async with api.client() as client:
+        visitor = Visitor(client)
+        await visitor.log_in(token)
+        for _ in range(24):
+            api.clock.advance(1_799)
+            await visitor.see("/audit")
+        api.clock.advance(24)
+        await visitor.see("/audit", 303)
+        await visitor.log_in(token)
+        api.clock.advance(1_800)
+        await visitor.see("/audit", 303)
+
+
+async def test_failed_logins_are_counted_by_address(tmp_path: Path) -> None:
+    """The page says why; too many failures are 429 with Retry-After, also for a right token."""
+    async with opened_api(tmp_path, API__FAILED_LOGINS_PER_MIN="2") as api:
+        token = await api.token()
+        async with api.client() as client:
+            visitor = Visitor(client)
+            failed = [await visitor.log_in("lvt_wrong") for _ in range(2)]
+            refused = await visitor.log_in(token)
+
+    assert [answer.status_code for answer in failed] == [401, 401]
+    assert "not valid" in failed[0].text
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) > 0
+    assert "Try again" in refused.text or "try again" in refused.text
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "/\\evil.example", "https://evil.example/", "x", "/a\tb"]
+)
+async def test_the_login_leads_to_no_other_site(api: Api, target: str) -> None:
+    """The page to return to must be a path of ours."""
+    token = await api.token()
+    async with api.client() as client:
+        answer = await Visitor(client).log_in(token, target)
+        again = await client.get("/login", params={"next": target}, headers=HTML)
+
+    assert answer.headers["location"] == "/"
+    assert again.headers["location"] == "/"
+
+
+async def test_another_site_can_send_no_form(api: Api) -> None:
+    """Not without the hidden field, not with that of another session, and not from another origin."""
+    token = await api.token()
+    async with api.client() as client, api.client() as foreign:
+        visitor, other = Visitor(client), Visitor(foreign)
+        await visitor.log_in(token)
+        await other.log_in(token)
+        fields = {"name": "stolen", "scope": "admin"}
+        without = await client.post("/tokens", data=fields, headers=HTML)
+        swapped = await visitor.send("/tokens", fields | {"csrf": other.csrf})
+        crossed = await visitor.send("/tokens", fields, Origin="http://evil.example")
+        opaque = await visitor.send("/tokens", fields, Origin="null")
+        sited = await visitor.send("/tokens", fields, **{"Sec-Fetch-Site": "cross-site"})
+        right = await visitor.send("/tokens", fields, Origin="http://localhost")
+
+    refused = [without, swapped, crossed, opaque, sited]
+    assert [answer.status_code for answer in refused] == [403] * 5
+    assert right.status_code == 200
+    assert len(await api.context.store.records.tokens.all()) == 2
+
+
+async def test_another_site_cannot_log_a_browser_in(api: Api) -> None:
+    """The login form belongs to the browser that it was sent to, and the origin counts too."""
+    token = await api.token()
+    async with api.client() as client, api.client() as victim:
+        attacker, browser = Visitor(client), Visitor(victim)
+        await attacker.see("/login")
+        fields = {"token": token, "csrf": attacker.csrf}
+        bare = await victim.post("/login", data=fields, headers=HTML)
+        await browser.see("/login")
+        lent = await browser.send("/login", fields)
+        crossed = await browser.send("/login", {"token": token}, Origin="http://evil.example")
+
+    assert [bare.status_code, lent.status_code, crossed.status_code] == [403, 403, 403]
+    assert "leveret-session" not in str([bare.headers, lent.headers, crossed.headers])
+
+
+async def test_scopes_bound_the_pages(api: Api) -> None:
+    """A reader sees neither tokens nor audit; a token with a tenant sees none of the operators' pages."""
+    reading, bound = await api.token(Scope.READ), await api.token(Scope.ADMIN, tenant="acme")
+    async with api.client() as one, api.client() as other:
+        reader, customer = Visitor(one), Visitor(other)
+        await reader.log_in(reading)
+        await customer.log_in(bound)
+        assert "scope admin" in await reader.see("/audit", 403)
+        for method, path in page_routes(api):
+            if path.startswith(("/my", "/logout", "/search")) or path == "/":
+                continue
+            answer = await other.request(method, path, data={"csrf": customer.csrf}, headers=HTML)
+            assert answer.status_code == 404, (method, path)
+
+
+async def test_pages_have_a_strict_policy(api: Api) -> None:
+    """Only our own script and stylesheet; nothing is stored; the icon and the stylesheet are kept."""
+    async with api.client() as client:
+        page = await client.get("/login", headers=HTML)
+        style = await client.get("/static/leveret.css", params={"v": "1"})
+        problem(await client.get("/static/..%2Frender.py"), 404)
+
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["referrer-policy"] == "same-origin"
+    assert style.headers["content-type"].startswith("text/css")
+    assert "immutable" in style.headers["cache-control"]
+
+
+async def test_a_person_gets_pages_of_errors(api: Api) -> None:
+    """Each error of a page is a page, and each error of the API is a problem document."""
+    async with api.client() as client:
+        missing = await client.get("/nothing", headers=HTML)
+        hostile = await client.get("/login", headers={**HTML, "Host": "evil.example"})
+        large = await client.post("/login", content=b"x" * 2_000_000, headers=HTML)
+        problem(await client.get("/v1/nothing", headers=HTML), 404)
+
+    for answer, status in ((missing, 404), (hostile, 421), (large, 413)):
+        assert answer.status_code == status
+        assert answer.headers["content-type"].startswith("text/html")
+        assert answer.headers["x-request-id"] in answer.text
