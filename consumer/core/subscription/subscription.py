@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 from consumer.core.access import Access
 from consumer.core.endpoint.breaker import BreakerPolicy
 from consumer.core.retry.outcomes import StatusRule
 from consumer.core.retry.policy import RetryPolicy
 from consumer.core.webhook.signing import SigningKey
+
+IDS_KNOWN: Final = 10_000
+"""Ids that are remembered: each change of the store asks for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Subscription:
         return [key for key, end in pairs if not end or now < end]
 
 
+@lru_cache(maxsize=IDS_KNOWN)
 def subscription_id(tenant: str, name: str) -> str:
     """Return ``sub_`` and 16 hex digits of SHA-256(tenant, 0x00, name)."""
     return "sub_" + _digest(tenant, name)
