@@ -114,6 +114,11 @@ prove-history: broker-install postgres-install ## Measure the history of deliver
 	sh scripts/broker-chroot.sh trixie $(TRIXIE) $(BIN)/python -m bench.prove_history \
 		--broker-version 4.0. --suffix _4 $(PROVE) || failed=1; exit $$failed
 
+.PHONY: prove-operate
+prove-operate: broker-install postgres-install browser-install ## Measure the HTTP API and the pages; writes build/prove-operate.json
+	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
+	$(BIN)/python -m bench.prove_operate $(PROVE)
+
 .PHONY: prove-house
 prove-house: broker-install ## Measure the code's structure, its cost against before, and the suite under load
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light

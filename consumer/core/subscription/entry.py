@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Final, Self, TypeVar
 
@@ -164,7 +165,13 @@ class SubscriptionEntry(Section):
 
     def signing_keys(self) -> Sequence[SigningKey]:
         """Return the keys, newest first."""
-        return tuple(parse_secret(secret.get_secret_value()) for secret in self.secrets)
+        secrets, keys = self._parsed
+        return keys if secrets is self.secrets else _keys_of(self.secrets)
+
+    @cached_property
+    def _parsed(self) -> tuple[tuple[SecretStr, ...], tuple[SigningKey, ...]]:
+        """The secrets with their keys, parsed once; a copy with other secrets may still contain the old ones."""
+        return self.secrets, _keys_of(self.secrets)
 
     def record(self) -> dict[str, object]:
         """Return the fields that differ from the defaults as JSON values, without secrets, and the name."""
@@ -240,6 +247,10 @@ class SubscriptionEntry(Section):
 
 
 _Fields = TypeVar("_Fields", bound=Section)
+
+
+def _keys_of(secrets: Sequence[SecretStr]) -> tuple[SigningKey, ...]:
+    return tuple(parse_secret(secret.get_secret_value()) for secret in secrets)
 
 
 def _with_secret(section: _Fields, path: Sequence[str], secret: SecretStr) -> _Fields:

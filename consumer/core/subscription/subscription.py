@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from consumer.core.access import Access
@@ -16,6 +17,9 @@ from consumer.core.retry.policy import RetryPolicy
 from consumer.core.webhook.signing import SigningKey
 
 _ID: Final = re.compile(r"sub_[0-9a-f]{16}")
+
+IDS_KNOWN: Final = 10_000
+"""Ids that are remembered: each change of the store asks for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Subscription:
         return [key for key, end in pairs if not end or now < end]
 
 
+@lru_cache(maxsize=IDS_KNOWN)
 def subscription_id(tenant: str, name: str) -> str:
     """Return ``sub_`` and 16 hex digits of SHA-256(tenant, 0x00, name)."""
     return "sub_" + _digest(tenant, name)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from consumer.edges.store.changes import Step
 from consumer.edges.store.database import Database
-from consumer.edges.store.key_use import KeyUse, Rekeyed
-from consumer.edges.store.keys import Keys
+from consumer.edges.store.keys import Keys, KeyUse, Rekeyed
 from consumer.edges.store.lookup import StoreLookup
 from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.recorder import StoreRecorder
 from consumer.edges.store.rows.records import Records
 from consumer.edges.store.sqlite import SqliteDatabase
-from consumer.edges.store.store import SqlStore, Step
+from consumer.edges.store.store import SqlStore
 from consumer.settings import Settings
 
 __all__ = [

@@ -11,47 +11,38 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, update
 
-from consumer.core.changes.audited import changes_of
 from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.changes.steps import revive
 from consumer.core.errors import ConfigError
 from consumer.core.message.records import EndpointState, ParkedRow, short
-from consumer.core.retry.policy import max_age_s
 from consumer.core.store.audit import Change
 from consumer.core.store.lineage import Generation, Lineage
-from consumer.core.store.sealing import KeyRing
-from consumer.core.store.tombstone import Tombstone, keep_until
+from consumer.core.store.tombstone import Tombstone
 from consumer.core.subscription.pauses import Pause
-from consumer.core.subscription.subscription import Subscription, endpoint_id
-from consumer.edges.store.batches import delete_ids
+from consumer.core.subscription.subscription import Subscription
+from consumer.edges.store.changes import Changes, Step
 from consumer.edges.store.database import Database, NewerSchema
-from consumer.edges.store.key_use import KeyUse, Rekeyed
-from consumer.edges.store.keys import Keys
+from consumer.edges.store.keys import Keys, KeyUse, Rekeyed
 from consumer.edges.store.loaded import LoadedSubscriptions, read_other
 from consumer.edges.store.options import StoreOptions
 from consumer.edges.store.rows.audit import write_audit
-from consumer.edges.store.rows.entries import SubscriptionRow, resealed, to_entry, to_row, to_subscription
+from consumer.edges.store.rows.entries import SubscriptionRow, resealed, to_subscription
 from consumer.edges.store.rows.lineage import (
     advance,
-    deleted_by,
     read_generation,
     read_lineage,
     read_tombstone,
-    write_tombstones,
 )
+from consumer.edges.store.rows.opened import OpenedEntries, read_subscriptions
 from consumer.edges.store.rows.pauses import lift_pause, pause_change, read_pauses, write_pause
 from consumer.edges.store.rows.records import Records
-from consumer.edges.store.tables import ENDPOINT_STATES, HEALTH, HOLDS, SUBSCRIPTIONS
-
-Step = Callable[[Sequence[StoredEntry]], Merge]
-"""A pure step from the stored entries to the new ones."""
+from consumer.edges.store.tables import SUBSCRIPTIONS
 
 PROBE_S = 10.0
 """Seconds between queries of :meth:`SqlStore.changed`, even if the file's time stamps show no change."""
@@ -79,9 +70,10 @@ class SqlStore:
         self._database = database
         self._keys = keys
         self._rules = options.rules
-        self._parked_ttl_s = options.parked_ttl_s
         self._now = options.now
         self._loaded = LoadedSubscriptions()
+        self._opened = OpenedEntries()
+        self._changes = Changes(database, keys, options, self._opened)
         self._lineage = Lineage(generation=Generation("", -1, ""))  #: of the loaded subscriptions
         self._fingerprint: Hashable = None
         self._key_fingerprint: Hashable = None
@@ -130,8 +122,10 @@ class SqlStore:
             ConfigError: an entry is damaged.
         """
         async with self._database.reading() as connection:
-            rows = await _rows(connection, tenant)
-        return await asyncio.to_thread(self._entries, rows, self._keys.ring())
+            rows = await read_subscriptions(connection, tenant)
+        return await asyncio.to_thread(
+            self._opened.open, rows, self._keys.ring(), self.where, is_whole=tenant is None
+        )
 
     async def subscription_ids(self) -> frozenset[str]:
         """Return the ids of all subscriptions, enabled or not; this needs no key.
@@ -149,7 +143,7 @@ class SqlStore:
     ) -> Merge:
         """Pass the stored entries to *step*, and store its additions, changes and removals, all or nothing.
 
-        No other change comes between.
+        No other change comes between. Changes that wait for each other share one transaction.
 
         Args:
             step: Pure function; an exception of it leaves the store unchanged.
@@ -163,18 +157,7 @@ class SqlStore:
         """
         if not write:
             return await asyncio.to_thread(step, await self.entries())
-        async with self._database.writing() as connection:
-            kept = await _rows(connection)
-            ring = self._keys.ring()
-            entries = await asyncio.to_thread(self._entries, kept, ring)
-            merged = await asyncio.to_thread(step, entries)
-            if merged.added or merged.changed or merged.removed:
-                await self._save(connection, {row.id: row for row in kept}, merged, ring)
-                await self._write_tombstones(connection, merged, deleted_by(by))
-                if who is not None:
-                    await write_audit(connection, who, changes_of(merged), self._now())
-                await advance(connection)
-        return merged
+        return await self._changes.change(step, by=by, who=who)
 
     async def disable(self, subscription_id: str, reason: str) -> None:
         """Set ``enabled: false`` and store the reason. Unknown ids are ignored.
@@ -210,7 +193,7 @@ class SqlStore:
         """
         ring = self._keys.ring()
         async with self._database.reading() as connection:
-            uses = Counter(row.sealed.key_id for row in await _rows(connection))
+            uses = Counter(row.key_id for row in await read_subscriptions(connection))
         at_hand = [key.id for key in ring.keys]
         return [
             KeyUse(id=of, is_at_hand=of in at_hand, is_first=[of] == at_hand[:1], subscriptions=uses[of])
@@ -228,7 +211,7 @@ class SqlStore:
         if not ring.keys:
             raise ConfigError(ring.fault)
         async with self._database.writing() as connection:
-            rows = await _rows(connection)
+            rows = [SubscriptionRow.of(row) for row in await read_subscriptions(connection)]
             old = [row for row in rows if row.sealed.key_id != ring.keys[0].id]
             fresh = [found for row in old if (found := resealed(row, ring)) is not None]
             if fresh:
@@ -334,63 +317,6 @@ class SqlStore:
         await self.records.forget_parked(entries)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, after the changes that are being written."""
+        await self._changes.finish()
         await self._database.close()
-
-    def _entries(self, rows: Iterable[SubscriptionRow], ring: KeyRing) -> Sequence[StoredEntry]:
-        return tuple(to_entry(row, ring, self.where) for row in rows)
-
-    async def _save(
-        self, connection: AsyncConnection, before: Mapping[str, SubscriptionRow], merged: Merge, ring: KeyRing
-    ) -> None:
-        """Write the changes. Changed rows are deleted and inserted, as two may have swapped URLs."""
-        if not ring.keys and not before:
-            ring = await asyncio.to_thread(self._keys.make)
-        fresh = [to_row(entry, before.get(entry.id), ring) for entry in (*merged.added, *merged.changed)]
-        gone = [entry.id for entry in (*merged.removed, *merged.changed)]
-        await delete_ids(connection, SUBSCRIPTIONS, "id", gone)
-        if fresh:
-            await connection.execute(insert(SUBSCRIPTIONS), fresh)
-        for table in (ENDPOINT_STATES, HEALTH, HOLDS):
-            await delete_ids(connection, table, "endpoint", _outdated(before, merged))
-
-    async def _write_tombstones(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
-        """Write a tombstone for each removed subscription; delete those of added ones."""
-        now = self._now()
-        tombstones = [
-            Tombstone(
-                id=entry.id,
-                tenant=entry.tenant,
-                name=entry.label,
-                deleted_at=now,
-                deleted_by=short(by),
-                keep_until=keep_until(now, self._max_age_s(entry), self._parked_ttl_s),
-            )
-            for entry in merged.removed
-        ]
-        await write_tombstones(connection, tombstones, [entry.id for entry in merged.added], now)
-
-    def _max_age_s(self, entry: StoredEntry) -> float:
-        """Return the highest age of a delivery in seconds; of all policies if its own is missing."""
-        try:
-            return max_age_s(entry.build(self._rules).retry)
-        except ConfigError:
-            return max(map(max_age_s, self._rules.policies.values()))
-
-
-def _outdated(before: Mapping[str, SubscriptionRow], merged: Merge) -> Sequence[str]:
-    """Return the endpoints whose stored state is void: removed, moved, or enabled again."""
-    removed = [before[entry.id] for entry in merged.removed]
-    old = [(before[entry.id], entry) for entry in merged.changed]
-    moved = [was for was, now in old if was.url != now.url or (now.enabled and not was.enabled)]
-    return [endpoint_id(was.tenant, was.url) for was in (*removed, *moved)]
-
-
-async def _rows(connection: AsyncConnection | None, tenant: str | None = None) -> Sequence[SubscriptionRow]:
-    """Return every row, or those of one tenant, by tenant and name."""
-    if connection is None:
-        return ()
-    query = select(*SUBSCRIPTIONS.c)
-    query = query if tenant is None else query.where(SUBSCRIPTIONS.c.tenant == tenant)
-    rows = (await connection.execute(query)).all()
-    return sorted(map(SubscriptionRow.of, rows), key=lambda row: (row.tenant, row.name))

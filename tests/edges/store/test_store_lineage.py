@@ -107,7 +107,8 @@ async def test_pruned_ones_and_a_policy_that_is_gone(place: Place) -> None:
     """Fault 31: `apply --prune` leaves tombstones too; without a policy one is kept for the longest time."""
     store = place.open()
     await apply(store, shop(), shop(name="till", url="https://till.example/"))
-    store._rules = replace(RULES, policies={"slow": replace(RULES.retry, max_age_s=99 * DAY_S)})
+    rules = replace(RULES, policies={"slow": replace(RULES.retry, max_age_s=99 * DAY_S)})
+    store._changes._options = replace(store._changes._options, rules=rules)
     set_entry = "UPDATE leveret_subscriptions SET entry = "
     await execute(place, set_entry + """'{"retry":{"policy":"gone"},"events":["#"]}'""")
 

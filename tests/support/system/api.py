@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 
 from tests.support.processes.children import spawn, stop
+from tests.support.processes.daemon import Daemon
 from tests.support.system.command import command
-from tests.support.system.daemon import Daemon
 from tests.support.system.waiting import until
 
 STOP_S = 10
@@ -32,17 +32,28 @@ class ServedApi:
         headers = {"Authorization": f"Bearer {token}"}
         return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False)
 
+    @property
+    def port(self) -> int:
+        """Its port on 127.0.0.1."""
+        return int(self.url.rpartition(":")[2])
+
     async def token(self, *options: str) -> str:
-        """Make a token with the command line and return it; *options* such as ``--scope``, ``admin``."""
-        made = await command(self.daemon, "tokens", "create", "test", *options)
-        assert made.returncode == 0, made.stderr
-        return made.stdout.strip()
+        """Make a token, see :func:`make_token`."""
+        return await make_token(self.daemon, *options)
+
+
+async def make_token(daemon: Daemon, *options: str) -> str:
+    """Make a token with the command line and return it; *options* such as ``--scope``, ``admin``."""
+    made = await command(daemon, "tokens", "create", "test", *options)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
 
 
 @asynccontextmanager
 async def serving(daemon: Daemon) -> AsyncIterator[ServedApi]:
-    """Run ``leveret serve`` beside *daemon*; end it afterwards."""
-    log = daemon.home.parent / "serve.log"
+    """Run ``leveret serve`` beside *daemon*, which need not run; end it afterwards."""
+    log = daemon.home.parent / f"{daemon.log.stem}-serve.log"
+    log.unlink(missing_ok=True)
     env = {**daemon.env, "LEVERET_API__LISTEN": "127.0.0.1:0", "LEVERET_LOG__FORMAT": "json"}
     process = spawn([sys.executable, "-m", "consumer", "serve"], log=log, env=env)
     try:

@@ -8,9 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.support.system.daemon import (
-    Daemon,
-)
+from tests.support.processes.daemon import Daemon
 
 
 async def command(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ Data flow: StoredEntry -> :func:`to_row` (secrets sealed) -> table -> :class:`Su
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +46,12 @@ class SubscriptionRow:
     @classmethod
     def of(cls, row: Row[Any]) -> SubscriptionRow:
         """Convert a row of the database."""
-        values = dict(row._mapping)
+        return cls.of_values(dict(row._mapping))
+
+    @classmethod
+    def of_values(cls, columns: Mapping[str, Any]) -> SubscriptionRow:
+        """Convert the values of a row by their columns."""
+        values = dict(columns)
         sealed = Sealed(values.pop("key_id"), bytes(values.pop("secrets")))
         return cls(sealed=sealed, **values)
 

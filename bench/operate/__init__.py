@@ -1,0 +1,1 @@
+"""The proofs of the HTTP API and of the pages for operators."""
