@@ -17,8 +17,8 @@ NOW = 1_800_000_000.0  # the first second of a minute and of an hour
 def attempt(at: float, event: str = "ord-1", **more: Any) -> HistoryRow:
     """An attempt that failed with 503 and is tried again."""
     row = HistoryRow(at, "attempt", event, "acme", "order.created", "sub_1", f"dlv_{event}", 1, "http_5xx")
-    values: dict[str, Any] = {"status": 503, "latency_ms": 100.0, "reason": "retry"}
-    return row._replace(**values | more)
+    fields: dict[str, Any] = {"status": 503, "latency_ms": 100.0, "reason": "retry"}
+    return row._replace(**fields | more)
 
 
 def delivered(at: float, event: str = "ord-1", **more: Any) -> HistoryRow:

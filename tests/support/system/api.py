@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,9 +52,8 @@ async def make_token(daemon: Daemon, *options: str) -> str:
 
 @asynccontextmanager
 async def serving(daemon: Daemon) -> AsyncIterator[ServedApi]:
-    """Run ``leveret serve`` beside *daemon*, which need not run; end it afterwards."""
-    log = daemon.home.parent / f"{daemon.log.stem}-serve.log"
-    log.unlink(missing_ok=True)
+    """Run ``leveret serve`` beside *daemon*; end it afterwards."""
+    log = daemon.home.parent / f"serve-{secrets.token_hex(4)}.log"  # a test may serve twice
     env = {**daemon.env, "LEVERET_API__LISTEN": "127.0.0.1:0", "LEVERET_LOG__FORMAT": "json"}
     process = spawn([sys.executable, "-m", "consumer", "serve"], log=log, env=env)
     try:
