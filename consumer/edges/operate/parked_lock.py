@@ -35,8 +35,8 @@ from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THER
 from consumer.edges.broker.look import Look, OnRead, QueueInUse, completed, look_into
 from topology.names import Names
 
-ANSWER_S = 2.0  #: longest wait for the holder's answer
-RETRY_S = 0.25  #: pause between two tries to get the lock
+ANSWER_S = 5.0  #: longest wait for the holder's answer
+RETRY_S = 0.25  #: pause between two tries to get the lock, or two questions to its holder
 CALL_S = 15.0  #: longest wait for an answer of the broker
 TEXT_MAX = 120  #: characters shown of each word of a holder
 
@@ -137,9 +137,12 @@ async def asked(connection: AbstractConnection, names: Names) -> Holder | None:
         await channel.basic_consume(queue, answers.put, no_ack=True, timeout=CALL_S)
         properties = Basic.Properties(reply_to=names.lock_key(queue))
         key = names.lock_key(names.parked_lock)
-        await channel.basic_publish(b"", exchange=names.dlx, routing_key=key, properties=properties)
         async with asyncio.timeout(ANSWER_S):
-            answer = await answers.get()
+            answer = None
+            while answer is None:  # a holder that has just begun does not answer yet
+                await channel.basic_publish(b"", exchange=names.dlx, routing_key=key, properties=properties)
+                with suppress(TimeoutError):
+                    answer = await asyncio.wait_for(answers.get(), RETRY_S)
         await channel.close()
         return _read(answer.body)
     except CONNECTION_ERRORS:  # also a time-out, and a missing right: the holder stays unknown
