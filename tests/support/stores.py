@@ -173,7 +173,7 @@ FIRST_WITH = {name: number for number, names in LATER_TABLES.items() for name in
 
 LATER_COLUMNS = {
     "0007": ("leveret_parked_index", ("replays", "messages", "shown")),
-    "0010": ("leveret_jobs", ("total",)),
+    "0011": ("leveret_jobs", ("total",)),
 }
 """Table and columns by the schema that added them to a table of before."""
 

@@ -14,6 +14,16 @@ from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.wire.confirmed import Confirms
 from consumer.ports import Publication
 from topology.names import Names
+from topology.plan import TopologySpec
+
+FEW_QUEUES = TopologySpec(lanes=1, due_queues=1, spill_queues=0, rungs_s=(2.0,))
+FEW_QUEUES_SETTINGS = {
+    "TOPOLOGY__LANES": "1",
+    "TOPOLOGY__DUE_QUEUES": "1",
+    "TOPOLOGY__SPILL_QUEUES": "0",
+    "TOPOLOGY__RUNGS_S": "[2]",
+}
+"""The settings of :data:`FEW_QUEUES`."""
 
 
 def failed(number: int, tenant: str, target: str, at: float, *, status: int = 503) -> DeliveryMessage:
