@@ -15,7 +15,7 @@ import typer
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
 from consumer.core.message.jobs import JobRow, JobState, Steer, job_as_dict
-from consumer.core.store.audit import Change
+from consumer.core.operate.audited import job_steered
 from consumer.edges.store import SqlStore, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
@@ -24,7 +24,6 @@ _T = TypeVar("_T")
 
 app = typer.Typer(help="Replay jobs, which a worker works off.", no_args_is_help=True)
 
-_DONE = {Steer.PAUSE: "paused", Steer.RESUME: "resumed", Steer.CANCEL: "cancelled"}
 COLUMNS = ("id", "state", "origin", "filter", "rate_per_s", "replayed", "refused", "created_at", "detail")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a job, job_...")]
@@ -83,8 +82,8 @@ def _steer(job: str, step: Steer, *, as_json: bool) -> None:
 
 async def _steered(store: SqlStore, job: str, step: Steer) -> tuple[JobRow | None, bool]:
     row, is_changed = await store.records.jobs.steer(job, step)
-    if is_changed:
-        await store.records.audit.add(cli_author(), Change(action=f"job.{_DONE[step]}", target=job))
+    if is_changed and row is not None:
+        await store.records.audit.add(cli_author(), job_steered(row, step))
     return row, is_changed
 
 

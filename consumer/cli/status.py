@@ -5,7 +5,6 @@ Data flow: GET /metrics, a pause, GET /metrics and /readyz -> two MetricsPage ->
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,6 @@ from typing import Annotated
 
 import httpx2
 import typer
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -25,8 +23,9 @@ from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, show
 from consumer.core.errors import ConfigError
 from consumer.core.text.printable import printable
-from consumer.core.tools.daemon_status import MetricsPage, Sample, Status, status
-from consumer.settings import Settings, load_settings
+from consumer.core.tools.daemon_status import MetricsPage, Status, status
+from consumer.edges.inquire.daemon_page import Readiness, daemon_address, read_page, read_readiness
+from consumer.settings import load_settings
 
 TIMEOUT_S = 10.0
 """Longest wait for one answer of the daemon, in seconds."""
@@ -64,7 +63,7 @@ def register(app: typer.Typer) -> None:
 def status_(at: At = None, interval_s: Interval = 1.0, watch: Watch = False, as_json: AsJson = False) -> None:
     """Show what the daemon does now: rates, waiting, breakers, parked. Exit 1 unless it is ready."""
     with errors_in_one_line():
-        address = at if at is not None else _address(load_settings())
+        address = at if at is not None else daemon_address(load_settings())
         looks = _looks(address, interval_s)
         if not watch:
             now = next(looks)
@@ -84,20 +83,6 @@ def _follow(looks: Iterator[_Now], *, as_json: bool) -> None:
     with Live(console=console, auto_refresh=False, screen=False) as live:
         for now in looks:
             live.update(_table(now), refresh=True)
-
-
-def _address(settings: Settings) -> str:
-    """Return the address at which this machine reaches a daemon with these settings.
-
-    Raises:
-        ConfigError: the system chose its port, which only the daemon's log contains.
-    """
-    if settings.listen_port == 0:
-        raise ConfigError(
-            "listen: port 0 is chosen anew at each start; find it in the daemon's log and give --at HOST:PORT"
-        )
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.listen_host, settings.listen_host)  # noqa: S104 - looked up, not bound
-    return f"[{host}]:{settings.listen_port}" if ":" in host else f"{host}:{settings.listen_port}"
 
 
 def _looks(at: str, interval_s: float) -> Iterator[_Now]:
@@ -126,28 +111,17 @@ def _client(at: str) -> httpx2.Client:
 def _look(client: httpx2.Client, at: str) -> MetricsPage:
     text = _get(client, at, "/metrics").text
     moment = time.monotonic()
-    try:
-        samples = tuple(
-            Sample(sample.name, sample.labels, sample.value)
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if math.isfinite(sample.value)
-        )
-    except ValueError:
-        samples = ()
-    if not any(sample.name.startswith("leveret_") for sample in samples):
+    page = read_page(text, moment)
+    if page is None:
         raise ConfigError(
             f"the server at {at} is not a leveret daemon; give --at HOST:PORT or set LEVERET_LISTEN"
         )
-    return MetricsPage(moment, samples)
+    return page
 
 
-def _ready(client: httpx2.Client, at: str) -> tuple[bool, tuple[str, ...]]:
+def _ready(client: httpx2.Client, at: str) -> Readiness:
     answer = _get(client, at, "/readyz", allowed=503)
-    first, *notes = answer.text.splitlines() or [""]
-    if answer.status_code == 200:
-        return True, tuple(notes)
-    return False, (first.removeprefix("not ready: "), *notes)
+    return read_readiness(answer.status_code, answer.text)
 
 
 def _get(client: httpx2.Client, at: str, path: str, allowed: int = 200) -> httpx2.Response:

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from aio_pika.abc import AbstractConnection
 
+from consumer.cli.shared.audit import write_line
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.options import examples
@@ -25,11 +26,13 @@ from consumer.cli.shared.resolve import tenant as demand_tenant
 from consumer.cli.subscriptions.shared import read_entries
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.waiting import Wanted, as_dict
+from consumer.core.operate.audited import waiting_change
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import send_to_workers
 from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
+from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 from topology.names import Names
 
@@ -89,6 +92,7 @@ def kick_(
     wanted = _chosen(tenant, subscription, event, everything=everything)
     _cancel_reservations(wanted)
     rows, broken = _run(kick, wanted, sys.maxsize)
+    _write_line("kicked", wanted, len(rows))
     _print(rows, broken, as_json=as_json, empty="nothing was kicked")
 
 
@@ -114,8 +118,21 @@ def cancel_(
         typer.echo("nothing was cancelled", err=True)
         raise typer.Exit(1)
     rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
+    _write_line("cancelled", wanted, len(rows))
     _cancel_reservations(wanted)
     _print(rows, broken, as_json=as_json, empty="nothing was cancelled")
+
+
+def _write_line(done: str, wanted: Wanted, deliveries: int) -> None:
+    """Write the line of the audit log, unless nothing was changed."""
+
+    async def run() -> None:
+        async with opened_store(load_settings()) as store:
+            await write_line(store, waiting_change(done, wanted, deliveries))
+
+    if deliveries:
+        with errors_in_one_line():
+            asyncio.run(run())
 
 
 def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:

@@ -5,7 +5,8 @@ Data flow: Settings -> :func:`open_context` -> :class:`WebContext` -> ``app.stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import structlog
@@ -20,28 +21,32 @@ from consumer.ports import Clock
 from consumer.settings import Settings
 from consumer.web.activity_feed import ActivityFeed
 from consumer.web.broker_link import BrokerLink
+from consumer.web.daemon_link import DaemonLink
 from consumer.web.shared.log import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebContext:
-    """Settings, store, broker, clock and log of the API."""
+    """Settings, store, history, broker, clock and log of the API."""
 
     settings: Settings
     rules: SubscriptionRules  #: defaults of subscriptions
     store: SqlStore
     lookup: StoreLookup  #: reads that need no key
-    history: HistoryReader
+    history: HistoryReader  #: steps of deliveries
     activity: ActivityFeed  #: sums of the last hour
     broker: BrokerLink
+    daemon: DaemonLink
     clock: Clock
     log: Log
+    parked_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: held while the parked queue is read
 
     async def close(self) -> None:
         """Close every connection."""
         await self.activity.close()
-        await self.history.close()
+        await self.daemon.close()
         await self.broker.close()
+        await self.history.close()
         await self.lookup.close()
         await self.store.close()
 
@@ -61,6 +66,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
         history=open_history(settings),
         activity=ActivityFeed(open_history(settings), clock, log),
         broker=BrokerLink(settings),
+        daemon=DaemonLink(settings),
         clock=clock,
         log=log,
     )

@@ -168,8 +168,14 @@ LATER_TABLES = {
 }
 """Tables by the schema that made them."""
 
-LATER_COLUMNS = {"0007": ("replays", "messages", "shown")}
-"""Columns of the index of parked entries by the schema that added them."""
+FIRST_WITH = {name: number for number, names in LATER_TABLES.items() for name in names}
+"""The schema that made a later table."""
+
+LATER_COLUMNS = {
+    "0007": ("leveret_parked_index", ("replays", "messages", "shown")),
+    "0011": ("leveret_jobs", ("total",)),
+}
+"""Table and columns by the schema that added them to a table of before."""
 
 
 async def take_back(place: Place, schema: str) -> None:
@@ -177,9 +183,9 @@ async def take_back(place: Place, schema: str) -> None:
     for number, names in LATER_TABLES.items():
         for name in names if number > schema else ():
             await execute(place, f"DROP TABLE IF EXISTS {name}")
-    for number, names in LATER_COLUMNS.items():
-        for name in names if number > schema else ():
-            await execute(place, f"ALTER TABLE leveret_parked_index DROP COLUMN {name}")
+    for number, (table, names) in LATER_COLUMNS.items():
+        for name in names if number > schema >= FIRST_WITH.get(table, "") else ():
+            await execute(place, f"ALTER TABLE {table} DROP COLUMN {name}")
     await execute(place, f"UPDATE leveret_schema SET version_num = '{schema}'")  # noqa: S608 (ours)
 
 

@@ -12,12 +12,11 @@ import typer
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.output import warn
 from consumer.core.errors import ConfigError
-from consumer.core.subscription.subscription import subscription_id
+from consumer.core.subscription.subscription import id_of
 from consumer.core.text.durations import parse_moment
 from consumer.edges.store import StoreLookup
 from consumer.settings import Settings
 
-_SUBSCRIPTION_ID = re.compile(r"sub_[0-9a-f]{16}")
 _DELIVERY_ID = re.compile(r"dlv_[0-9a-f]{16}")
 
 Delivery = Annotated[str | None, typer.Option(metavar="ID", help="Only the delivery with this id, dlv_...")]
@@ -71,7 +70,7 @@ class Filtering:
             raise ConfigError(f"{self.delivery!r} is not the id of a delivery; it is dlv_ and 16 hex digits")
         return Filters(
             self.delivery or "",
-            "" if self.subscription is None else _id_of(self.subscription),
+            "" if self.subscription is None else id_of(self.subscription),
             self.tenant or "",
             self.failed,
             0.0 if self.since is None else parse_moment(self.since, time.time()),
@@ -86,25 +85,11 @@ class Filtering:
         """
         if self.subscription is None or has_rows:
             return
-        if await lookup.subscription(_id_of(self.subscription)) is None:
+        if await lookup.subscription(id_of(self.subscription)) is None:
             raise ConfigError(
                 f"no subscription {self.subscription!r}, and no history of one; "
                 "see `leveret subscriptions list`"
             )
-
-
-def _id_of(text: str) -> str:
-    """Return the id of a subscription that is named by its id or as ``tenant/name``.
-
-    Raises:
-        ConfigError: *text* is neither.
-    """
-    if _SUBSCRIPTION_ID.fullmatch(text):
-        return text
-    tenant, slash, name = text.partition("/")
-    if not (tenant and slash and name):
-        raise ConfigError(f"{text!r} is not a subscription; write tenant/name, or its id sub_...")
-    return subscription_id(tenant, name)
 
 
 def warn_if_off(settings: Settings) -> None:

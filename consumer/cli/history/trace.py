@@ -15,8 +15,6 @@ import typer
 
 from consumer.cli.history.shared import Filtering, Filters, warn_if_off
 from consumer.cli.history.show import (
-    delivery_as_dict,
-    event_as_dict,
     event_lines,
     print_lines,
     summary,
@@ -24,6 +22,7 @@ from consumer.cli.history.show import (
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, print_rows, warn
 from consumer.core.history.trace import DeliveryTrace, EventTrace
+from consumer.core.operate.trace_as_dict import delivery_as_dict, event_as_dict
 from consumer.core.text.ids import event_id as webhook_id
 from consumer.edges.operate.inquiry import Ask, Inquiry, SeenWaiting, opened_inquiry
 from consumer.settings import Settings, load_settings

@@ -25,6 +25,7 @@ from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_li
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter
+from consumer.core.operate.audited import parked_change
 from consumer.core.text.durations import parse_duration
 from consumer.edges.operate.parked import purge
 from consumer.edges.operate.parked_lock import Turn
@@ -125,6 +126,7 @@ def _purge(settings: Settings, turn: Turn, chosen: Filter, rows: list[Mapping[st
             settings,
             lambda connection, names: purge(connection, names, turn, chosen, archive),
             lambda entry: rows.append(entry_as_dict(entry)),
+            lambda: parked_change("purged", chosen, len(rows)),
         )
     except BrokerUnavailable as error:
         return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -26,6 +27,7 @@ from consumer.core.errors import BrokerUnavailable, StoreUnavailable
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import GroupBy, grouped
 from consumer.core.message.records import row_as_cells
+from consumer.core.operate.audited import parked_change
 from consumer.edges.operate.parked import Skipped, replay
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
@@ -143,7 +145,8 @@ def _replay_here(options: Replay) -> None:
         known = _subscriptions(settings)
         try:
             turn = turn_of("replay", wait=options.wait)
-            drain(settings, lambda connection, names: replay(connection, names, turn, chosen, known), take)
+            replaying = partial(replay, turn=turn, wanted=chosen, subscriptions=known)
+            drain(settings, replaying, take, lambda: parked_change("replayed", chosen, len(rows)))
         except BrokerUnavailable as error:
             broken = str(error)
         except KeyboardInterrupt:

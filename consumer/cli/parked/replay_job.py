@@ -6,7 +6,6 @@ Data flow: filter, rate, target -> :class:`consumer.core.message.jobs.ReplayJob`
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 
@@ -14,14 +13,16 @@ import typer
 
 from consumer.cli.shared.output import print_json
 from consumer.core.errors import ConfigError
-from consumer.core.message.jobs import JobState, ReplayJob, job_as_dict, job_id
+from consumer.core.message.jobs import JobState, job_as_dict
 from consumer.core.message.parked_filter import Filter
+from consumer.edges.operate.parked_jobs import ReplayHow, target_of
+from consumer.edges.operate.parked_jobs import make_job as make
 from consumer.edges.store import SqlStore, opened_store
+from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import Settings
 
 COLUMNS = ("id", "state", "filter", "rate_per_s", "to", "created_at")
 FOLLOW_S = 0.5  #: time between two looks at the progress
-ID_BYTES = 16  #: random bytes of a job's id
 
 
 def make_job(
@@ -42,18 +43,8 @@ def make_job(
 
     async def run() -> Mapping[str, object]:
         async with opened_store(settings) as store:
-            target = None if to is None else await _target(store, to)
-            job = ReplayJob(
-                id=job_id(os.urandom(ID_BYTES)),
-                chosen=chosen,
-                created=time.time(),
-                rate_per_s=rate_per_s,
-                to=target,
-            )
-            await store.records.jobs.add(job)
-            row = await store.records.jobs.get(job.id)
-            if row is None:
-                raise ConfigError(f"{job.id} was deleted at once; see leveret jobs list")
+            how = ReplayHow(rate_per_s=rate_per_s, to=None if to is None else await _target(store, to))
+            row = await make(store, chosen, how, who=cli_author(), now=time.time())
             return job_as_dict(row)
 
     return asyncio.run(run())
@@ -88,21 +79,7 @@ def _print(row: Mapping[str, object], *, as_json: bool) -> None:
 
 
 async def _target(store: SqlStore, to: str) -> str:
-    """Return the id of the subscription that *to* names.
-
-    Raises:
-        ConfigError: none or more than one has this id, name or URL.
-    """
-    found = [
-        entry.id
-        for entry in await store.entries()
-        if to in (entry.id, f"{entry.tenant}/{entry.label}", entry.url)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ConfigError(f"--to: several subscriptions have this URL: {' '.join(found)}; name one of them")
-    raise ConfigError(
-        "--to: no subscription has this id, name or URL; add one with `leveret subscriptions add`, as a "
-        "webhook is signed with the secret of its subscription"
-    )
+    try:
+        return target_of(await store.entries(), to)
+    except ConfigError as error:
+        raise ConfigError(f"--to: {error}") from None

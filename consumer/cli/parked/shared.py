@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass
 from math import inf
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
+from consumer.cli.shared.audit import write_line
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.output import warn
 from consumer.cli.shared.progress import Progress
-from consumer.core.errors import LeveretError
 from consumer.core.message.parked import ParkedEntry
 from consumer.core.message.parked_filter import Filter
 from consumer.core.model import ParkReason
+from consumer.core.store.audit import Change
 from consumer.core.text.durations import parse_moment
 from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.parked import Unreadable, browse
+from consumer.edges.operate.parked_drain import ParkedPlace, Pass
+from consumer.edges.operate.parked_drain import drain as drained
 from consumer.edges.operate.parked_lock import Turn
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names
 
-FORGET_AT_ONCE = 500  #: entries after which the index is brought up to date, in case of a kill -9
-
 _T = TypeVar("_T")
+Audited = Callable[[], Change | None]
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of entries, prk_...")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", autocompletion=tenant_names)]
@@ -132,33 +134,30 @@ def for_each_entry(
         warn(f"{len(unreadable)} parked messages cannot be read ({unreadable[0].why}) and stay; {remedy}")
 
 
-def drain(
-    settings: Settings, step: Callable[..., AsyncGenerator[_T, None]], take: Callable[[_T], None]
-) -> None:
-    """Run *step* over its own connection, and pass each result to *take* at once.
+def drain(settings: Settings, step: Pass[_T], take: Callable[[_T], None], audited: Audited) -> None:
+    """Run *step* over its own connection, pass each result to *take* at once, and write the audit log.
 
     So the finished part is known if the broker fails midway. Entries that left the queue leave the index too.
+
+    Args:
+        settings: Names broker and store.
+        step: The pass.
+        take: Receives each result.
+        audited: Returns the line of the audit log once the pass has ended; None: nothing was changed.
 
     Raises:
         BrokerUnavailable: from *step*.
         KeyboardInterrupt: a signal came; the entry in progress is finished, the rest stays parked.
     """
-    gone: dict[str, float] = {}
 
     async def run() -> None:
-        connection = await connect(find_broker(settings).options, "parked")
-        try:
-            async with aclosing(step(connection, Names(settings.topology.prefix))) as done:
-                async for one in done:
-                    take(one)
-                    if isinstance(one, ParkedEntry):
-                        gone[one.id] = one.parked_at
-                    if len(gone) >= FORGET_AT_ONCE:
-                        await _forget(settings, gone)
-                        gone.clear()
-        finally:
-            await close_quietly(connection)
-            await _forget(settings, gone)
+        async with opened_store(settings) as store:
+            names = Names(settings.topology.prefix)
+            place = ParkedPlace(options=find_broker(settings).options, names=names, store=store)
+            try:
+                await drained(place, step, take)
+            finally:
+                await write_line(store, audited())
 
     run_to_the_end(run())
 
@@ -167,10 +166,3 @@ def interrupted() -> NoReturn:
     """Exit after an interruption, once the finished part is shown."""
     warn("interrupted; all entries that are not listed stay parked")
     raise typer.Exit(130)
-
-
-async def _forget(settings: Settings, gone: Mapping[str, float]) -> None:
-    """Remove *gone* from the index of parked entries; if the store is away, this happens later."""
-    async with opened_store(settings) as store:
-        with suppress(LeveretError):
-            await store.forget_parked(gone)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from tempfile import TemporaryFile
 from typing import Annotated, Any
 
@@ -17,7 +16,6 @@ import orjson
 import typer
 
 from consumer.cli.parked.index import near_ids, read_index, resolved
-from consumer.cli.parked.rebuild import rebuild_index
 from consumer.cli.parked.shared import (
     Chosen,
     Limit,
@@ -30,6 +28,7 @@ from consumer.cli.parked.shared import (
     moment,
     turn_of,
 )
+from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import (
     AsJson,
@@ -41,11 +40,19 @@ from consumer.cli.shared.output import (
     print_rows,
     print_text,
 )
+from consumer.core.errors import ConfigError
 from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record, rfc3339
 from consumer.core.message.parked_filter import Filter, GroupBy, grouped
 from consumer.core.message.records import row_as_cells, row_as_dict
+from consumer.core.operate.parked_payload import payload_as_dict
 from consumer.core.text.durations import format_duration
-from consumer.settings import load_settings
+from consumer.edges.operate.link import find_broker
+from consumer.edges.operate.parked_drain import ParkedPlace
+from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked_rebuild import Rebuilt, rebuild_index
+from consumer.edges.store import opened_store
+from consumer.settings import Settings, load_settings
+from topology.names import Names
 
 COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")
 ATTEMPT_COLUMNS = ("replay", "number", "at", "kind", "status", "duration", "wait")
@@ -130,11 +137,30 @@ def stats(as_json: AsJson = False) -> None:
 def reindex(wait: Wait = False, as_json: AsJson = False) -> None:
     """Make the index of parked entries anew, in one pass over the queue; all entries stay parked."""
     with errors_in_one_line():
-        found = rebuild_index(load_settings(), turn_of("reindex", wait=wait))
+        found = asdict(_rebuild(load_settings(), turn_of("reindex", wait=wait)))
     if as_json:
         print_json(found)
     else:
         print_fields(found)
+
+
+def _rebuild(settings: Settings, turn: Turn) -> Rebuilt:
+    """Rebuild the index.
+
+    Raises:
+        ConfigError: the index is off.
+        LeveretError: as :func:`rebuild_index`.
+    """
+    if not settings.store.parked_index_max:
+        raise ConfigError("the index of parked entries is off ([store] parked_index_max = 0)")
+
+    async def run() -> Rebuilt:
+        async with opened_store(settings) as store:
+            names = Names(settings.topology.prefix)
+            place = ParkedPlace(options=find_broker(settings).options, names=names, store=store)
+            return await rebuild_index(place, turn)
+
+    return run_to_the_end(run())
 
 
 def show(entry_id: Id, wait: Wait = False, as_json: ShownJson = False) -> None:
@@ -204,9 +230,6 @@ def _readable(body: bytes) -> str:
         return f"{len(body)} bytes that are not text; see --json"
 
 
-def _data(body: bytes) -> dict[str, object]:
-    """Return the exact payload: as text if it is UTF-8, else in base64."""
-    try:
-        return {"data": body.decode()}
-    except UnicodeDecodeError:
-        return {"data_base64": base64.b64encode(body).decode()}
+def _data(body: bytes) -> dict[str, str]:
+    """Return the exact payload in the one field that fits it."""
+    return {name: value for name, value in payload_as_dict(body).items() if value is not None}

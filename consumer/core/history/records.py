@@ -13,6 +13,7 @@ row and the row of an attempt are no proof: a worker may be killed before the br
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -91,10 +92,13 @@ class Query:
     tenant: str = ""
     failed_only: bool = False  #: attempts that were not delivered, and parked deliveries
     since: float = 0.0  #: Unix seconds; rows of before are left out
+    until: float = 0.0  #: Unix seconds; rows of then or later are left out; 0 sets no condition
     limit: int = 1_000  #: most rows
     after: int | None = None  #: only rows with a larger *seq*
     before: int | None = None  #: only rows with a smaller *seq*
     light: bool = False  #: without details and answers
+    event_ids: Sequence[str] = ()  #: only rows of one of these events
+    subscription_ids: Sequence[str] = ()  #: only rows of one of these subscriptions, at most 100
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= LIMIT_MAX:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from consumer.core.message.parked import ParkedEntry, rfc3339
-from consumer.core.message.parked_filter import Filter
+from consumer.core.message.parked_filter import Filter, filter_as_dict
 from consumer.core.model import ParkReason
 
 RETRYABLE: Final = frozenset({ParkReason.EXHAUSTED, ParkReason.EXPIRED})
@@ -75,6 +75,7 @@ class ReplayJob:
     reasons: frozenset[str] = frozenset()  #: only entries with one of these reasons; empty: any reason
     replays_below: int | None = None  #: only entries that were replayed fewer times than this
     closed_only: bool = False  #: only deliveries whose breaker is closed
+    total: int | None = None  #: entries that it was made for, by the index of the store; None: not counted
 
     def wants(self, entry: ParkedEntry) -> bool:
         """Return whether *entry* belongs to the job; of the breaker this decides nothing."""
@@ -126,7 +127,7 @@ def job_id(random: bytes) -> str:
 
 
 def write_spec(job: ReplayJob) -> str:
-    """Write everything of a job but id, state and creation as JSON; :func:`read_spec` reads it."""
+    """Write everything of a job but id, state, creation and total as JSON; :func:`read_spec` reads it."""
     chosen = asdict(job.chosen)
     chosen["ids"] = None if job.chosen.ids is None else sorted(job.chosen.ids)
     spec = {
@@ -169,14 +170,9 @@ def read_spec(text: str) -> Mapping[str, Any]:
 def job_as_dict(row: JobRow) -> Mapping[str, object]:
     """Show a job with stable field names, times in RFC 3339."""
     job, counts = row.job, row.counts
-    chosen = {name: value for name, value in asdict(job.chosen).items() if value is not None}
-    if job.chosen.ids is not None:
-        chosen["ids"] = sorted(job.chosen.ids)
+    chosen = filter_as_dict(job.chosen)
     if job.reasons:
         chosen["reasons"] = sorted(job.reasons)
-    for name in ("since", "until"):
-        if name in chosen:
-            chosen[name] = rfc3339(chosen[name])
     return {
         "id": job.id,
         "state": job.state.value,
@@ -184,6 +180,7 @@ def job_as_dict(row: JobRow) -> Mapping[str, object]:
         "filter": chosen,
         "rate_per_s": job.rate_per_s,
         "to": job.to,
+        "total": job.total,
         "replayed": counts.replayed,
         "refused": counts.refused,
         "detail": counts.detail or None,

@@ -6,10 +6,10 @@ Data flow: entries -> Filter -> entry_as_dict -> list, replay, export, purge; gr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
 from consumer.core.message.records import ParkedRow
 
 
@@ -53,6 +53,15 @@ class Filter:
         )
 
 
+def filter_as_dict(chosen: Filter) -> dict[str, object]:
+    """Show the conditions of a filter that are set, with stable names and times in RFC 3339."""
+    shown: dict[str, object] = {name: value for name, value in asdict(chosen).items() if value is not None}
+    if chosen.ids is not None:
+        shown["ids"] = sorted(chosen.ids)
+    shown |= {name: rfc3339(at) for name in ("since", "until") if (at := getattr(chosen, name)) is not None}
+    return shown
+
+
 class GroupBy(StrEnum):
     """A field by which entries are counted."""
 
@@ -61,6 +70,16 @@ class GroupBy(StrEnum):
     STATUS = "status"
     TYPE = "type"
     SUBSCRIPTION = "subscription"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedGroup:
+    """Entries that share the values of some fields."""
+
+    values: Mapping[str, str | None]  #: by the names of :class:`GroupBy`
+    count: int
+    oldest: float  #: Unix seconds when the first of them was parked
+    newest: float
 
 
 _FIELDS: Mapping[GroupBy, str] = {

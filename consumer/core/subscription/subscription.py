@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from consumer.core.access import Access
 from consumer.core.endpoint.breaker import BreakerPolicy
+from consumer.core.errors import ConfigError
 from consumer.core.retry.outcomes import StatusRule
 from consumer.core.retry.policy import RetryPolicy
 from consumer.core.webhook.signing import SigningKey
+
+_ID: Final = re.compile(r"sub_[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,20 @@ class Subscription:
 def subscription_id(tenant: str, name: str) -> str:
     """Return ``sub_`` and 16 hex digits of SHA-256(tenant, 0x00, name)."""
     return "sub_" + _digest(tenant, name)
+
+
+def id_of(text: str) -> str:
+    """Return the id of a subscription that is named by its id or as ``tenant/name``; it need not exist.
+
+    Raises:
+        ConfigError: *text* is neither.
+    """
+    if _ID.fullmatch(text):
+        return text
+    tenant, slash, name = text.partition("/")
+    if not (tenant and slash and name):
+        raise ConfigError(f"{text!r} is not a subscription; write tenant/name, or its id sub_...")
+    return subscription_id(tenant, name)
 
 
 def endpoint_id(tenant: str, url: str) -> str:

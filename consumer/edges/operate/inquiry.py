@@ -78,7 +78,7 @@ class Inquiry:
         for of, kind in sorted(types.items()):
             evidence = Evidence(
                 rows=[row for row in rows if row.tenant == of],
-                parked=[each for one in parked if (one.tenant or "") == of for each in _parked_now(one)],
+                parked=[each for one in parked if (one.tenant or "") == of for each in parked_now(one)],
                 waiting=[each.delivery for each in live if each.key.tenant == of],
                 subscriptions=await self._subscriptions(of),
             )
@@ -172,7 +172,8 @@ def _counts(step: StoredStep) -> bool:
     return bool(step.row.subscription_id) or step.row.step in (Step.UNMATCHED, Step.PARKED)
 
 
-def _parked_now(row: ParkedRow) -> Sequence[ParkedNow]:
+def parked_now(row: ParkedRow) -> Sequence[ParkedNow]:
+    """Return a row of the index as a trace takes it, once for each subscription."""
     return [
         ParkedNow(row.id, target, row.reason, row.detail, row.attempts, row.parked_at, row.expires_at)
         for target in row.subscription_ids or ("",)

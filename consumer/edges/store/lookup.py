@@ -6,7 +6,7 @@ It needs no key and changes nothing, not even the schema.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select
@@ -15,11 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from consumer.core.message.records import ParkedRow
 from consumer.core.subscription.brief import SubscriptionBrief
 from consumer.core.subscription.pauses import paused
+from consumer.edges.store.batches import chunks
 from consumer.edges.store.database import Database
 from consumer.edges.store.rows.endpoints import EndpointRow, patterns_of, read_endpoints
 from consumer.edges.store.rows.parked import ParkedReasons, read_reasons, read_rows
 from consumer.edges.store.rows.pauses import read_pauses
-from consumer.edges.store.tables import PARKED_INDEX, SUBSCRIPTIONS
+from consumer.edges.store.tables import PARKED_INDEX, SUBSCRIPTIONS, TOMBSTONES
 
 _COLUMNS = SUBSCRIPTIONS.c
 _BRIEF = select(
@@ -111,6 +112,47 @@ class StoreLookup:
         wanted = columns.event_id == event_id, columns.expires_at > self._now()
         async with self._database.reading() as connection:
             return (await read_rows(connection, *wanted))[::-1]
+
+    async def parked_of(self, event_ids: Collection[str]) -> Sequence[ParkedRow]:
+        """Return the index of the parked entries of some events, the oldest first.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        columns, found = PARKED_INDEX.c, list[ParkedRow]()
+        async with self._database.reading() as connection:
+            for some in chunks(list(event_ids)):
+                wanted = columns.event_id.in_(some), columns.expires_at > self._now()
+                found += (await read_rows(connection, *wanted))[::-1]
+        return found
+
+    async def subscriptions_by_id(self, ids: Collection[str]) -> Mapping[str, SubscriptionBrief]:
+        """Return those subscriptions of *ids* that exist, by id.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        found: dict[str, SubscriptionBrief] = {}
+        async with self._database.reading() as connection:
+            if connection is None:
+                return found
+            for some in chunks(list(ids)):
+                briefs = await _briefs(connection, _BRIEF.where(_COLUMNS.id.in_(some)))
+                found |= {brief.id: brief for brief in briefs}
+        return found
+
+    async def ids_of(self, tenant: str) -> Sequence[str]:
+        """Return the ids of the subscriptions of a tenant, also of those that were deleted a short time ago.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        deleted = select(TOMBSTONES.c.id).where(TOMBSTONES.c.tenant == tenant)
+        async with self._database.reading() as connection:
+            if connection is None:
+                return ()
+            known = (await connection.scalars(select(_COLUMNS.id).where(_COLUMNS.tenant == tenant))).all()
+            return sorted({*known, *(await connection.scalars(deleted)).all()})
 
     async def parked_entry(self, entry_id: str) -> ParkedRow | None:
         """Return the line of one parked entry; None if the index has none.

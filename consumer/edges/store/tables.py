@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0010"
+SCHEMA: Final = "0011"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -194,6 +194,7 @@ JOBS: Final = Table(
     Column("replayed", Integer, nullable=False),  # 0 until the job is done: its entries are counted
     Column("refused", Integer, nullable=False),
     Column("detail", Text, nullable=False),
+    Column("total", Integer),  # entries that it was made for; null: not counted
 )
 
 JOB_ENTRIES: Final = Table(

@@ -115,7 +115,7 @@ async def show_endpoint(target: ReadTarget, caller: Reader, response: Response) 
 
 
 @router.get("/{subscription}/attempts")
-async def list_attempts(target: ReadTarget, caller: Reader, page: Paging) -> Page[EndpointAttempt]:
+async def list_endpoint_attempts(target: ReadTarget, caller: Reader, page: Paging) -> Page[EndpointAttempt]:
     """List the attempts to an endpoint, the newest first."""
     try:
         before = None if page.after is None else int(page.after)

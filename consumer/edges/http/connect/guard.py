@@ -151,13 +151,14 @@ class Guard:
         if reason is not None:
             return reason
         address = unmapped(ip_address(text))
+        is_ours = goal.port in self._own_ports
+        if not is_ours and self._rule.allows(address, goal.port):  # saves the question to the kernel
+            return None
         if not is_own(address):
             return None
-        if goal.port in self._own_ports:
+        if is_ours:
             return f"port {goal.port} of this machine belongs to Leveret or to what it uses"
-        if not self._rule.allows(address, goal.port):
-            return f"address {address} is this machine's own"
-        return None
+        return f"address {address} is this machine's own"
 
     async def look_up(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of *host*, unchecked; an address is returned as it is.

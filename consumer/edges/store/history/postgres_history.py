@@ -23,7 +23,9 @@ from consumer.edges.store.history.statements import (
     LATE_S,
     SEARCH,
     TABLE,
+    Span,
     needs_first,
+    needs_last,
     select_steps,
 )
 from consumer.edges.store.postgres import PostgresDatabase
@@ -126,8 +128,7 @@ class PostgresHistory:
         async with self._connected() as connection, connection.transaction(readonly=True):
             if not await _exists(connection):
                 return ()
-            first = await _first_since(connection, query.since - LATE_S) if needs_first(query) else 0
-            text, values = select_steps(query, first, lambda n: f"${n}")
+            text, values = select_steps(query, await _span(connection, query), lambda n: f"${n}")
             found = [
                 StoredStep(row[0], HistoryRow(*row[1:])) for row in await connection.fetch(text, *values)
             ]
@@ -185,6 +186,12 @@ class PostgresHistory:
 
 async def _exists(connection: asyncpg.Connection) -> bool:
     return await connection.fetchval("SELECT to_regclass($1)", TABLE) is not None
+
+
+async def _span(connection: asyncpg.Connection, query: Query) -> Span:
+    first = await _first_since(connection, query.since - LATE_S) if needs_first(query) else 0
+    last = await _first_since(connection, query.until + LATE_S) if needs_last(query) else None
+    return Span(first, last)
 
 
 async def _first_since(connection: asyncpg.Connection, at: float) -> int:

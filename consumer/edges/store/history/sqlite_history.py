@@ -29,7 +29,9 @@ from consumer.edges.store.history.statements import (
     LATE_S,
     SEARCH,
     TABLE,
+    Span,
     needs_first,
+    needs_last,
     select_steps,
 )
 
@@ -204,8 +206,7 @@ class SqliteHistory:
             connection.execute("BEGIN")  # the search and the query see one state
             if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone() is None:
                 return ()
-            first = _first_since(connection, query.since - LATE_S) if needs_first(query) else 0
-            text, values = select_steps(query, first, lambda _: "?")
+            text, values = select_steps(query, _span(connection, query), lambda _: "?")
             found = [StoredStep(row[0], HistoryRow(*row[1:])) for row in connection.execute(text, values)]
         return found if query.after is not None else found[::-1]
 
@@ -245,6 +246,12 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     with suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _span(connection: sqlite3.Connection, query: Query) -> Span:
+    first = _first_since(connection, query.since - LATE_S) if needs_first(query) else 0
+    last = _first_since(connection, query.until + LATE_S) if needs_last(query) else None
+    return Span(first, last)
 
 
 def _first_since(connection: sqlite3.Connection, at: float) -> int:

@@ -5,8 +5,10 @@ SQLite and PostgreSQL share the names of columns and indexes. Each has its own t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from consumer.core.history.records import HistoryRow, Query
 
@@ -34,38 +36,29 @@ FUTURE_S: Final = 3_600.0
 SEARCH: Final = f"SELECT at FROM {TABLE} WHERE seq >= {{}} ORDER BY seq LIMIT 1"  # noqa: S608 (constants of ours)
 
 
-def select_steps(query: Query, first: int, mark: Callable[[int], str]) -> tuple[str, Sequence[Any]]:
+class Span(NamedTuple):
+    """The rows among which a query searches."""
+
+    first: int = 0  #: smallest *seq* that can match
+    last: int | None = None  #: largest *seq* that can match; None sets no condition
+
+
+def select_steps(query: Query, span: Span, mark: Callable[[int], str]) -> tuple[str, Sequence[Any]]:
     """Return the statement of *query*, and its values.
 
     Args:
         query: The conditions.
-        first: Smallest *seq* that can match.
+        span: The rows that can match.
         mark: Returns the placeholder of the n-th value, 1-based.
     """
+    if query.subscription_ids:
+        return _united(query, span, mark)
     values: list[Any] = []
     conditions: list[str] = []
-
-    def require(condition: str, value: object) -> None:
-        values.append(value)
-        conditions.append(condition.format(mark(len(values))))
-
-    for column in ("event_id", "delivery_id", "subscription_id", "tenant"):
-        if wanted := getattr(query, column):
-            require(f"{column} = {{}}", wanted)
-    if query.subscription_id:
-        conditions.append("subscription_id <> ''")
-    if query.delivery_id:
-        conditions.append("delivery_id <> ''")
-    if query.failed_only:
-        conditions.append(FAILED)
-    if query.since:
-        require("at >= {}", query.since)
-    if first > 0:
-        require("seq >= {}", first)
-    if query.after is not None:
-        require("seq > {}", query.after)
-    if query.before is not None:
-        require("seq < {}", query.before)
+    for condition, some in _conditions(query, span):
+        marks = [mark(len(values) + place) for place in range(1, len(some) + 1)]
+        conditions.append(condition.format(*marks))
+        values += some
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     order = "DESC" if query.after is None else "ASC"
     columns = _LIGHT if query.light else COLUMNS
@@ -73,7 +66,59 @@ def select_steps(query: Query, first: int, mark: Callable[[int], str]) -> tuple[
     return text, values
 
 
+def _conditions(query: Query, span: Span) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield each condition, with braces for its values."""
+    for column in ("event_id", "delivery_id", "subscription_id", "tenant"):
+        if wanted := getattr(query, column):
+            yield f"{column} = {{}}", [wanted]
+    if query.subscription_id:
+        yield "subscription_id <> ''", ()
+    if query.delivery_id:
+        yield "delivery_id <> ''", ()
+    if query.failed_only:
+        yield FAILED, ()
+    if query.event_ids:
+        yield f"event_id IN ({', '.join(['{}'] * len(query.event_ids))})", query.event_ids
+    bounds = {
+        "at >= {}": query.since or None,
+        "at < {}": query.until or None,
+        "seq >= {}": span.first or None,
+        "seq <= {}": span.last,
+        "seq > {}": query.after,
+        "seq < {}": query.before,
+    }
+    yield from ((condition, [value]) for condition, value in bounds.items() if value is not None)
+
+
+def _united(query: Query, span: Span, mark: Callable[[int], str]) -> tuple[str, Sequence[Any]]:
+    """Return a statement that reads each subscription by its index, and then chooses among these rows."""
+    values: list[Any] = []
+    parts: list[str] = []
+    for number, each in enumerate(query.subscription_ids):
+        one = replace(query, subscription_ids=(), subscription_id=each)
+        text, some = select_steps(one, span, partial(_mark_after, mark, len(values)))
+        parts.append(f"SELECT * FROM ({text}) AS part{number}")  # noqa: S608 (constants of ours)
+        values += some
+    order = "DESC" if query.after is None else "ASC"
+    united = " UNION ALL ".join(parts)
+    return f"SELECT * FROM ({united}) AS united ORDER BY seq {order} LIMIT {query.limit}", values  # noqa: S608 (constants of ours)
+
+
+def _mark_after(mark: Callable[[int], str], values: int, number: int) -> str:
+    """Return the placeholder of a value behind *values* others."""
+    return mark(values + number)
+
+
 def needs_first(query: Query) -> bool:
     """Return whether *query* has no condition with an index, and reads all rows since a time."""
-    indexed = query.event_id or query.delivery_id or query.subscription_id
-    return query.since > 0 and not indexed and not (query.tenant and query.failed_only)
+    return query.since > 0 and not _is_indexed(query)
+
+
+def needs_last(query: Query) -> bool:
+    """Return whether *query* has no condition with an index, and reads rows of before a time."""
+    return query.until > 0 and not _is_indexed(query)
+
+
+def _is_indexed(query: Query) -> bool:
+    ids = query.event_id or query.delivery_id or query.subscription_id
+    return bool(ids or query.event_ids or query.subscription_ids or (query.tenant and query.failed_only))

@@ -12,7 +12,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, inspect, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    inspect,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.message.jobs import (
@@ -71,9 +84,11 @@ class Jobs:
 
     async def last_made(self) -> Mapping[Origin, LastMade]:
         """Return when the last job of each origin was made, and whether one is pending."""
-        query = select(JOBS).order_by(JOBS.c.created)
         async with self._reading() as connection:
-            rows = () if connection is None else (await connection.execute(query)).all()
+            if connection is None:
+                return {}
+            query = await _select_jobs(connection)
+            rows = (await connection.execute(query.order_by(JOBS.c.created))).all()
         last: dict[Origin, LastMade] = {}
         for row in rows:
             job = _read(row)
@@ -100,6 +115,7 @@ class Jobs:
             "replayed": 0,
             "refused": 0,
             "detail": "",
+            "total": job.total,
         }
         async with self._database.writing() as connection:
             await connection.execute(insert(JOBS), values)
@@ -275,7 +291,7 @@ class Jobs:
 async def _rows(connection: AsyncConnection, job: str | None = None) -> Sequence[JobRow]:
     """Return the jobs, newest first, or only one."""
     counted = select(JOB_ENTRIES.c.job, func.count()).where(JOB_ENTRIES.c.sent).group_by(JOB_ENTRIES.c.job)
-    query = select(JOBS).order_by(JOBS.c.created.desc(), JOBS.c.id)
+    query = (await _select_jobs(connection)).order_by(JOBS.c.created.desc(), JOBS.c.id)
     if job is not None:
         query, counted = query.where(JOBS.c.id == job), counted.where(JOB_ENTRIES.c.job == job)
     rows = (await connection.execute(query)).all()
@@ -292,6 +308,16 @@ def _has_jobs(connection: Connection) -> bool:
     return inspect(connection).has_table(JOBS.name)
 
 
+async def _select_jobs(connection: AsyncConnection) -> Select[Any]:
+    """Return a query of the columns that exist: an earlier release made no column for the total."""
+    there = await connection.run_sync(_columns)
+    return select(*(column for column in JOBS.c if column.name in there))
+
+
+def _columns(connection: Connection) -> frozenset[str]:
+    return frozenset(column["name"] for column in inspect(connection).get_columns(JOBS.name))
+
+
 def _job_row(row: Row[Any], replayed: int) -> JobRow:
     job = _read(row)
     counts = JobCounts(replayed=row.replayed + replayed, refused=row.refused, detail=row.detail)
@@ -305,6 +331,12 @@ def _job_row(row: Row[Any], replayed: int) -> JobRow:
 def _read(row: Row[Any]) -> ReplayJob | str:
     """Return the job of a row, or why it cannot be read."""
     try:
-        return ReplayJob(id=row.id, state=JobState(row.state), created=row.created, **read_spec(row.spec))
+        return ReplayJob(
+            id=row.id,
+            state=JobState(row.state),
+            created=row.created,
+            total=getattr(row, "total", None),
+            **read_spec(row.spec),
+        )
     except (ValueError, KeyError, TypeError) as error:
         return f"this row cannot be read: {type(error).__name__}: {error}"

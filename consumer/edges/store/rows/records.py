@@ -23,6 +23,7 @@ from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
 from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
+from consumer.edges.store.rows.parked_queries import ParkedQueries
 from consumer.edges.store.rows.publish_keys import PublishKeys
 from consumer.edges.store.rows.tokens import Tokens
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
@@ -52,6 +53,7 @@ class Records:
 
     Attributes:
         jobs: The replay jobs of the store.
+        parked: Pages and counts of the index of parked entries.
         tokens: The tokens of the HTTP API.
         audit: The audit log.
         publish_keys: The idempotency keys of clients that publish over HTTP.
@@ -66,6 +68,7 @@ class Records:
             now: Returns Unix seconds.
         """
         self.jobs = Jobs(database, now)
+        self.parked = ParkedQueries(database, now, is_kept=parked_max > 0)
         self.tokens = Tokens(database, now)
         self.audit = Audit(database, now)
         self.publish_keys = PublishKeys(database, now)

@@ -1,0 +1,117 @@
+"""``/v1/events``, ``/v1/deliveries`` and ``/v1/attempts``: what happened, from the history."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from consumer.core.history.status import DeliveryStatus
+from consumer.core.history.wording import as_dict
+from consumer.core.operate.trace_as_dict import delivery_as_dict, event_as_dict
+from consumer.web.access.guard import Reader
+from consumer.web.parameters import Paging
+from consumer.web.routes.filters import Since, Subscription, Tenant, Type, Until
+from consumer.web.routes.models_events import Delivery, DeliveryRow, StepOut, Trace, Traces
+from consumer.web.services import events as service
+from consumer.web.services.events import DeliveryAsk
+from consumer.web.services.moments import moment
+from consumer.web.shared.cursors import Page
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+Failed = Annotated[bool, Query(description="Only failed attempts and parked deliveries.")]
+
+
+def _ask(
+    tenant: Tenant = None,
+    subscription: Subscription = None,
+    type: Type = None,
+    failed: Failed = False,
+) -> DeliveryAsk:
+    return DeliveryAsk(tenant=tenant or "", subscription=subscription or "", type=type or "", failed=failed)
+
+
+def _span(caller: Reader, since: Since = None, until: Until = None) -> tuple[float | None, float | None]:
+    now = caller.context.clock.now()
+    return moment(since, "since", now), moment(until, "until", now)
+
+
+Ask = Annotated[DeliveryAsk, Depends(_ask)]
+Span = Annotated[tuple[float | None, float | None], Depends(_span)]
+
+
+@router.get("/events/{event_id:path}")
+async def trace_event(
+    event_id: Annotated[str, Path(min_length=1, max_length=512, description="Id of the event.")],
+    caller: Reader,
+    tenant: Tenant = None,
+) -> Traces:
+    """Show what happened to an event: each attempt, its answer, and why a subscription did not get it."""
+    found = await service.traces(caller, event_id, tenant or "")
+    return Traces(items=[Trace.model_validate(event_as_dict(each)) for each in found])
+
+
+@router.get("/deliveries")
+async def list_deliveries(
+    caller: Reader,
+    page: Paging,
+    ask: Ask,
+    span: Span,
+    status: Annotated[DeliveryStatus | None, Query(description="Only deliveries with this status.")] = None,
+) -> Page[DeliveryRow]:
+    """List deliveries, the one with the newest step first.
+
+    A page may have fewer items than `limit`, even none, and still have a `next`.
+    """
+    wanted = _with(ask, span, status=status)
+    found = await service.deliveries(caller, wanted, page)
+    rows = [DeliveryRow.model_validate(delivery_as_dict(event, one)) for event, one in found.items]
+    return Page(items=rows, next=found.next)
+
+
+@router.get("/deliveries/{delivery_id}")
+async def show_delivery(
+    delivery_id: Annotated[str, Path(max_length=64, description="dlv_ and 16 hex digits.")], caller: Reader
+) -> Delivery:
+    """Show one delivery with its steps. One that succeeded at its first attempt is found by its event."""
+    event, one = await service.delivery(caller, delivery_id)
+    steps = [as_dict(row) for row in one.rows]
+    return Delivery.model_validate(delivery_as_dict(event, one) | {"steps": steps})
+
+
+@router.get("/attempts")
+async def list_attempts(
+    caller: Reader,
+    page: Paging,
+    ask: Ask,
+    span: Span,
+    code: Annotated[
+        str | None, Query(max_length=64, description="Only this result: `503`, or a kind such as `dns`.")
+    ] = None,
+) -> Page[StepOut]:
+    """List attempts, newest first.
+
+    A page may have fewer items than `limit`, even none, and still have a `next`.
+    """
+    found = await service.attempts(caller, _with(ask, span, code=code or ""), page)
+    return Page(items=[StepOut.model_validate(as_dict(row)) for row in found.items], next=found.next)
+
+
+def _with(
+    ask: DeliveryAsk,
+    span: tuple[float | None, float | None],
+    *,
+    status: DeliveryStatus | None = None,
+    code: str = "",
+) -> DeliveryAsk:
+    return DeliveryAsk(
+        tenant=ask.tenant,
+        subscription=ask.subscription,
+        type=ask.type,
+        failed=ask.failed,
+        since=span[0],
+        until=span[1],
+        status=status,
+        code=code,
+    )

@@ -1,0 +1,120 @@
+"""Describe how a worker is shared among the tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from consumer.web.access.guard import Caller
+from consumer.web.daemon_link import DaemonNow
+from metrics.series import OTHER, tenant_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantNow:
+    """One tenant. A number of the worker is None if the tenant has no series of its own there."""
+
+    tenant: str
+    subscriptions: int
+    parked: int  #: entries of the index
+    waiting: int | None  #: messages in the worker's hands that wait for their turn
+    deliveries_per_s: float | None  #: jobs started
+    rounds_waited: int | None  #: rounds since it was last served, or began to wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantsNow:
+    """The tenants, the busiest first, and how even the sharing is."""
+
+    fairness: float | None  #: Jain's index of the last minute, from 0 to 1
+    fairness_tenants: int | None  #: tenants that it covers
+    slots: int | None  #: requests that all workers may have in flight
+    slots_used: int | None  #: requests of this worker in flight
+    borrowable: int | None  #: deliveries that one tenant may have in flight while no other waits
+    rerouted: int | None  #: tenants whose events go by a spill queue
+    lines: Sequence[TenantNow]
+    worker_detail: str  #: why nothing is known of the worker; empty if it answers
+
+
+async def tenants(caller: Caller, q: str = "") -> TenantsNow:
+    """Return the tenants whose name contains *q*; a caller with a tenant sees only that one.
+
+    Raises:
+        StoreUnavailable: the store cannot be read.
+    """
+    context = caller.context
+    counts = await context.lookup.tenants()
+    parked = await context.store.records.parked_sizes()
+    now = await context.daemon.now()
+    names = sorted(name for name in counts.keys() | parked.keys() if caller.sees(name) and q in name)
+    lines = _lines(names, now if isinstance(now, DaemonNow) else None)
+    found = [
+        TenantNow(
+            tenant=line.tenant,
+            subscriptions=counts.get(line.tenant, 0),
+            parked=parked.get(line.tenant, 0),
+            waiting=line.waiting,
+            deliveries_per_s=line.rate,
+            rounds_waited=line.rounds,
+        )
+        for line in lines
+    ]
+    found.sort(key=lambda line: (-(line.deliveries_per_s or 0.0), -(line.waiting or 0), line.tenant))
+    if not isinstance(now, DaemonNow) or caller.tenant is not None:
+        return _unknown(found, now if isinstance(now, str) else "")
+    return _known(found, now, context.settings.sending.concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    tenant: str
+    waiting: int | None = None
+    rate: float | None = None
+    rounds: int | None = None
+
+
+def _lines(names: Sequence[str], now: DaemonNow | None) -> Sequence[_Line]:
+    if now is None:
+        return [_Line(name) for name in names]
+    waiting = _own(now.page.by("leveret_tenant_waiting_messages", "tenant"))
+    rounds = _own(now.page.by("leveret_tenant_rounds_waited", "tenant"))
+    rates = _own(now.rates_by("leveret_tenant_jobs_total", "tenant"))
+    return [
+        _Line(name, _whole(waiting.get(name)), rates.get(name), _whole(rounds.get(name))) for name in names
+    ]
+
+
+def _own(values: dict[str, float]) -> dict[str, float]:
+    """Return the values of tenants with series of their own, by the tenant."""
+    return {tenant_of(label): value for label, value in values.items() if label != OTHER}
+
+
+def _known(lines: Sequence[TenantNow], now: DaemonNow, concurrency: int) -> TenantsNow:
+    workers = now.gauge("leveret_workers")
+    return TenantsNow(
+        fairness=now.gauge("leveret_fairness_index"),
+        fairness_tenants=_whole(now.gauge("leveret_fairness_tenants")),
+        slots=None if workers is None else concurrency * int(workers),
+        slots_used=now.status.in_flight,
+        borrowable=_whole(now.gauge("leveret_borrowable_deliveries")),
+        rerouted=_whole(now.gauge("leveret_noisy_tenants")),
+        lines=lines,
+        worker_detail="",
+    )
+
+
+def _unknown(lines: Sequence[TenantNow], detail: str) -> TenantsNow:
+    return TenantsNow(
+        fairness=None,
+        fairness_tenants=None,
+        slots=None,
+        slots_used=None,
+        borrowable=None,
+        rerouted=None,
+        lines=lines,
+        worker_detail=detail,
+    )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
