@@ -24,9 +24,8 @@ from consumer.core.text.hosts import is_loopback
 from consumer.web.access.logins import Logins
 from consumer.web.access.sessions import Sessions
 from consumer.web.context import WebContext
-from consumer.web.pages_routes import audit, login, static, tokens
-from consumer.web.pages_routes import endpoints as endpoint_pages
-from consumer.web.pages_routes.answers import answer_problem
+from consumer.web.pages_routes.parts.answers import answer_problem
+from consumer.web.pages_routes.site import PAGE_ROUTERS
 from consumer.web.routes import (
     daemon,
     endpoints,
@@ -60,15 +59,6 @@ ROUTERS: Final = (
     daemon.router,
 )
 """Every resource; a new one is added here."""
-
-PAGE_ROUTERS: Final = (
-    static.router,
-    login.router,
-    endpoint_pages.router,
-    tokens.router,
-    audit.router,
-)
-"""Every part of the site of pages."""
 
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
 _DEFAULT: Final[dict[int | str, dict[str, Any]]] = {

@@ -17,8 +17,8 @@ from consumer.web.access.visitors import Administrating
 from consumer.web.pages import urls
 from consumer.web.pages.views.access import AuditFilter, AuditLine, AuditPage, Change
 from consumer.web.pages.views.parts import Flash, Tone
-from consumer.web.pages_routes.answers import page_answer, shell_of
-from consumer.web.pages_routes.lists import not_empty, pager
+from consumer.web.pages_routes.parts.answers import page_answer, shell_of
+from consumer.web.pages_routes.parts.lists import not_empty, pager
 
 router = APIRouter(include_in_schema=False)
 

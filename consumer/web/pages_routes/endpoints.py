@@ -15,10 +15,10 @@ from consumer.web.pages import urls
 from consumer.web.pages.filters import counted, duration
 from consumer.web.pages.views import endpoints as views
 from consumer.web.pages.views.parts import Flash, Series, Tone
-from consumer.web.pages_routes.answers import page_answer, see_other, shell_of
-from consumer.web.pages_routes.lines import endpoint_line
-from consumer.web.pages_routes.lists import Cursor, not_empty, page_request, pager
-from consumer.web.pages_routes.thresholds import LABELS, refused_threshold, sent_thresholds
+from consumer.web.pages_routes.parts.answers import page_answer, see_other, shell_of
+from consumer.web.pages_routes.parts.lines import endpoint_line
+from consumer.web.pages_routes.parts.lists import Cursor, not_empty, page_request, pager
+from consumer.web.pages_routes.parts.thresholds import LABELS, refused_threshold, sent_thresholds
 from consumer.web.services import endpoints as service
 from consumer.web.services import steering, trials
 from consumer.web.services.subscriptions import Target

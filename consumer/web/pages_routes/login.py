@@ -14,7 +14,7 @@ from consumer.web.access.visitors import AnyVisitor, home_of, read_form, require
 from consumer.web.pages import urls
 from consumer.web.pages.views.access import LoginPage
 from consumer.web.pages.views.parts import Shell
-from consumer.web.pages_routes.answers import local_path, page_answer, see_other
+from consumer.web.pages_routes.parts.answers import local_path, page_answer, see_other
 from consumer.web.shared.problems import Problem
 
 router = APIRouter(include_in_schema=False)

@@ -15,7 +15,7 @@ from consumer.web.access.visitors import Administrating, Visitor
 from consumer.web.pages import urls
 from consumer.web.pages.views.access import TokenForm, TokenLine, TokensPage
 from consumer.web.pages.views.parts import Tone
-from consumer.web.pages_routes.answers import page_answer, see_other, shell_of
+from consumer.web.pages_routes.parts.answers import page_answer, see_other, shell_of
 from consumer.web.shared.problems import Problem
 
 router = APIRouter(include_in_schema=False)

@@ -1,0 +1,1 @@
+"""The pages on the real product: daemon, broker, `leveret serve` and Chromium."""

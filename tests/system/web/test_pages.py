@@ -1,0 +1,120 @@
+"""An operator's night in Chromium: the overview turns red, the endpoint is reset, its events are resent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from docs.page_preview.browser import browser
+from docs.page_preview.judge import missing, violations
+from tests.support.servers.switch import Switch
+from tests.support.system.api import ServedApi, serving
+from tests.support.system.daemon import Daemon
+from tests.support.system.endpoints import secret
+from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
+
+ANSWER: Final = b'{"error":"database_unavailable"}'
+ONCE: Final[Mapping[str, object]] = {"max_attempts": 1}
+PATIENCE_MS: Final = 60_000
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Switch]:
+    """An endpoint that is broken."""
+    async with Switch(status=503, body=ANSWER) as switch:
+        yield switch
+
+
+@pytest.fixture
+async def api(shared: Daemon) -> AsyncIterator[ServedApi]:
+    """`leveret serve` beside the daemon."""
+    async with serving(shared) as served:
+        yield served
+
+
+def opened(started: Browser, *, scripts: bool) -> Page:
+    """Return a tab at 1280 px."""
+    context = started.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
+    context.set_default_timeout(PATIENCE_MS)
+    return context.new_page()
+
+
+def log_in(page: Page, api: ServedApi, token: str) -> None:
+    """Log in; the first page follows."""
+    page.goto(api.url)
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+
+
+def night(api: ServedApi, token: str, endpoint: Switch, *, scripts: bool) -> Iterator[tuple[str, Page]]:
+    """Walk from the red overview to the finished job, as an operator does; yield each page."""
+    with browser() as started:
+        page = opened(started, scripts=scripts)
+        log_in(page, api, token)
+        while "fails with 503" not in page.content():
+            page.reload()
+        yield "overview", page
+        page.get_by_role("link", name="Open endpoint: web/orders").first.click()
+        expect(page.get_by_role("region", name="The endpoint's answer")).to_contain_text(
+            "database_unavailable"
+        )
+        yield "endpoint", page
+        endpoint.status = 200
+        page.get_by_role("button", name="Reset").click()
+        expect(page.get_by_role("status")).to_contain_text("The breaker is closed.")
+        page.get_by_role("link", name="Show them").click()
+        expect(page.get_by_role("heading", name="Parked", exact=True)).to_be_visible()
+        yield "parked", page
+        page.get_by_role("table").last.get_by_role("link", name="prk_").first.click()
+        expect(page.get_by_role("region", name="Payload")).to_contain_text('{"n":1}')
+        yield "entry", page
+        page.go_back()
+        page.get_by_role("link", name="Resend").first.click()
+        yield "resend", page
+        page.get_by_role("button", name="Resend").click()
+        while "Replay done" not in page.get_by_role("heading", level=1).inner_text().replace("\n", " "):
+            page.reload()
+        yield "job", page
+
+
+async def broken(shared: Daemon, publisher: EventPublisher, endpoint: Switch, tenant: str) -> list[str]:
+    """Let five events fail for good, so that the breaker opens; return their ids."""
+    await shared.apply(
+        {
+            "tenant": tenant,
+            "name": "orders",
+            "url": endpoint.url,
+            "events": ["#"],
+            "secrets": [secret(tenant, "orders")],
+            "retry": dict(ONCE),
+            "breaker": {"failures": 5, "cooldown_s": 300},
+        }
+    )
+    before = shared.metric("leveret_queue_messages", queue="parked")
+    ids = [await publisher.publish(tenant) for _ in range(5)]
+    await until(lambda: shared.count("delivery.parked", tenant=tenant) >= 5, "five events are parked")
+    assert before >= 0
+    return ids
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_an_operator_repairs_an_endpoint(
+    shared: Daemon, publisher: EventPublisher, endpoint: Switch, api: ServedApi, scripts: bool
+) -> None:
+    """From the red overview to the resent events, with a script and without, on pages without a fault."""
+    assert not missing(), "run `make browser-install`"
+    ids = await broken(shared, publisher, endpoint, "web")
+    token = await api.token("--scope", "operate")
+
+    def walk() -> None:
+        for name, page in night(api, token, endpoint, scripts=scripts):
+            if scripts:
+                assert (name, violations(page)) == (name, [])
+
+    await asyncio.to_thread(walk)
+    await until(lambda: set(ids) <= set(endpoint.taken), "the endpoint has every event")
