@@ -164,7 +164,7 @@ LATER_TABLES = {
     "0006": ("leveret_history", "leveret_history_writers"),
     "0008": ("leveret_jobs", "leveret_job_entries"),
     "0009": ("leveret_tokens", "leveret_audit"),
-    "0010": ("leveret_publish_keys",),
+    "0011": ("leveret_publish_keys",),
 }
 """Tables by the schema that made them."""
 
