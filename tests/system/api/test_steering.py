@@ -72,7 +72,6 @@ async def test_a_forced_opening_and_a_pause_hold_and_end(shared: Daemon, receive
         one = await created(client, "holding", fields(receiver, target))
         await known(shared, before)
         assert (await client.post(f"/v1/endpoints/{one}/open")).json() == {"heard": True}
-        await shared.logged("breaker.changed", tenant="holding", after="forced")
         first = (await client.post(events, json={"type": "order.created", "data": 1})).json()["webhook_id"]
         await shared.logged("delivery.deferred", event_id=first)
         assert requests_of(receiver, target) == []
