@@ -170,11 +170,7 @@ class SubscriptionEntry(Section):
 
     @cached_property
     def _parsed(self) -> tuple[tuple[SecretStr, ...], tuple[SigningKey, ...]]:
-<<<<<<< HEAD
-        """The secrets with their keys, parsed once; a copy with other secrets may still have the old ones."""
-=======
         """The secrets with their keys, parsed once; a copy with other secrets may still contain these."""
->>>>>>> opproof
         return self.secrets, _keys_of(self.secrets)
 
     def record(self) -> dict[str, object]:
