@@ -6,8 +6,8 @@ Data flow: WebContext -> :func:`create_app` -> FastAPI -> :mod:`consumer.web.ser
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -78,6 +78,8 @@ def create_app(context: WebContext) -> FastAPI:
         is_https=api.uses_tls,
         behind_proxy=api.behind_proxy,
     )
+    logins = Logins(context.store.records.tokens, api, context.clock, context.log)
+    shared = {"context": context, "logins": logins, "sessions": Sessions(api, context.clock)}
     app = FastAPI(
         title="Leveret",
         version=version("leveret"),
@@ -89,15 +91,12 @@ def create_app(context: WebContext) -> FastAPI:
         redirect_slashes=False,
         responses=_DEFAULT,
         generate_unique_id_function=_operation_id,
-        lifespan=_lifespan,
+        lifespan=_lifespan(logins),
         middleware=[
-            Middleware(Boundary, options=options, log=context.log, answer=answer_problem),
+            Middleware(Boundary, options=options, log=context.log, answer=answer_problem, shared=shared),
             Middleware(Bodies, max_bytes=api.max_body_bytes, answer=answer_problem),
         ],
     )
-    app.state.context = context
-    app.state.logins = Logins(context.store.records.tokens, api, context.clock, context.log)
-    app.state.sessions = Sessions(api, context.clock)
     for router in (*ROUTERS, *PAGE_ROUTERS):
         app.include_router(router)
     for kind in (Problem, RequestValidationError, HTTPException, LeveretError):
@@ -106,15 +105,20 @@ def create_app(context: WebContext) -> FastAPI:
     return app
 
 
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(app.state.logins.keep_used(), name="api tokens")
-    try:
-        yield
-    finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+def _lifespan(logins: Logins) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Return the task beside the app, which writes when tokens were used."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        keeping = asyncio.create_task(logins.keep_used(), name="api tokens")
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+
+    return lifespan
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

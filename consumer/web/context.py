@@ -1,6 +1,6 @@
 """What every route needs, complete at construction.
 
-Data flow: Settings -> :func:`open_context` -> :class:`WebContext` -> ``app.state.context`` -> routes.
+Data flow: Settings -> :func:`open_context` -> :class:`WebContext` -> ``request.state.context`` -> routes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def open_context(settings: Settings, clock: Clock | None = None) -> WebContext:
 
 def context_of(request: Request) -> WebContext:
     """Return the context of the app that serves *request*."""
-    found: WebContext = request.app.state.context
+    found: WebContext = request.state.context
     return found
 
 

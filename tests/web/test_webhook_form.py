@@ -81,7 +81,7 @@ async def test_faults_are_named_as_the_form_names_them(api: Api, fields: dict[st
         found = problem(await client.post(LIST, json={**ORDERS, **fields}), 422)
 
     assert found["field"] == field
-    assert await api.context.store.entries() == ()
+    assert await api.context.store.entries() == []
 
 
 async def test_it_is_changed_listed_and_removed(api: Api) -> None:

@@ -20,7 +20,7 @@ _OWN_SITES: Final = ("same-origin", "none")
 
 def is_secure(request: Request) -> bool:
     """Return whether the browser speaks HTTPS: with us, or with the proxy in front of us."""
-    api = request.app.state.context.settings.api
+    api = request.state.context.settings.api
     if api.behind_proxy:
         return request.headers.get("x-forwarded-proto", "").lower() == "https"
     return bool(api.uses_tls)
@@ -61,7 +61,7 @@ def is_own_form(request: Request) -> bool:
         return True
     scheme = "https" if is_secure(request) else "http"
     parts = urlsplit(origin)
-    is_own_scheme = parts.scheme == scheme or request.app.state.context.settings.api.behind_proxy
+    is_own_scheme = parts.scheme == scheme or request.state.context.settings.api.behind_proxy
     return is_own_scheme and parts.netloc.lower() == request.headers.get("host", "").lower()
 
 

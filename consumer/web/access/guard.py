@@ -53,10 +53,10 @@ def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
     ) -> Caller:
         if credentials is None:
             raise unauthorized("the request has no token")
-        logins: Logins = request.app.state.logins
+        logins: Logins = request.state.logins
         token = await logins.login(credentials.credentials, request.state.address)
         caller = Caller(token=token, context=context)
-        request.state.who = caller.who
+        request.scope["state"]["who"] = caller.who
         if not token.scope.includes(scope):
             detail = f"this needs the scope {scope.value}, and the token has {token.scope.value}"
             raise Problem(403, detail, remedy="use a token with that scope")

@@ -75,7 +75,7 @@ async def visitor_of(request: Request) -> Visitor:
         Problem: 401: nobody is logged in; 403: the form is of another site or session; 429.
         StoreUnavailable: the token cannot be read.
     """
-    state = request.app.state
+    state = request.state
     sessions: Sessions = state.sessions
     logins: Logins = state.logins
     cookie = read_cookie(request, SESSION)
@@ -86,8 +86,8 @@ async def visitor_of(request: Request) -> Visitor:
         raise unauthorized("nobody is logged in")
     caller = Caller(token=token, context=state.context)
     visitor = Visitor(caller=caller, session=session)
-    request.state.who = caller.who
-    request.state.visitor = visitor
+    request.scope["state"]["who"] = caller.who
+    request.scope["state"]["visitor"] = visitor
     if request.method != "POST":
         return visitor
     require_own_origin(request)

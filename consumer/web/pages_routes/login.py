@@ -38,8 +38,8 @@ async def login(request: Request) -> Response:
     require_own_origin(request)
     form = await read_form(request)
     wanted = form.get("next", "")
-    sessions: Sessions = request.app.state.sessions
-    logins: Logins = request.app.state.logins
+    sessions: Sessions = request.state.sessions
+    logins: Logins = request.state.logins
     cookie = read_cookie(request, LOGIN)
     if not cookie or not is_same(form.get("csrf", ""), sessions.login_csrf(cookie)):
         stale = Problem(403, "This form is too old, or the browser keeps no cookies. Send it again.")
@@ -49,7 +49,7 @@ async def login(request: Request) -> Response:
     except Problem as problem:
         return _form(request, wanted, problem)
     sessions.end(read_cookie(request, SESSION))
-    request.state.who = f"token:{token.id}"
+    request.scope["state"]["who"] = f"token:{token.id}"
     home = urls.OVERVIEW if token.tenant is None else urls.CUSTOMER
     answer = see_other(local_path(wanted) or home)
     set_cookie(request, answer, SESSION, sessions.open(token.id))
@@ -60,7 +60,7 @@ async def login(request: Request) -> Response:
 @router.post(urls.LOGOUT)
 async def logout(request: Request, visitor: AnyVisitor) -> Response:
     """End the session; *visitor* has checked that the form is its own."""
-    request.app.state.sessions.end(read_cookie(request, SESSION))
+    request.state.sessions.end(read_cookie(request, SESSION))
     answer = see_other(urls.LOGIN)
     drop_cookie(request, answer, SESSION)
     return answer
@@ -71,8 +71,8 @@ def _form(request: Request, wanted: str, problem: Problem | None = None) -> Resp
     cookie = read_cookie(request, LOGIN) or secrets.token_urlsafe(RANDOM_BYTES)
     page = LoginPage(
         shell=Shell(
-            now=request.app.state.context.clock.now(),
-            csrf=request.app.state.sessions.login_csrf(cookie),
+            now=request.state.context.clock.now(),
+            csrf=request.state.sessions.login_csrf(cookie),
         ),
         error="" if problem is None else _sentence(problem),
         next=local_path(wanted),

@@ -57,7 +57,7 @@ async def revoke_token(token_id: str, request: Request, visitor: Administrating)
     found, is_changed = await visitor.context.store.records.tokens.revoke(token_id, visitor.caller.who)
     if found is None:
         raise Problem(404, "there is no such token")
-    request.app.state.logins.forget(token_id)
+    request.state.logins.forget(token_id)
     if is_changed:
         visitor.note(f"The token {found.name} is revoked.")
     else:

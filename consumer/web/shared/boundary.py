@@ -10,6 +10,7 @@ import ipaddress
 import os
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,8 +50,26 @@ class BoundaryOptions:
 class Boundary:
     """The outermost middleware."""
 
-    def __init__(self, app: ASGIApp, options: BoundaryOptions, log: Log, answer: AnswerProblem) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        options: BoundaryOptions,
+        log: Log,
+        answer: AnswerProblem,
+        shared: Mapping[str, object],
+    ) -> None:
+        """Wrap *app*.
+
+        Args:
+            app: The next middleware.
+            options: How the API is reached.
+            log: Gets a line for each request.
+            answer: Makes the answer of a problem.
+            shared: Objects of the app, by their name in ``request.state``.
+        """
         self._app = app
+        self._shared = shared
         self._respond = answer
         self._options = options
         self._log = log
@@ -62,6 +81,7 @@ class Boundary:
             return
         headers, began = Headers(scope=scope), time.monotonic()
         state = scope.setdefault("state", {})
+        state.update(self._shared)
         state["request_id"] = _request_id(headers.get("x-request-id", ""))
         state["address"] = client_address(scope, behind_proxy=self._options.behind_proxy)
         status = 0
