@@ -105,16 +105,16 @@ def test_each_foreign_id_is_tried_in_each_place() -> None:
 
 def test_the_smallest_body_has_the_required_fields() -> None:
     """References, choices, lengths and bounds are obeyed."""
-    kind = {"type": "object", "required": ["a", "b", "c"], "properties": {"b": {"$ref": "#/defs/b"}}}
-    kind["properties"] |= {"a": {"type": "string", "minLength": 3}, "c": {"anyOf": [{"enum": [7]}]}, "d": {}}  # type: ignore[operator]
-
-    assert smallest(
-        {"defs": {"b": {"type": "array", "items": {"type": "integer", "minimum": 4}, "minItems": 1}}}, kind
-    ) == {
-        "a": "xxx",
-        "b": [4],
-        "c": 7,
+    fields = {
+        "a": {"type": "string", "minLength": 3},
+        "b": {"$ref": "#/defs/b"},
+        "c": {"anyOf": [{"enum": [7]}]},
+        "d": {},
     }
+    document = {"defs": {"b": {"type": "array", "items": {"type": "integer", "minimum": 4}, "minItems": 1}}}
+    kind = {"type": "object", "required": ["a", "b", "c"], "properties": fields}
+
+    assert smallest(document, kind) == {"a": "xxx", "b": [4], "c": 7}
 
 
 def test_the_hostile_strings_differ_and_may_be_names() -> None:
