@@ -25,7 +25,7 @@ import yaml
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.message.parked import entry_as_dict
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.operate.parked import browse
 from consumer.edges.operate.parked_lock import Turn
