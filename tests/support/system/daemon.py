@@ -29,8 +29,8 @@ from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.operate.parked import browse
 from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
-from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, stop
