@@ -80,6 +80,7 @@ def settings_tables() -> str:
     """Return every setting by section: key, allowed values, default, meaning."""
     sections: dict[str, list[Sequence[str]]] = {}
     headings: dict[str, str] = {}
+    schema.describe_fields(Settings)
     for path, field in schema.leaves(Settings):
         section = ".".join(path[:-1])
         sections.setdefault(section, []).append(_field_row(path[-1], field))
@@ -118,6 +119,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _model_table(model: type[BaseModel]) -> str:
+    schema.describe_fields(model)
     return table(_FIELD_HEAD, [_field_row(name, field) for name, field in model.model_fields.items()])
 
 

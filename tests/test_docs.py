@@ -13,8 +13,8 @@ import pytest
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.model import ParkReason
 from consumer.core.retry.policy import POLICIES
-from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.match import Matcher
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import sign
 from consumer.settings import LimitsSettings, SendingSettings, WindowsSettings, load
 from docs import generate

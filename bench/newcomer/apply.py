@@ -15,7 +15,7 @@ import yaml
 from bench.broker import Broker
 from bench.prove import Bench, Goal, Measured, Proof
 from bench.sink import Sink
-from consumer.edges.store.sqlite import FILE_NAME
+from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store.tables import REVISION
 from tests.support.broker.load import make_events, publish
 from tests.support.processes.daemon import NO_BREAKER, Daemon, retry, subscription

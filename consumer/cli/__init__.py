@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
@@ -26,6 +25,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool | None) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 (it costs 15 ms, and no command needs it)
+
         typer.echo(f"leveret {version('leveret')}")
         raise typer.Exit
 

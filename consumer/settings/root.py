@@ -12,14 +12,14 @@ from typing import Annotated, Literal, TypeVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from consumer.core.endpoint.breaker import BreakerPolicy
 from consumer.core.endpoint.egress import EgressRule
 from consumer.core.errors import ConfigError
 from consumer.core.event.decode import DecodeRules, MissingId
 from consumer.core.retry.policy import POLICIES, RetryPolicy
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.schema import Section
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.text.hosts import split_place
 from consumer.settings.api import ApiSettings
 from consumer.settings.fairness import FairnessSettings
@@ -54,12 +54,8 @@ WINDOW_MAX = 2_000
 """Largest derived window in messages."""
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """All settings. ``Settings()`` has the defaults and ignores the environment."""
-
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
-    )
 
     home: Path = Path(".leveret")
     """State folder, created with mode 0700. A relative path starts at the working folder of the start, so an
@@ -127,18 +123,6 @@ class Settings(BaseSettings):
     """The series under /metrics."""
     log: LogSettings = Field(default_factory=LogSettings)
     """The log on stderr."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Accept only the given values: the loader merges file and environment and knows each origin."""
-        return (init_settings,)
 
     @field_validator("listen")
     @classmethod

@@ -12,7 +12,7 @@ from typing import Annotated
 import structlog
 from fastapi import Depends, Request
 
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.edges.process.system import SystemClock
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
 from consumer.edges.store.history.build import open_history

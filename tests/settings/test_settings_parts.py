@@ -19,6 +19,7 @@ from topology.plan import lane_queues
 
 def test_every_setting_says_what_it_is_and_round_trips() -> None:
     """Each field has a description, and its default passes its own bounds."""
+    schema.describe_fields(Settings)
     for path, field in schema.leaves(Settings):
         assert field.description, schema.dotted(path)
         assert schema.accepted_values(field, path[-1]), schema.dotted(path)

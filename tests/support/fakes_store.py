@@ -15,7 +15,8 @@ from consumer.core.message.records import ParkedRow
 from consumer.core.model import Event
 from consumer.core.store.lineage import Decide, Generation, Lineage
 from consumer.core.store.tombstone import Tombstone, keep_until
-from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 from consumer.core.webhook.signing import format_secret

@@ -20,13 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.errors import StoreUnavailable
-from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, subscription_id
 from consumer.core.webhook.signing import format_secret
+from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, StoreLookup, open_lookup, open_store
 from consumer.edges.store.history.build import open_history, open_settled
 from consumer.edges.store.history.history_store import HistoryStore, SettledReader
-from consumer.edges.store.sqlite import FILE_NAME
 from consumer.ports import Store
 from consumer.settings import Settings, load_settings
 from tests.support.fakes_store import Step

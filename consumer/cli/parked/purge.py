@@ -9,17 +9,10 @@ from typing import Annotated
 
 import typer
 
+from consumer.cli.parked.drain import drain
 from consumer.cli.parked.index import resolved
-from consumer.cli.parked.shared import (
-    Reason,
-    Tenant,
-    Type,
-    Wait,
-    drain,
-    for_each_entry,
-    interrupted,
-    turn_of,
-)
+from consumer.cli.parked.options import Reason, Tenant, Type, Wait
+from consumer.cli.parked.shared import for_each_entry, interrupted, turn_of
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
 from consumer.core.errors import BrokerUnavailable

@@ -10,17 +10,11 @@ from typing import Annotated
 
 import typer
 
+from consumer.cli.parked.drain import drain
 from consumer.cli.parked.index import read_index, resolved
+from consumer.cli.parked.options import Chosen, Everything, Ids, Wait
 from consumer.cli.parked.replay_job import COLUMNS, follow, make_job
-from consumer.cli.parked.shared import (
-    Chosen,
-    Everything,
-    Ids,
-    Wait,
-    drain,
-    interrupted,
-    turn_of,
-)
+from consumer.cli.parked.shared import interrupted, turn_of
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.core.errors import BrokerUnavailable, StoreUnavailable
@@ -100,8 +94,9 @@ def replay_(options: Replay) -> None:
 def _count(options: Replay) -> None:
     """Print how many entries a replay would take, from the store's index: no entry is touched."""
     with errors_in_one_line():
-        index = read_index(load_settings())
-        chosen = index.resolved(options.filter(options.ids or ()))
+        wanted = options.filter(options.ids or ())
+        index = read_index(load_settings(), wanted)
+        chosen = index.resolved(wanted)
         index.demand_whole()
     rows = [row for row in index.rows if chosen.takes_row(row)]
     missing = (chosen.ids or frozenset()) - {row.id for row in rows}

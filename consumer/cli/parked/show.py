@@ -1,37 +1,20 @@
-"""``leveret parked list | stats | show | export | reindex``: read entries; all of them stay parked.
-
-``list`` and ``stats`` read the index in the store. The others take the queue's messages and give them back.
-"""
+"""``leveret parked show | export``: take the messages of the queue, and give all of them back."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import orjson
 import typer
 
-from consumer.cli.parked.index import near_ids, read_index, resolved
-from consumer.cli.parked.shared import (
-    Chosen,
-    Limit,
-    Reason,
-    Since,
-    Tenant,
-    Type,
-    Wait,
-    for_each_entry,
-    moment,
-    turn_of,
-)
-from consumer.cli.shared.interrupt import run_to_the_end
-from consumer.cli.shared.options import examples, takes
+from consumer.cli.parked.index import near_ids, resolved
+from consumer.cli.parked.options import Reason, Since, Tenant, Type, Wait, moment
+from consumer.cli.parked.shared import for_each_entry, turn_of
+from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import (
-    AsJson,
     errors_in_one_line,
     fail,
     json_line,
@@ -40,21 +23,12 @@ from consumer.cli.shared.output import (
     print_rows,
     print_text,
 )
-from consumer.core.errors import ConfigError
-from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record, rfc3339
-from consumer.core.message.parked_filter import Filter, GroupBy, grouped
-from consumer.core.message.records import row_as_cells, row_as_dict
+from consumer.core.message.parked import ParkedEntry, entry_as_dict, entry_as_record
+from consumer.core.message.parked_filter import Filter
 from consumer.core.operate.parked_payload import payload_as_dict
 from consumer.core.text.durations import format_duration
-from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.parked_drain import ParkedPlace
-from consumer.edges.operate.parked_lock import Turn
-from consumer.edges.operate.parked_rebuild import Rebuilt, rebuild_index
-from consumer.edges.store import opened_store
-from consumer.settings import Settings, load_settings
-from topology.names import Names
+from consumer.settings import load_settings
 
-COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")
 ATTEMPT_COLUMNS = ("replay", "number", "at", "kind", "status", "duration", "wait")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an entry, prk_...")]
@@ -63,29 +37,8 @@ ShownJson = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class List(Chosen):
-    """The command line of ``leveret parked list``."""
-
-    limit: Limit = None
-    group_by: Annotated[
-        list[GroupBy] | None, typer.Option(help="Count by this instead; may be repeated.")
-    ] = None
-    as_json: AsJson = False
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands to *app*."""
-    app.command(
-        "list",
-        epilog=examples(
-            "leveret parked list --tenant acme --since 2h",
-            "leveret parked list --group-by tenant --group-by status",
-            "leveret parked list --reason exhausted --type 'order.*' --json",
-        ),
-    )(takes(List)(list_))
-    app.command("stats", epilog=examples("leveret parked stats", "leveret parked stats --json"))(stats)
-    app.command("reindex", epilog=examples("leveret parked reindex"))(reindex)
     app.command("show", epilog=examples("leveret parked show prk_0123456789abcdef"))(show)
     app.command(
         "export",
@@ -93,74 +46,6 @@ def register(app: typer.Typer) -> None:
             "leveret parked export > parked.jsonl", "leveret parked export --tenant acme --since 7d"
         ),
     )(export)
-
-
-def list_(options: List) -> None:
-    """Print the parked entries, oldest first, or count them, from the store's index: no entry is touched."""
-    with errors_in_one_line():
-        index = read_index(load_settings())
-        chosen = index.resolved(options.filter())
-        index.demand_whole()
-    rows = [row for row in index.rows if chosen.takes_row(row)][: options.limit]
-    empty = "nothing is parked" if chosen == Filter() else "nothing is parked that passes the filters"
-    if options.group_by:
-        columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
-        groups = grouped(map(row_as_cells, rows), options.group_by)
-        print_rows(columns, groups, as_json=options.as_json, empty=empty)
-        return
-    shown = [row_as_dict(row) if options.as_json else row_as_cells(row) for row in rows]
-    print_rows(COLUMNS, shown, as_json=options.as_json, empty=empty)
-
-
-def stats(as_json: AsJson = False) -> None:
-    """Print how many entries are parked, since when, and for whom, from the store's index."""
-    with errors_in_one_line():
-        index = read_index(load_settings())
-        index.demand_whole()
-    rows = index.rows
-    fields: dict[str, object] = {
-        "entries": len(rows),
-        "oldest": rfc3339(rows[0].parked_at) if rows else None,
-        "newest": rfc3339(rows[-1].parked_at) if rows else None,
-        "tenants": len({row.tenant for row in rows if row.tenant}),
-        "subscriptions": len({each for row in rows for each in row.subscription_ids}),
-        "by_reason": dict(Counter(row.reason for row in rows).most_common()),
-        "by_status": dict(Counter(row.code or "none" for row in rows).most_common()),
-        "in_queue": None if index.size is None or index.size.consumers else index.size.ready,
-    }
-    if as_json:
-        print_json(fields)
-    else:
-        print_fields(fields)
-
-
-def reindex(wait: Wait = False, as_json: AsJson = False) -> None:
-    """Make the index of parked entries anew, in one pass over the queue; all entries stay parked."""
-    with errors_in_one_line():
-        found = asdict(_rebuild(load_settings(), turn_of("reindex", wait=wait)))
-    if as_json:
-        print_json(found)
-    else:
-        print_fields(found)
-
-
-def _rebuild(settings: Settings, turn: Turn) -> Rebuilt:
-    """Rebuild the index.
-
-    Raises:
-        ConfigError: the index is off.
-        LeveretError: as :func:`rebuild_index`.
-    """
-    if not settings.store.parked_index_max:
-        raise ConfigError("the index of parked entries is off ([store] parked_index_max = 0)")
-
-    async def run() -> Rebuilt:
-        async with opened_store(settings) as store:
-            names = Names(settings.topology.prefix)
-            place = ParkedPlace(options=find_broker(settings).options, names=names, store=store)
-            return await rebuild_index(place, turn)
-
-    return run_to_the_end(run())
 
 
 def show(entry_id: Id, wait: Wait = False, as_json: ShownJson = False) -> None:

@@ -1,4 +1,4 @@
-"""List the top-level commands with their help; each one's module is imported only when it is called.
+"""List commands with their help; each one's module is imported only when it is called.
 
 Data flow: name -> module -> its ``register(app)`` or ``app`` -> the command. So ``leveret --help`` imports
 none of the libraries that commands need, and a command imports only its own.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -19,11 +19,11 @@ from typer.main import get_group
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """One top-level command or group of commands."""
+    """One command or group of commands."""
 
-    #: Module in ``consumer.cli``; it has ``register(app)`` for single commands, or ``app`` for a group.
+    #: Module in the package of its group; it has ``register(app)`` for commands, or ``app`` for a group.
     module: str
-    help: str  #: first paragraph of the command's own help, as ``leveret --help`` shows it
+    help: str  #: first paragraph of the command's own help, as the help of its group shows it
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -79,12 +79,14 @@ COMMANDS: Mapping[str, LazyCommand] = {
 class _ImportedCommands(MutableMapping[str, Any]):
     """Commands by name; each is imported at its first look-up."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str, known: Mapping[str, LazyCommand]) -> None:
+        self._package = package
+        self._known = known
         self._imported: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._imported:
-            self._imported[name] = _import_command(name)
+            self._imported[name] = _import_command(name, f"{self._package}.{self._known[name].module}")
         return self._imported[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -94,19 +96,15 @@ class _ImportedCommands(MutableMapping[str, Any]):
         del self._imported[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*COMMANDS, *self._imported]))
+        return iter(dict.fromkeys([*self._known, *self._imported]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
 
-def _import_command(name: str) -> Any:
-    """Import the module of the command *name*.
-
-    Raises:
-        KeyError: there is no such command.
-    """
-    module = import_module(f"consumer.cli.{COMMANDS[name].module}")
+def _import_command(name: str, module_name: str) -> Any:
+    """Import the command *name* from its module."""
+    module = import_module(module_name)
     app = typer.Typer(add_completion=False)
     if hasattr(module, "register"):
         module.register(app)
@@ -115,12 +113,15 @@ def _import_command(name: str) -> Any:
     return get_group(app).commands[name]
 
 
-class LazyCommands(TyperGroup):
-    """The group of all top-level commands."""
+class LazyGroup(TyperGroup):
+    """A group of commands that are imported at their first use. A subclass names them."""
+
+    package: ClassVar[str]
+    known: ClassVar[Mapping[str, LazyCommand]]  #: by name, in the order of the help
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _ImportedCommands()
+        self.commands = _ImportedCommands(self.package, self.known)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in their order."""
@@ -130,6 +131,13 @@ class LazyCommands(TyperGroup):
         """Show the help of each command without importing its module."""
         shown = copy(self)
         shown.commands = {
-            name: TyperGroup(name=name, help=command.help) for name, command in COMMANDS.items()
+            name: TyperGroup(name=name, help=command.help) for name, command in self.known.items()
         }
         TyperGroup.format_help(shown, ctx, formatter)
+
+
+class LazyCommands(LazyGroup):
+    """The group of all top-level commands."""
+
+    package = "consumer.cli"
+    known = COMMANDS

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from consumer.core.changes.merge import StoredEntry
-from consumer.core.changes.steps import Address, find
 from consumer.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from consumer.core.changes.merge import StoredEntry
 
 NEAR_MAX = 3  #: names that an error proposes, at most
 
@@ -26,7 +28,11 @@ def subscription_id(stored: Sequence[StoredEntry], text: str, others: Collection
     Raises:
         ConfigError: no subscription has that name, or several have it; the text proposes near ones.
     """
-    return text if text in others else find(stored, Address(text=text)).id
+    if text in others:
+        return text
+    from consumer.core.changes.steps import Address, find  # noqa: PLC0415 (0.15 s of CPU time: models of entries)
+
+    return find(stored, Address(text=text)).id
 
 
 def is_id(text: str) -> bool:

@@ -15,7 +15,7 @@ from consumer.core.changes.owed import Owed
 from consumer.core.changes.steps import Address, full_name
 from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import printable
 from consumer.core.text.urls import show_url

@@ -20,10 +20,10 @@ from consumer.core.schema import Path
 from consumer.core.subscription.access_entry import AuthFields
 from consumer.core.subscription.entry import (
     SubscriptionEntry,
-    SubscriptionRules,
     refuse_endpoint,
 )
 from consumer.core.subscription.policy import RetryChoice
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.text.printable import printable
 from consumer.core.text.urls import parse_url
 from consumer.core.webhook.signing import SigningKey

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from consumer.core.retry.policy import RetryPolicy
+from consumer.core.schema import describe_fields
 from consumer.core.subscription.entry import HEADER_VALUE_MAX, OUR_HEADERS, OUR_PREFIXES, SubscriptionEntry
 from consumer.core.subscription.match import PATTERN_MAX_CHARS
 from consumer.core.text.urls import URL_MAX
@@ -50,6 +51,7 @@ def subscriptions_schema(policies: Mapping[str, RetryPolicy]) -> Schema:
     Args:
         policies: The policies that ``retry.policy`` may name.
     """
+    describe_fields(SubscriptionEntry)
     whole = SubscriptionEntry.model_json_schema()
     entry = _plain(whole, whole.pop("$defs", {}))
     _narrow(entry["properties"], policies)

@@ -16,7 +16,8 @@ from consumer.core.changes.secret_overlap import ALWAYS, ends_at, refuse_early_e
 from consumer.core.endpoint.health import says_gone
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, TlsFields
-from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry, SubscriptionRules, json_values
+from consumer.core.subscription.entry import SECRETS_MAX, SubscriptionEntry, json_values
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 

@@ -14,8 +14,8 @@ from consumer.core.changes.secret_overlap import describe_secrets
 from consumer.core.errors import ConfigError
 from consumer.core.retry.policy import max_age_s, planned_delays_s
 from consumer.core.subscription.access_text import describe_auth, describe_tls
-from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.pauses import paused
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, endpoint_id
 from consumer.core.text.urls import show_url
 from consumer.core.webhook.signing import Ed25519Key, format_public

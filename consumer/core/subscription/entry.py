@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
@@ -16,15 +15,15 @@ from typing import Annotated, Final, Self, TypeVar
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from consumer.core.access import Access
-from consumer.core.endpoint.breaker import BreakerPolicy, outlasting
+from consumer.core.endpoint.breaker import outlasting
 from consumer.core.endpoint.egress import EgressRule, refuse_address, refuse_url
 from consumer.core.event.decode import TENANT_PATTERN
 from consumer.core.retry.outcomes import StatusRule, parse_status_rules
-from consumer.core.retry.policy import POLICIES, RetryPolicy
 from consumer.core.schema import Section, as_value_error, is_secret, leaves, set_at
 from consumer.core.subscription.access_entry import ACCOUNT_FIELDS, AuthFields, TlsFields
 from consumer.core.subscription.match import check_pattern
 from consumer.core.subscription.policy import BreakerFields, RetryChoice, text_keys
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
 from consumer.core.text.printable import MASK
 from consumer.core.text.urls import Url, parse_url
@@ -50,19 +49,6 @@ OUR_HEADERS: Final = frozenset(
 """Headers that Leveret or HTTP itself sets. Source: fault 28; RFC 9110, 7.6.1."""
 OUR_PREFIXES: Final = ("webhook-", "proxy-")
 """Prefixes of further header names that Leveret or HTTP itself sets."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionRules:
-    """Defaults for fields that an entry leaves out, and the addresses that webhooks may reach."""
-
-    #: the policies that ``retry.policy`` may name
-    policies: Mapping[str, RetryPolicy] = field(default_factory=lambda: POLICIES)
-    retry: RetryPolicy = POLICIES["default"]
-    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
-    concurrency: int = 16  #: requests in flight to one endpoint
-    timeout_s: float = 15.0  #: total deadline of one attempt
-    egress: EgressRule = field(default_factory=EgressRule)
 
 
 def _normal_url(value: object) -> object:

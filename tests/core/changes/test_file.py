@@ -16,8 +16,8 @@ from consumer.core.endpoint.breaker import BreakerPolicy
 from consumer.core.errors import ConfigError
 from consumer.core.retry.outcomes import StatusRule
 from consumer.core.retry.policy import POLICIES, planned_delays_s
-from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.policy import drop_ineffective
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.webhook.signing import HmacKey
 from tests.support.builders.entries import CONTRACT, RULES, SECRET, build, entry, faults, parse

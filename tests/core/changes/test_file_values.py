@@ -8,7 +8,8 @@ import json
 import pytest
 
 from consumer.core.endpoint.egress import parse_rule
-from consumer.core.subscription.entry import HEADER_VALUE_MAX, SubscriptionRules
+from consumer.core.subscription.entry import HEADER_VALUE_MAX
+from consumer.core.subscription.rules import SubscriptionRules
 from tests.support.builders.entries import SECRET, build, entry, faults, parse
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from consumer.core.access import Access, OAuth2Client, TlsPolicy
 from consumer.core.changes.merge import StoredEntry, merge
-from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.rules import SubscriptionRules
 from tests.support.builders.entries import build, entry, faults, parse
 from tests.support.servers.certificates import Authority
 

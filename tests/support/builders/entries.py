@@ -8,7 +8,7 @@ import pytest
 
 from consumer.core.changes.file import Parsed, parse_subscriptions
 from consumer.core.errors import ConfigError
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 
 RULES = SubscriptionRules()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import StoredEntry, merge
 from consumer.core.retry.policy import POLICIES
-from consumer.core.subscription.entry import SubscriptionEntry, SubscriptionRules
+from consumer.core.subscription.entry import SubscriptionEntry
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
 from tests.support.servers.certificates import Authority
 

@@ -25,12 +25,12 @@ import yaml
 from consumer.core.changes.file import parse_subscriptions
 from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.message.parked import entry_as_dict
-from consumer.core.subscription.entry import SubscriptionRules
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
 from consumer.edges.operate.parked import browse
 from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
-from consumer.edges.store.sqlite import FILE_NAME
 from consumer.settings import load_settings
 from tests.support.processes import daemon as processes
 from tests.support.processes.children import fetch, stop

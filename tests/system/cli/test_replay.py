@@ -12,7 +12,7 @@ from typing import Any
 
 import aio_pika
 
-from consumer.edges.store.sqlite import FILE_NAME
+from consumer.edges.sqlite_file.file import FILE_NAME
 from tests.support.servers.receiver import Receiver
 from tests.support.system.daemon import Daemon, running
 from tests.support.system.endpoints import all_delivered, requests_of, to

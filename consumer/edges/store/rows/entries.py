@@ -19,8 +19,8 @@ from consumer.core import schema
 from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import ConfigError
 from consumer.core.store.sealing import NONCE_BYTES, KeyRing, Locked, Owner, Sealed
-from consumer.core.subscription.entry import SubscriptionRules
 from consumer.core.subscription.policy import drop_ineffective
+from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import MASK
 
