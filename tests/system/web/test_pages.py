@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
@@ -20,7 +21,7 @@ from tests.support.system.waiting import until
 
 ANSWER: Final = b'{"error":"database_unavailable"}'
 ONCE: Final[Mapping[str, object]] = {"max_attempts": 1}
-PATIENCE_MS: Final = 60_000
+PATIENCE_MS: Final = 30_000
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def night(api: ServedApi, token: str, endpoint: Switch, *, scripts: bool) -> Ite
         while "fails with 503" not in page.content():
             page.reload()
         yield "overview", page
-        page.get_by_role("link", name="Open endpoint: web/orders").first.click()
+        page.get_by_role("link", name=re.compile("Open endpoint")).first.click()
         expect(page.get_by_role("region", name="The endpoint's answer")).to_contain_text(
             "database_unavailable"
         )
@@ -71,7 +72,7 @@ def night(api: ServedApi, token: str, endpoint: Switch, *, scripts: bool) -> Ite
         expect(page.get_by_role("heading", name="Parked", exact=True)).to_be_visible()
         yield "parked", page
         page.get_by_role("table").last.get_by_role("link", name="prk_").first.click()
-        expect(page.get_by_role("region", name="Payload")).to_contain_text('{"n":1}')
+        expect(page.get_by_role("region", name="Payload").last).to_contain_text('{"n":1}')
         yield "entry", page
         page.go_back()
         page.get_by_role("link", name="Resend").first.click()
@@ -95,10 +96,8 @@ async def broken(shared: Daemon, publisher: EventPublisher, endpoint: Switch, te
             "breaker": {"failures": 5, "cooldown_s": 300},
         }
     )
-    before = shared.metric("leveret_queue_messages", queue="parked")
     ids = [await publisher.publish(tenant) for _ in range(5)]
     await until(lambda: shared.count("delivery.parked", tenant=tenant) >= 5, "five events are parked")
-    assert before >= 0
     return ids
 
 
@@ -108,7 +107,7 @@ async def test_an_operator_repairs_an_endpoint(
 ) -> None:
     """From the red overview to the resent events, with a script and without, on pages without a fault."""
     assert not missing(), "run `make browser-install`"
-    ids = await broken(shared, publisher, endpoint, "web")
+    ids = await broken(shared, publisher, endpoint, "scripted" if scripts else "plain")
     token = await api.token("--scope", "operate")
 
     def walk() -> None:
