@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
@@ -17,11 +18,10 @@ from tests.support.system.api import ServedApi, serving
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import secret
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import until
+from tests.support.system.waiting import PATIENCE_S, until
 
 ANSWER: Final = b'{"error":"database_unavailable"}'
 ONCE: Final[Mapping[str, object]] = {"max_attempts": 1}
-PATIENCE_MS: Final = 30_000
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ async def api(shared: Daemon) -> AsyncIterator[ServedApi]:
 def opened(started: Browser, *, scripts: bool) -> Page:
     """Return a tab at 1280 px."""
     context = started.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=scripts)
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(PATIENCE_S * 1_000)
     return context.new_page()
 
 
@@ -52,13 +52,20 @@ def log_in(page: Page, api: ServedApi, token: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+def reload_until(page: Page, text: str) -> None:
+    """Reload the page until its main part contains *text*, as a person without a script does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while text not in " ".join(page.locator("main").inner_text().split()):
+        assert time.monotonic() < deadline, f"{text} is not on the page: {page.locator('main').inner_text()}"
+        page.reload()
+
+
 def night(api: ServedApi, token: str, endpoint: Switch, *, scripts: bool) -> Iterator[tuple[str, Page]]:
     """Walk from the red overview to the finished job, as an operator does; yield each page."""
     with browser() as started:
         page = opened(started, scripts=scripts)
         log_in(page, api, token)
-        while "fails with 503" not in page.content():
-            page.reload()
+        reload_until(page, "fails with 503")
         yield "overview", page
         page.get_by_role("link", name=re.compile("Open endpoint")).first.click()
         expect(page.get_by_role("region", name="The endpoint's answer")).to_contain_text(
@@ -78,8 +85,7 @@ def night(api: ServedApi, token: str, endpoint: Switch, *, scripts: bool) -> Ite
         page.get_by_role("link", name="Resend").first.click()
         yield "resend", page
         page.get_by_role("button", name="Resend").click()
-        while "Replay done" not in page.get_by_role("heading", level=1).inner_text().replace("\n", " "):
-            page.reload()
+        reload_until(page, "Replay done")
         yield "job", page
 
 
