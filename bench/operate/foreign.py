@@ -21,15 +21,20 @@ from fastapi import FastAPI
 
 from bench.operate.bodies import smallest_body
 from bench.operate.ground import MARK, RIVAL, TENANT, Ground, laid_out
+from bench.operate.places import API
+from bench.operate.visitor import Visitor, visiting
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.settings import load_settings
 from consumer.web.app import create_app
 from consumer.web.context import open_context
+from consumer.web.pages import urls
 from tests.support.web import every_route
 
 OPEN = frozenset({"/v1/health", "/v1/openapi.json"})
 """Routes that anybody may ask."""
 REFUSED = frozenset({403, 404})
+PAGE_QUERIES = ("q", "tenant", "subscription", "type", "reason", "group", "cursor", "before", "who", "id")
+"""Names in the query of a page or in a form, tried on all of them."""
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 GOALS = (Goal(name="foreign_reads", text="0", unit="answers", n=100),)
@@ -69,7 +74,7 @@ def requests_of(app: FastAPI, ids: Sequence[str]) -> Iterator[Request]:
     """Yield every request: each route with each foreign id in its path and in its query."""
     document = app.openapi()
     for method, path in every_route(app):
-        if path in OPEN:
+        if path in OPEN or path in (urls.LOGIN, urls.LOGOUT):
             continue
         operation = document["paths"].get(path, {}).get(method.lower(), {})
         body = smallest_body(document, operation)
@@ -83,6 +88,8 @@ def requests_of(app: FastAPI, ids: Sequence[str]) -> Iterator[Request]:
 
 def text_queries(operation: Mapping[str, Any]) -> Sequence[str]:
     """Return the names of the parameters in the query that may be a text."""
+    if not operation:  # a page
+        return PAGE_QUERIES
     found = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
     return [each["name"] for each in found if '"string"' in repr(each["schema"]).replace("'", '"')]
 
@@ -97,10 +104,14 @@ def fault_of(request: Request, answer: httpx2.Response, words: Sequence[str]) ->
     return ""
 
 
-async def ask(client: httpx2.AsyncClient, request: Request) -> httpx2.Response:
-    """Send a request; a page is not followed to the login."""
-    body = {} if request.body is None else {"json": request.body}
-    return await client.request(request.method, request.path, params=dict(request.query), **body)
+async def ask(client: httpx2.AsyncClient, visitor: Visitor, request: Request) -> httpx2.Response:
+    """Send a request to the API with the token, or to a page with a session of the same token."""
+    if API.match(request.path):
+        body = {} if request.body is None else {"json": request.body}
+        return await client.request(request.method, request.path, params=dict(request.query), **body)
+    if request.method == "POST":
+        return await visitor.send(request.path, request.query)
+    return await visitor.get(request.path, request.query)
 
 
 async def measure(bench: Bench, ground: Ground) -> Measured:
@@ -116,10 +127,10 @@ async def measure(bench: Bench, ground: Ground) -> Measured:
     found: list[str] = []
     count = 0
     before = await state_of(ground)
-    async with ground.api.client(token) as client:
+    async with ground.api.client(token) as client, visiting(ground.api, token) as visitor:
         for request in requests_of(app, ids):
             count += 1
-            fault = fault_of(request, await ask(client, request), words)
+            fault = fault_of(request, await ask(client, visitor, request), words)
             if fault:
                 found.append(f"{request.method} {request.path} {dict(request.query)}: {fault}")
     if await state_of(ground) != before:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -76,8 +75,3 @@ async def reload_until(page: Page, path: str, seen: Callable[[], Awaitable[bool]
             return
         await page.wait_for_timeout(1_000)
     raise TimeoutError(f"{path} did not show it within {wait_s:g} s")
-
-
-def naming(text: str) -> re.Pattern[str]:
-    """Return a pattern for a control whose name contains *text*."""
-    return re.compile(re.escape(text))

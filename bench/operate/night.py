@@ -16,7 +16,7 @@ from playwright.async_api import Browser, Page
 
 from bench.broker import Broker
 from bench.operate.browser import browser, tab
-from bench.operate.hands import Hands, Keyboard, Mouse, naming, reload_until
+from bench.operate.hands import Hands, Keyboard, Mouse, reload_until
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.web.pages import urls
 from tests.support.processes.daemon import Daemon
@@ -106,7 +106,7 @@ class Night:
     async def _break(self) -> None:
         self.shop.broken = True
         await self.publisher.publish_many(self.tenant, self.parked)
-        trouble = self.page.get_by_text(naming(f"{self.tenant}/shop fails"))
+        trouble = self.page.get_by_text(f"{self.tenant}/shop fails")
         if self.way == "no-script":
             await reload_until(self.page, urls.OVERVIEW, lambda: seen(trouble.count()), RED_S)
         else:  # the page reloads itself
@@ -119,7 +119,7 @@ class Night:
         began = time.monotonic()
         await self.page.goto(urls.OVERVIEW)
         await asyncio.sleep(ACTION_S)
-        link = self.page.get_by_role("link", name=naming(f"{self.tenant}/shop fails"))
+        link = self.page.get_by_role("link", name=f"{self.tenant}/shop fails")
         await self.hands.press(link.first)
         answer = self.page.get_by_role("region", name="The endpoint's answer")
         await answer.wait_for()
@@ -145,13 +145,11 @@ class Night:
         await self.hands.press(self.page.get_by_role("link", name="Parked", exact=True))
         await self.hands.write(self.page.get_by_label("Tenant", exact=True), self.tenant)
         await self.hands.press(self.page.get_by_role("button", name="Filter"))
-        await self.page.get_by_text(naming(f"{self.parked} entries that fit the filter")).wait_for()
+        await self.page.get_by_text(f"{self.parked} entries that fit the filter").wait_for()
 
     async def _dry_run(self) -> None:
-        await self.hands.press(self.page.get_by_role("link", name=naming(f"Resend {self.parked}")))
-        heading = self.page.get_by_role(
-            "heading", name=naming(f"Will be sent: {self.parked} of {self.parked}")
-        )
+        await self.hands.press(self.page.get_by_role("link", name=f"Resend {self.parked}"))
+        heading = self.page.get_by_role("heading", name=f"Will be sent: {self.parked} of {self.parked}")
         await heading.wait_for()
         assert self.shop.taken == 5, "the dry run sent something"
 
@@ -160,7 +158,7 @@ class Night:
         await self.page.wait_for_url(lambda address: "/jobs/job_" in address)
 
     async def _left(self) -> None:
-        done = self.page.get_by_text(naming(f"{self.parked} of {self.parked} entries"))
+        done = self.page.get_by_text(f"{self.parked} of {self.parked} entries")
         await reload_until(self.page, self.page.url, lambda: seen(done.count()), DONE_S)
         await until(lambda: self.shop.taken >= 5 + self.parked)
         await self.page.goto(urls.with_query(urls.PARKED, {"tenant": self.tenant}))

@@ -7,18 +7,17 @@ that the server logs of each request; they are sent one after the other, as by a
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import time
 from collections.abc import Sequence
 
 import asyncpg
-import httpx2
 
 from bench.broker import Broker
 from bench.history.databases import PostgresNode, history_of
 from bench.history.trace import BATCH_EVENTS, DAY_S, EVENT_ROWS, parked, rows_of, subscriptions
 from bench.operate.ground import UNLIMITED
+from bench.operate.visitor import visiting
 from bench.prove import Bench, Goal, Measured, Proof
 from consumer.edges.store import opened_store
 from consumer.edges.store.rows.records import Batch
@@ -32,7 +31,6 @@ ATTEMPTS = 1_000_000
 PARKED = 10_000
 RUNS = 100
 PAGES = {"overview": urls.OVERVIEW, "endpoints": urls.ENDPOINTS, "parked": urls.PARKED}
-CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 GOALS = (Goal(name="page_ms", text="≤ 150", unit="ms", n=RUNS * len(PAGES)),)
 
@@ -55,32 +53,16 @@ async def fill(database: PostgresNode, events: int, entries: int) -> None:
     await connection.close()
 
 
-async def log_in(client: httpx2.AsyncClient, token: str) -> None:
-    """Log in as the form does; the client keeps the cookie.
-
-    Raises:
-        RuntimeError: the login failed.
-    """
-    form = await client.get(urls.LOGIN)
-    found = CSRF.search(form.text)
-    values = {"token": token, "next": "/", "csrf": found[1] if found else ""}
-    answer = await client.post(urls.LOGIN, data=values, headers={"Origin": str(client.base_url).rstrip("/")})
-    if answer.status_code != 303:
-        raise RuntimeError(f"the login answered {answer.status_code}")
-
-
 async def ask(api: ServedApi, token: str, runs: int) -> None:
     """Get each page *runs* times.
 
     Raises:
         RuntimeError: a page was refused.
     """
-    headers = {"Accept": "text/html"}
-    async with httpx2.AsyncClient(base_url=api.url, timeout=30, trust_env=False, headers=headers) as client:
-        await log_in(client, token)
+    async with visiting(api, token) as visitor:
         for _ in range(runs):
             for path in PAGES.values():
-                answer = await client.get(path)
+                answer = await visitor.get(path)
                 if answer.status_code != 200:
                     raise RuntimeError(f"{path} answered {answer.status_code}")
 
