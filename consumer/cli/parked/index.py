@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from consumer.cli.shared.output import warn
@@ -34,10 +34,15 @@ LOOK_S = 0.25  #: pause between two comparisons
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """The state of the index of parked entries, as the store has it."""
+    """The state of the index of parked entries, as the store has it.
 
-    rows: Sequence[ParkedRow]  #: by time of parking, then by id
-    stored: Sequence[StoredEntry] = ()  #: the subscriptions, if a filter names one or a tenant
+    ``asyncio.run`` formats the result of its task as text when it ends, so the rows are left out of that: the
+    text of 10,000 rows takes 0.15 s.
+    """
+
+    rows: Sequence[ParkedRow] = field(repr=False)  #: by time of parking, then by id
+    #: the subscriptions, if a filter names one or a tenant
+    stored: Sequence[StoredEntry] = field(default=(), repr=False)
     size: ParkedCount | None = None  #: of the queue; None while the broker is away
     away: str = ""  #: why the broker is away
 
