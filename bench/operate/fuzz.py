@@ -53,6 +53,7 @@ class Fuzz:
     token: str
     statuses: Counter[int] = field(default_factory=Counter)
     by_route: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  #: answers 401, by route
     broken: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -63,6 +64,7 @@ class Fuzz:
         name = f"{case.method} {case.path}"
         self.statuses[answer.status_code] += 1
         self.by_route[name] += 1
+        self.refused[name] += answer.status_code == 401
         if answer.status_code >= 500:
             self.broken.append(f"{case.as_curl_command()}: {answer.status_code} {answer.text[:300]}")
         try:
@@ -104,6 +106,7 @@ async def measure(bench: Bench, ground: Ground) -> Sequence[Measured]:
     count = fuzz.statuses.total()
     bench.note("schemathesis_routes", routes)
     bench.note("schemathesis_statuses", dict(sorted(fuzz.statuses.items())))
+    bench.note("schemathesis_refused", dict(+fuzz.refused))
     bench.note("schemathesis_broken", fuzz.broken[:30])
     bench.note("schemathesis_faults", sorted(set(fuzz.faults))[:30])
     reached = len(fuzz.by_route) == routes
