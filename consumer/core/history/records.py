@@ -98,7 +98,7 @@ class Query:
     before: int | None = None  #: only rows with a smaller *seq*
     light: bool = False  #: without details and answers
     event_ids: Sequence[str] = ()  #: only rows of one of these events
-    subscription_ids: Sequence[str] = ()  #: only rows of one of these subscriptions, at most 100
+    subscription_ids: Sequence[str] = ()  #: only of these subscriptions; at most 100 without *event_ids*
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= LIMIT_MAX:

@@ -22,10 +22,12 @@ from consumer.edges.operate.inquiry import parked_now
 from consumer.edges.store import StoreLookup
 from consumer.edges.store.history.history_store import HistoryReader
 
-ROWS_MAX: Final = 4_000  #: rows that one page reads to choose from
+ROWS_MAX: Final = 2_000  #: rows that one page reads to choose from
+CHECK: Final = 100  #: deliveries whose steps are read together
+CHECKED_MAX: Final = 500  #: deliveries whose steps one page reads
 BATCH: Final = 500  #: rows of one query
 SUBSCRIPTIONS_MAX: Final = 100  #: subscriptions that one query reads by their index
-EVENT_ROWS: Final = 20_000  #: rows of all events of a page
+EVENT_ROWS: Final = 20_000  #: rows of the deliveries that are read together
 
 
 class DeliveryKey(NamedTuple):
@@ -100,13 +102,17 @@ class Listings:
             StoreUnavailable: the history or the store cannot be read.
         """
         found: list[tuple[EventTrace, DeliveryTrace]] = []
-        last = before
+        seen: set[DeliveryKey] = set()
+        checked, last = 0, before
         async for batch in self._batches(wanted, before):
-            chosen = [step for step in batch if wanted.takes(step.row, fits)]
-            while chosen:
-                some, chosen = chosen[: size - len(found)], chosen[size - len(found) :]
-                found += await self._newest(wanted, some, now)
-                if len(found) == size:
+            fresh = _fresh(wanted, batch, seen)
+            for some in (fresh[start : start + CHECK] for start in range(0, len(fresh), CHECK)):
+                for step, event, one in await self._newest(wanted, some, now):
+                    found.append((event, one))
+                    if len(found) == size:
+                        return DeliveryPage(found, step.seq)
+                checked += len(some)
+                if checked >= CHECKED_MAX:
                     return DeliveryPage(found, some[-1].seq)
             last = batch[-1].seq if batch else last
             if len(batch) < BATCH:
@@ -115,14 +121,15 @@ class Listings:
 
     async def _newest(
         self, wanted: Listing, chosen: Sequence[StoredStep], now: float
-    ) -> Sequence[tuple[EventTrace, DeliveryTrace]]:
+    ) -> Sequence[tuple[StoredStep, EventTrace, DeliveryTrace]]:
         """Return the deliveries of which *chosen* has the newest wanted step, and whose status is wanted."""
-        of = Query(event_ids=sorted({step.row.event_id for step in chosen}), limit=EVENT_ROWS)
+        ids = sorted({step.row.subscription_id for step in chosen})
+        events = sorted({step.row.event_id for step in chosen})
         rows: dict[DeliveryKey, list[StoredStep]] = {}
+        of = Query(event_ids=events, subscription_ids=ids, limit=EVENT_ROWS)
         for step in await self._history.steps(of):
             rows.setdefault(_key(step.row), []).append(step)
-        parked = await self._lookup.parked_of(of.event_ids)
-        ids = {step.row.subscription_id for step in chosen}
+        parked = await self._lookup.parked_of(events)
         names = await self._lookup.subscriptions_by_id(ids)
         found = []
         for step in chosen:
@@ -131,7 +138,7 @@ class Listings:
                 continue
             event, delivery = _traced(steps, parked, names, now)
             if wanted.status in (None, delivery.state.status):
-                found.append((event, delivery))
+                found.append((step, event, delivery))
         return found
 
     async def _batches(self, wanted: Listing, before: int | None) -> AsyncIterator[Sequence[StoredStep]]:
@@ -166,6 +173,16 @@ class Listings:
         if not ids:
             return None
         return replace(query, subscription_ids=ids) if len(ids) <= SUBSCRIPTIONS_MAX else query
+
+
+def _fresh(wanted: Listing, batch: Sequence[StoredStep], seen: set[DeliveryKey]) -> Sequence[StoredStep]:
+    """Return the wanted steps of deliveries that are not in *seen*, and add these deliveries to it."""
+    fresh = []
+    for step in batch:
+        if wanted.takes(step.row, fits) and (key := _key(step.row)) not in seen:
+            seen.add(key)
+            fresh.append(step)
+    return fresh
 
 
 def _key(row: HistoryRow) -> DeliveryKey:

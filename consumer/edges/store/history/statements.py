@@ -51,7 +51,7 @@ def select_steps(query: Query, span: Span, mark: Callable[[int], str]) -> tuple[
         span: The rows that can match.
         mark: Returns the placeholder of the n-th value, 1-based.
     """
-    if query.subscription_ids:
+    if query.subscription_ids and not query.event_ids:
         return _united(query, span, mark)
     values: list[Any] = []
     conditions: list[str] = []
@@ -77,8 +77,9 @@ def _conditions(query: Query, span: Span) -> Iterator[tuple[str, Sequence[Any]]]
         yield "delivery_id <> ''", ()
     if query.failed_only:
         yield FAILED, ()
-    if query.event_ids:
-        yield f"event_id IN ({', '.join(['{}'] * len(query.event_ids))})", query.event_ids
+    for column, ids in (("event_id", query.event_ids), ("subscription_id", query.subscription_ids)):
+        if ids:
+            yield f"{column} IN ({', '.join(['{}'] * len(ids))})", ids
     bounds = {
         "at >= {}": query.since or None,
         "at < {}": query.until or None,
