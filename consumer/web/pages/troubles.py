@@ -31,6 +31,7 @@ class Facts:
     parked: ParkedCounts = field(default_factory=ParkedCounts)
     pressure: Pressure | None = None
     workers: int = 1
+    broker_is_away: bool = False
     unreachable: str = ""  #: why no worker answers; empty if one does
     not_ready: Sequence[str] = ()  #: reasons of workers that are not ready
     oldest_due_s: float | None = None
@@ -61,6 +62,12 @@ def _workers(facts: Facts) -> Iterator[Trouble]:
 
 
 def _pressure(facts: Facts) -> Iterator[Trouble]:
+    if facts.broker_is_away:
+        yield Trouble(
+            tone=Tone.BAD,
+            headline="The broker cannot be reached from here.",
+            detail="Without it nothing is published, delivered or resent.",
+        )
     if facts.pressure is not None:
         since = facts.pressure.since
         span = "" if since is None else f" for {short_duration(facts.now - since)}"

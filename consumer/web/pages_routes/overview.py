@@ -60,7 +60,7 @@ async def overview_page(visitor: AnyVisitor) -> Response:
 def facts(
     now: float, lines: Sequence[EndpointLine], parked: ParkedCounts, health: daemon.DaemonHealth
 ) -> Facts:
-    """Return the facts in which troubles are found; from the health of all parts.
+    """Return the facts in which troubles are found.
 
     Args:
         now: Unix seconds.
@@ -69,20 +69,20 @@ def facts(
         health: Store, broker and worker.
     """
     worker = health.worker
-    reasons = [] if health.broker.is_up else [health.broker.detail]
+    away = not health.broker.is_up
     if worker is None:
         detail = health.worker_detail or "it does not answer"
-        return Facts(now=now, endpoints=lines, parked=parked, unreachable=detail, not_ready=reasons)
-    if not worker.ready and not worker.is_pressed:
-        reasons += worker.reasons or ["it gives no reason"]
+        return Facts(now=now, endpoints=lines, parked=parked, unreachable=detail, broker_is_away=away)
+    is_ill = not worker.ready and not worker.is_pressed
     return Facts(
         now=now,
         endpoints=lines,
+        broker_is_away=away,
         rerouted_count=worker.rerouted_tenants,
         parked=parked,
         pressure=Pressure(reason="; ".join(worker.reasons)) if worker.is_pressed else None,
         workers=1 if worker.workers is None else max(1, worker.workers),
-        not_ready=reasons,
+        not_ready=worker.reasons or ["it gives no reason"] if is_ill else (),
         oldest_due_s=worker.oldest_delivery_s,
     )
 

@@ -98,14 +98,15 @@ async def entry_page(entry_id: str, visitor: Looker) -> Response:
         if problem.status not in (404, 409, 503):
             raise
         note = _why_no_payload(problem)
+    is_gone = bool(line.subscription_id) and not line.subscription
     page = EntryPage(
         shell=shell_of(visitor),
         line=line,
         event_id=row.event_id or "",
         arrived_at=row.arrived_at,
         payload_note=note,
-        can_resend=bool(row.subscription_ids),
-        why_not="" if row.subscription_ids else "it never became an event; correct and publish it again",
+        can_resend=not is_gone,
+        why_not="its subscription no longer exists" if is_gone else "",
     )
     return page_answer(page if entry is None else _with_entry(page, entry))
 

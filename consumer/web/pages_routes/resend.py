@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -18,6 +19,8 @@ from consumer.web.services import parked as service
 from consumer.web.shared.problems import Problem
 
 router = APIRouter(include_in_schema=False)
+
+RAW: Final = "messages that never became an event"
 
 
 @router.get(urls.RESEND)
@@ -67,7 +70,7 @@ async def _page(visitor: Visitor, typed: ParkedFilter, error: str = "") -> Resen
         shell=shell_of(visitor),
         chosen=typed,
         total=dry.total,
-        sends=[DryCount(label=names.get(of, of or "none"), count=count) for of, count in by_size],
+        sends=[DryCount(label=names.get(of, of or RAW), count=count) for of, count in by_size],
         stays=[DryCount(label=reason, count=count) for reason, count in dry.stays.items()],
         error=error,
     )

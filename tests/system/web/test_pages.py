@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from docs.page_preview.browser import browser
-from docs.page_preview.judge import missing, violations
+from consumer.core.subscription.subscription import subscription_id
+from docs.page_preview.browser import SCHEMES, Scheme, browser
+from docs.page_preview.judge import faults, missing, overflow, violations
 from tests.support.servers.switch import Switch
 from tests.support.system.api import ServedApi, serving
 from tests.support.system.daemon import Daemon
@@ -123,3 +124,55 @@ async def test_an_operator_repairs_an_endpoint(
 
     await asyncio.to_thread(walk)
     await until(lambda: set(ids) <= set(endpoint.taken), "the endpoint has every event")
+
+
+def judged(started: Browser, api: ServedApi, token: str, paths: Sequence[str], scheme: Scheme) -> list[str]:
+    """Return every fault of the pages at *paths*: of accessibility, of the policy, and of the width."""
+    context = started.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    context.set_default_timeout(PATIENCE_S * 1_000)
+    page = context.new_page()
+    reports = faults(page)
+    log_in(page, api, token)
+    found: list[str] = []
+    for path in paths:
+        answer = page.goto(api.url + path)
+        assert answer is not None
+        if answer.status != (404 if path == "/nothing" else 200):
+            found.append(f"{path}: {answer.status}")
+        if "/login" in page.url:
+            found.append(f"{path}: nobody is logged in")
+        found += [f"{path}: {each}" for each in violations(page)]
+        found += [f"{path}: {overflow(page)} px too wide"] if overflow(page) else []
+    context.close()
+    missing_page = "the server responded with a status of 404"
+    return found + [each for each in reports if missing_page not in each]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_every_page_is_accessible(
+    shared: Daemon, publisher: EventPublisher, endpoint: Switch, api: ServedApi, scheme: Scheme
+) -> None:
+    """axe-core finds nothing serious on any real page at 400 px, and no page breaks its policy."""
+    [event, *_] = await broken(shared, publisher, endpoint, scheme)
+    of = subscription_id(scheme, "orders")
+    admin = await api.token("--scope", "admin")
+    customer = await api.token("--scope", "operate", "--tenant", scheme)
+    async with api.client(admin) as client:
+        parked = (await client.get("/v1/parked", params={"tenant": scheme})).json()["items"][0]["id"]
+        job = (await client.get("/v1/jobs")).json()["items"]
+    paths = (
+        *("/", "/endpoints", f"/endpoints/{of}", "/parked", f"/parked/{parked}", "/parked/resend", "/jobs"),
+        *(f"/jobs/{each['id']}" for each in job[:1]),
+        *(f"/events/{event}", "/search?q=o", "/tenants", "/tokens", "/audit", "/nothing"),
+    )
+    own = ("/my", f"/my/endpoints/{of}", f"/my/events/{event}", "/search?q=nothing")
+
+    def judge() -> list[str]:
+        with browser() as started:
+            return [
+                each
+                for token, pages in ((admin, paths), (customer, own))
+                for each in judged(started, api, token, pages, scheme)
+            ]
+
+    assert await asyncio.to_thread(judge) == []

@@ -1,0 +1,76 @@
+"""The overview finds every trouble in the health of the parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consumer.core.store.tokens import Scope
+from consumer.core.tools.daemon_status import MetricsPage, status
+from consumer.web.pages.troubles import troubles
+from consumer.web.pages.views.overview import ParkedCounts
+from consumer.web.pages_routes.overview import facts
+from consumer.web.services.daemon import DaemonHealth, PartHealth, WorkerHealth
+from tests.support.visitor import Visitor
+from tests.support.web import Api
+
+WELL = WorkerHealth(
+    at="127.0.0.1:8080",
+    ready=True,
+    reasons=(),
+    status=status(MetricsPage(0.0, ()), MetricsPage(1.0, ())),
+    workers=2,
+    loop_lag_s=0.0,
+    oldest_delivery_s=None,
+    is_pressed=False,
+    rerouted_tenants=0,
+    history_dropped=0,
+)
+UP = PartHealth(is_up=True)
+
+
+def headlines(worker: WorkerHealth | None, broker: PartHealth = UP) -> list[str]:
+    """Return the sentences of the overview."""
+    health = DaemonHealth(
+        store=UP,
+        broker=broker,
+        worker=worker,
+        worker_detail="refused" if worker is None else "",
+        parked_gap=0,
+    )
+    return [each.headline for each in troubles(facts(0.0, [], ParkedCounts(), health))]
+
+
+def test_each_fault_of_a_part_has_a_sentence() -> None:
+    """A worker that is away, not ready, late or held back; a broker that is away; rerouted tenants."""
+    assert headlines(WELL) == []
+    assert headlines(None) == ["No worker answers, so probably nothing is delivered."]
+    assert headlines(WELL, PartHealth(is_up=False, detail="away")) == [
+        "The broker cannot be reached from here."
+    ]
+    assert headlines(replace(WELL, ready=False)) == ["A worker is not ready."]
+    pressed = replace(WELL, ready=False, is_pressed=True, reasons=("the broker blocks publishers",))
+    assert headlines(pressed) == ["The broker holds back: workers have started nothing new."]
+    assert headlines(replace(WELL, rerouted_tenants=2)) == ["2 tenants are rerouted."]
+    assert headlines(replace(WELL, oldest_delivery_s=90.0)) == ["The oldest due delivery is 2 min late."]
+
+
+async def test_the_pages_of_an_empty_installation(api: Api) -> None:
+    """Each page is there before the first event, and says what is missing."""
+    async with api.client() as client:
+        visitor = Visitor(client)
+        await visitor.log_in(await api.token(Scope.READ))
+        pages = {
+            "/": "No worker answers",
+            "/endpoints": "No endpoint fits",
+            "/parked": "Nothing is parked.",
+            "/parked/resend": "No entry can be sent.",
+            "/jobs": "No job was made so far.",
+            "/tenants": "Nothing is known of the worker",
+            "/search?q=nothing": "Nothing has this id or name.",
+        }
+        for path, text in pages.items():
+            assert text in await visitor.see(path), path
+        for path in ("/parked/prk_0", "/jobs/job_0", "/events/evt_0", "/events/a%2Fb"):
+            assert "404" in await visitor.see(path, 404)
+        assert "since" in await visitor.see("/parked?since=soon", 422)
+        assert "reason" in await visitor.see("/parked?reason=none", 422)
