@@ -77,6 +77,8 @@ def _conditions(query: Query, span: Span) -> Iterator[tuple[str, Sequence[Any]]]
         yield "delivery_id <> ''", ()
     if query.failed_only:
         yield FAILED, ()
+    if query.seqs:
+        yield f"seq IN ({', '.join(['{}'] * len(query.seqs))})", query.seqs
     if query.event_ids:
         yield f"event_id IN ({', '.join(['{}'] * len(query.event_ids))})", query.event_ids
     bounds = {
