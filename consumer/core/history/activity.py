@@ -22,6 +22,7 @@ FINENESS: Final = 10.0
 """Latencies are counted in classes of e^(1/10): a percentile is exact to 5 %."""
 _LEAST_MS: Final = 0.1
 _T = TypeVar("_T")
+_K = TypeVar("_K", int, str)
 _WAITS: Final = ("retry", "defer")
 _ENDS: Final = (Step.PARKED, Step.CANCELLED)
 
@@ -127,9 +128,9 @@ class Activity:
         delivered, target = row.reason == "delivered", row.subscription_id
         failure = "" if delivered else row.kind if row.status is None else str(row.status)
         latency, minute = _latency_class(row.latency_ms or 0.0), int(row.at // MINUTE_S)
-        self._minutes.setdefault(minute, {}).setdefault(target, Tally()).count(latency, failure)
-        self._whole.setdefault(minute, Tally()).count(latency, failure)
-        self._hour.setdefault(target, Tally()).count(latency, failure)
+        _tally(self._minutes.setdefault(minute, {}), target).count(latency, failure)
+        _tally(self._whole, minute).count(latency, failure)
+        _tally(self._hour, target).count(latency, failure)
         hour = self._hours.setdefault(int(row.at // HOUR_S), {}).setdefault(target, [0, 0])
         hour[0] += 1
         hour[1] += delivered
@@ -238,6 +239,14 @@ class Activity:
             if tally is not None:
                 found |= dict.fromkeys(tally.failures, each * MINUTE_S)
         return found
+
+
+def _tally(tallies: dict[_K, Tally], key: _K) -> Tally:
+    """Return the tally of *key*, a new one at its first use; ``setdefault`` would make one at each."""
+    found = tallies.get(key)
+    if found is None:
+        found = tallies[key] = Tally()
+    return found
 
 
 def _latency_class(latency_ms: float) -> int:

@@ -96,6 +96,7 @@ class Query:
     limit: int = 1_000  #: most rows
     after: int | None = None  #: only rows with a larger *seq*
     before: int | None = None  #: only rows with a smaller *seq*
+    seqs: tuple[int, ...] = ()  #: only the rows with these numbers; empty: any
     light: bool = False  #: without details and answers
     event_ids: Sequence[str] = ()  #: only rows of one of these events
     subscription_ids: Sequence[str] = ()  #: only of these subscriptions; at most 100 without *event_ids*

@@ -138,7 +138,14 @@ async def completed(context: WebContext, lines: Sequence[EndpointValues]) -> Seq
         StoreUnavailable: the history cannot be read.
     """
     activity = await context.activity.current()
-    return [await _complete(context, each, activity) for each in lines]
+    last = [activity.failed(each.subscription_id) for each in lines]
+    seqs = tuple(failed.seq for failed in last if failed is not None)
+    steps = await context.history.steps(Query(seqs=seqs, limit=len(seqs))) if seqs else ()
+    failures = {step.seq: _failure_of(step.row) for step in steps}
+    return [
+        _complete(context, each, activity, None if failed is None else failures.get(failed.seq))
+        for each, failed in zip(lines, last, strict=True)
+    ]
 
 
 async def tenant_of(context: WebContext, subscription_id: str) -> str | None:
@@ -167,7 +174,7 @@ async def details(context: WebContext, target: Target) -> EndpointDetails:
     last = activity.last_failures(now, seen.entry.id)
     failures = activity.hour(seen.entry.id).failures
     return EndpointDetails(
-        values=await _complete(context, _brief(context, rows[0], activity), activity),
+        values=(await completed(context, [_brief(context, rows[0], activity)]))[0],
         latency=[None if each is None else each.p95_s for each in minutes],
         errors=[ErrorCount(code, count, last.get(code, now)) for code, count in failures.most_common()],
         thresholds=_thresholds(context, seen),
@@ -221,7 +228,7 @@ async def set_thresholds(caller: Caller, target: Target, values: Mapping[str, fl
 
 def _contains(row: EndpointRow, q: str) -> bool:
     part = q.lower()
-    return part in f"{row.tenant}/{row.name}".lower() or part in show_url(row.url).lower()
+    return not part or part in f"{row.tenant}/{row.name}".lower() or part in show_url(row.url).lower()
 
 
 def _brief(context: WebContext, row: EndpointRow, activity: Activity) -> EndpointValues:
@@ -242,13 +249,13 @@ def _brief(context: WebContext, row: EndpointRow, activity: Activity) -> Endpoin
     )
 
 
-async def _complete(context: WebContext, line: EndpointValues, activity: Activity) -> EndpointValues:
-    of, last = line.subscription_id, None
-    if (failed := activity.failed(of)) is not None:
-        steps = await context.history.steps(Query(subscription_id=of, after=failed.seq - 1, limit=1))
-        last = None if not steps else _failure_of(steps[0].row)
+def _complete(
+    context: WebContext, line: EndpointValues, activity: Activity, last: LastFailure | None
+) -> EndpointValues:
+    """Return *line* with its last failure and its series."""
     if context.settings.history.keep != "all":
         return replace(line, last_error=last)
+    of = line.subscription_id
     minutes = activity.minutes(context.clock.now(), of)
     success = [None if each is None else each.success_ratio for each in minutes]
     return replace(line, last_error=last, success=success, p95_s=activity.hour(of).p95_s)

@@ -77,9 +77,10 @@ def _conditions(query: Query, span: Span) -> Iterator[tuple[str, Sequence[Any]]]
         yield "delivery_id <> ''", ()
     if query.failed_only:
         yield FAILED, ()
-    for column, ids in (("event_id", query.event_ids), ("subscription_id", query.subscription_ids)):
-        if ids:
-            yield f"{column} IN ({', '.join(['{}'] * len(ids))})", ids
+    chosen = {"seq": query.seqs, "event_id": query.event_ids, "subscription_id": query.subscription_ids}
+    for column, values in chosen.items():
+        if values:
+            yield f"{column} IN ({', '.join(['{}'] * len(values))})", values
     bounds = {
         "at >= {}": query.since or None,
         "at < {}": query.until or None,

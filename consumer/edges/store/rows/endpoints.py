@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Row, func, select
@@ -19,8 +18,7 @@ from consumer.edges.store.rows.pauses import read_pauses
 from consumer.edges.store.tables import ENDPOINT_STATES, PARKED_INDEX, SUBSCRIPTIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointRow:
+class EndpointRow(NamedTuple):
     """A subscription with the state of its endpoint; times are Unix seconds."""
 
     id: str
@@ -92,11 +90,15 @@ def _row(
         enabled=row.enabled,
         disabled_reason=row.disabled_reason or "",
         disabled_at=row.disabled_at or "",
-        pause=next((each for each in pauses if paused([each.key], row.tenant, row.id)), None),
+        pause=_pause_of(row, pauses) if pauses else None,
         state=states.get(endpoint),
         held_until=holds.get(endpoint, 0.0),
         parked=parked.get(row.id, 0),
     )
+
+
+def _pause_of(row: Row[Any], pauses: Collection[Pause]) -> Pause | None:
+    return next((each for each in pauses if paused([each.key], row.tenant, row.id)), None)
 
 
 def patterns_of(entry: str) -> Sequence[str]:
