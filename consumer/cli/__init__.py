@@ -6,11 +6,24 @@ import errno
 import logging
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.cli.shared.lazy_commands import LazyCommands
+from consumer.cli.remote.choice import choose, refuse_remote
+from consumer.cli.remote.options import (
+    AllowHttp,
+    CaFile,
+    Server,
+    ServerOptions,
+    TimeoutS,
+    TokenFile,
+    checked_url,
+)
+from consumer.cli.shared.lazy_commands import COMMANDS, LazyCommands
+from consumer.cli.shared.options import takes
+from consumer.cli.shared.output import errors_in_one_line
 from consumer.core.text.printable import printable
 from consumer.edges.process.startup import forbid_core_dumps, open_standard_streams
 
@@ -37,9 +50,55 @@ Version = Annotated[
 ]
 
 
-@app.callback(epilog="Shell completion of commands, subscriptions and policies: leveret --install-completion")
-def _top(*, _version: Version = False) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """The options of ``leveret`` itself."""
+
+    context: typer.Context
+    server: Server = None
+    token_file: TokenFile = None
+    ca_file: CaFile = None
+    timeout_s: TimeoutS = 60.0
+    allow_http: AllowHttp = False
+    version: Version = False
+
+    def options(self) -> ServerOptions | None:
+        """Return the server that was chosen, if any.
+
+        Raises:
+            BadParameter: it has no token file.
+            ConfigError: its URL is not usable.
+        """
+        if not self.server:
+            return None
+        if not self.token_file:
+            raise typer.BadParameter("--server needs --token-file, or LEVERET_TOKEN_FILE")
+        url = checked_url(self.server, allow_http=self.allow_http)
+        return ServerOptions(
+            url=url, token_file=self.token_file, ca_file=self.ca_file, timeout_s=self.timeout_s
+        )
+
+
+def _top(top: Top) -> None:
     """Deliver RabbitMQ events as signed Standard Webhooks."""
+    choose(None)
+    with errors_in_one_line():
+        options = top.options()
+    if options is None:
+        return
+    from consumer.cli.remote.client import Client  # noqa: PLC0415 (few calls need an HTTP client)
+
+    client = Client(options, transport=top.context.obj)
+    choose(client)
+    top.context.call_on_close(client.close)
+    name = top.context.invoked_subcommand or ""
+    if name in COMMANDS and not COMMANDS[name].works_remotely:
+        refuse_remote(f"`leveret {name}`")
+
+
+app.callback(epilog="Shell completion of commands, subscriptions and policies: leveret --install-completion")(
+    takes(Top)(_top)
+)
 
 
 def main() -> None:

@@ -1,26 +1,30 @@
 """``leveret jobs``: list replay jobs, show one, pause, resume or cancel it.
 
-Data flow: store -> table or JSON; pause, resume, cancel -> store -> the worker, within half a second of its
-work.
+Data flow: store, or API -> table or JSON; pause, resume, cancel -> store -> the worker, within half a second
+of its work.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 
+from consumer.cli.remote.choice import chosen
+from consumer.cli.remote.jobs import RemoteJobs
 from consumer.cli.shared.options import examples
-from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
-from consumer.core.message.jobs import JobRow, JobState, Steer, job_as_dict
+from consumer.cli.shared.output import AsJson, errors_in_one_line, print_fields, print_json, print_rows
+from consumer.core.errors import ConfigError
+from consumer.core.message.jobs import JobState, Steer, job_as_dict
 from consumer.core.operate.audited import job_steered
 from consumer.edges.store import SqlStore, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
 
 _T = TypeVar("_T")
+JobDict = Mapping[str, object]
 
 app = typer.Typer(help="Replay jobs, which a worker works off.", no_args_is_help=True)
 
@@ -30,26 +34,70 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a job, job_...")]
 Pending = Annotated[bool, typer.Option("--pending", help="Only jobs that are running or paused.")]
 
 
+class Jobs(Protocol):
+    """Where jobs are: the store, or an API. Each has the fields of :func:`job_as_dict`."""
+
+    def all(self, *, pending: bool) -> Sequence[JobDict]:
+        """Return the jobs, the newest first; with *pending* only those that are running or paused."""
+
+    def one(self, job: str) -> JobDict:
+        """Return one job.
+
+        Raises:
+            LeveretError: there is no such job.
+        """
+
+    def steer(self, job: str, step: Steer) -> JobDict:
+        """Pause, resume or cancel a job.
+
+        Raises:
+            LeveretError: there is no such job, or its state does not allow it.
+        """
+
+
+class StoredJobs:
+    """The jobs in the store."""
+
+    def all(self, *, pending: bool) -> Sequence[JobDict]:
+        """See :class:`Jobs`."""
+        rows = _with_store(lambda store: store.records.jobs.all())
+        wanted = [row for row in rows if not pending or row.job.state in (JobState.RUNNING, JobState.PAUSED)]
+        return [job_as_dict(row) for row in wanted]
+
+    def one(self, job: str) -> JobDict:
+        """See :class:`Jobs`."""
+        row = _with_store(lambda store: store.records.jobs.get(job))
+        if row is None:
+            raise ConfigError(_unknown(job))
+        return job_as_dict(row)
+
+    def steer(self, job: str, step: Steer) -> JobDict:
+        """See :class:`Jobs`."""
+        return _with_store(lambda store: _steered(store, job, step))
+
+
+def _jobs() -> Jobs:
+    client = chosen()
+    return StoredJobs() if client is None else RemoteJobs(client)
+
+
 @app.command("list", epilog=examples("leveret jobs list --pending", "leveret jobs list --json"))
 def list_(pending: Pending = False, as_json: AsJson = False) -> None:
     """Print the jobs, the newest first, with their progress."""
     with errors_in_one_line():
-        rows = _with_store(lambda store: store.records.jobs.all())
-    wanted = [row for row in rows if not pending or row.job.state in (JobState.RUNNING, JobState.PAUSED)]
-    print_rows(COLUMNS, [job_as_dict(row) for row in wanted], as_json=as_json, empty="there are no jobs")
+        rows = _jobs().all(pending=pending)
+    print_rows(COLUMNS, rows, as_json=as_json, empty="there are no jobs")
 
 
 @app.command("show", epilog=examples("leveret jobs show job_0123456789ab"))
 def show(job: Id, as_json: AsJson = False) -> None:
     """Print one job with its filter and its progress."""
     with errors_in_one_line():
-        row = _with_store(lambda store: store.records.jobs.get(job))
-    if row is None:
-        fail(_unknown(job))
+        row = _jobs().one(job)
     if as_json:
-        print_json(job_as_dict(row))
+        print_json(row)
     else:
-        print_fields({name: value for name, value in job_as_dict(row).items() if value is not None})
+        print_fields({name: value for name, value in row.items() if value is not None})
 
 
 @app.command("pause", epilog=examples("leveret jobs pause job_0123456789ab"))
@@ -72,19 +120,23 @@ def cancel(job: Id, as_json: AsJson = False) -> None:
 
 def _steer(job: str, step: Steer, *, as_json: bool) -> None:
     with errors_in_one_line():
-        row, is_changed = _with_store(lambda store: _steered(store, job, step))
-    if row is None:
-        fail(_unknown(job))
-    if not is_changed:
-        fail(f"{job} is {row.job.state.value}, so {step.value} does nothing")
-    print_rows(COLUMNS, [job_as_dict(row)], as_json=as_json)
+        row = _jobs().steer(job, step)
+    print_rows(COLUMNS, [row], as_json=as_json)
 
 
-async def _steered(store: SqlStore, job: str, step: Steer) -> tuple[JobRow | None, bool]:
+async def _steered(store: SqlStore, job: str, step: Steer) -> JobDict:
+    """Steer a job and write the line of the audit log.
+
+    Raises:
+        ConfigError: there is no such job, or its state does not allow it.
+    """
     row, is_changed = await store.records.jobs.steer(job, step)
-    if is_changed and row is not None:
-        await store.records.audit.add(cli_author(), job_steered(row, step))
-    return row, is_changed
+    if row is None:
+        raise ConfigError(_unknown(job))
+    if not is_changed:
+        raise ConfigError(f"{job} is {row.job.state.value}, so {step.value} does nothing")
+    await store.records.audit.add(cli_author(), job_steered(row, step))
+    return job_as_dict(row)
 
 
 def _with_store(ask: Callable[[SqlStore], Awaitable[_T]]) -> _T:

@@ -1,35 +1,39 @@
 """``leveret pause`` and ``leveret resume``: suspend sending to a tenant, to a subscription or to all.
 
-Data flow: scope -> store (one transaction) -> the daemon loads it within a second.
+Data flow: scope -> store (one transaction), or API -> the daemon loads it within a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
+from consumer.cli.remote.choice import chosen
+from consumer.cli.remote.endpoints import RemotePauses
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
 from consumer.cli.shared.release import release
-from consumer.core.changes.merge import StoredEntry
-from consumer.core.changes.steps import full_name
+from consumer.cli.values.holds import PausesAfter
 from consumer.core.errors import BrokerUnavailable, ConfigError
-from consumer.core.message.parked import rfc3339
-from consumer.core.message.waiting import Wanted
 from consumer.core.subscription.pauses import Pause, Scope
-from consumer.edges.operate.control import send_to_workers
 from consumer.edges.operate.link import find_broker
+from consumer.edges.operate.pauses import (
+    Chosen,
+    PausesNow,
+    change_pause,
+    deliveries_of,
+    find_pause,
+    inform_workers,
+    list_pauses,
+)
 from consumer.edges.store import opened_store
 from consumer.edges.store.rows.audit import cli_author
-from consumer.settings import load_settings
-from topology.names import Names
+from consumer.settings import Settings, load_settings
 
-KNOWN_S = 1.0  #: time within which workers load the store after a ``reload`` message
 COLUMNS = ("scope", "name", "subscription", "since")
 
 Everything = Annotated[bool, typer.Option("--all", help="Every subscription.")]
@@ -44,6 +48,67 @@ One = Annotated[
 ]
 
 
+class Pauses(Protocol):
+    """The pauses: in the store, or behind an API."""
+
+    def listed(self) -> PausesAfter:
+        """Return all pauses."""
+
+    def add(self, scope: Scope, name: str) -> PausesAfter:
+        """Pause a scope.
+
+        Raises:
+            LeveretError: there is no such tenant or subscription.
+        """
+
+    def lift(self, scope: Scope, name: str) -> PausesAfter:
+        """Lift the pause of a scope, and send its waiting deliveries.
+
+        Raises:
+            LeveretError: there is no such tenant or subscription.
+        """
+
+
+class StoredPauses:
+    """The pauses in the store."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Bind to the settings."""
+        self._settings = settings
+
+    def listed(self) -> PausesAfter:
+        """See :class:`Pauses`."""
+
+        async def read() -> PausesNow:
+            async with opened_store(self._settings) as store:
+                return await list_pauses(store)
+
+        return PausesAfter(rows=asyncio.run(read()).rows, changed=False)
+
+    def add(self, scope: Scope, name: str) -> PausesAfter:
+        """See :class:`Pauses`."""
+        now = asyncio.run(self._change(Chosen(scope, name), lift=False))
+        return PausesAfter(rows=now.rows, changed=now.changed is not None)
+
+    def lift(self, scope: Scope, name: str) -> PausesAfter:
+        """See :class:`Pauses`."""
+        now = asyncio.run(self._change(Chosen(scope, name), lift=True))
+        if now.changed is None:
+            return PausesAfter(rows=now.rows, changed=False)
+        released = asyncio.run(_release(self._settings, now.changed))
+        return PausesAfter(rows=now.rows, changed=True, released=released)
+
+    async def _change(self, chosen: Chosen, *, lift: bool) -> PausesNow:
+        async with opened_store(self._settings) as store:
+            pause = await find_pause(store, chosen, lift=lift, now=time.time())
+            return await change_pause(store, pause, lift=lift, who=cli_author())
+
+
+def _pauses() -> Pauses:
+    client = chosen()
+    return StoredPauses(load_settings()) if client is None else RemotePauses(client)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to *app*."""
     app.command("pause", epilog=examples("leveret pause --tenant acme", "leveret pause --json"))(pause)
@@ -54,11 +119,11 @@ def pause(
     tenant: Tenant = None, subscription: One = None, everything: Everything = False, as_json: AsJson = False
 ) -> None:
     """Send nothing until resume; new deliveries wait on the ladder. Without a scope: list the pauses."""
-    chosen = _scope(tenant, subscription, everything=everything)
+    scope = _scope(tenant, subscription, everything=everything)
     with errors_in_one_line():
-        rows, changed = asyncio.run(_change(chosen, lift=False))
-    print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
-    if chosen is not None and changed is None and not as_json:
+        done = _pauses().listed() if scope is None else _pauses().add(*scope)
+    print_rows(COLUMNS, done.rows, as_json=as_json, empty="nothing is paused")
+    if scope is not None and not done.changed and not as_json:
         typer.echo("it was paused already")
 
 
@@ -70,16 +135,17 @@ def resume(
     Waiting deliveries are sent at once, as by `leveret waiting kick`; without a broker they are sent within a
     minute or so.
     """
-    chosen = _scope(tenant, subscription, everything=everything)
-    if chosen is None:
+    scope = _scope(tenant, subscription, everything=everything)
+    if scope is None:
         raise typer.BadParameter("give a scope: --all, --tenant or --subscription")
     with errors_in_one_line():
-        rows, changed = asyncio.run(_change(chosen, lift=True))
-        released = 0 if changed is None else asyncio.run(_release(changed))
-    print_rows(COLUMNS, rows, as_json=as_json, empty="nothing is paused")
-    if released and not as_json:
-        typer.echo(f"waiting deliveries that are sent now: {released}", err=True)
-    if changed is None:
+        done = _pauses().lift(*scope)
+    for line in done.warnings:
+        warn(line)
+    print_rows(COLUMNS, done.rows, as_json=as_json, empty="nothing is paused")
+    if done.released and not as_json:
+        typer.echo(f"waiting deliveries that are sent now: {done.released}", err=True)
+    if not done.changed:
         fail("this scope has no pause of its own; `leveret pause` lists all pauses, each is lifted alone")
 
 
@@ -94,69 +160,20 @@ def _scope(tenant: str | None, subscription: str | None, *, everything: bool) ->
         None if tenant is None else (Scope.TENANT, tenant),
         None if subscription is None else (Scope.SUBSCRIPTION, subscription),
     ]
-    chosen = [scope for scope in named if scope is not None]
-    if len(chosen) > 1:
+    given = [scope for scope in named if scope is not None]
+    if len(given) > 1:
         raise typer.BadParameter("give only one of --all, --tenant and --subscription")
-    return chosen[0] if chosen else None
+    return given[0] if given else None
 
 
-async def _change(
-    chosen: tuple[Scope, str] | None, *, lift: bool
-) -> tuple[list[dict[str, object]], Pause | None]:
-    """Add or lift a pause; return all pauses that are left, and the changed one, None if nothing changed.
-
-    Raises:
-        ConfigError: there is no such tenant or subscription.
-        StoreUnavailable: the store cannot be read or written.
-    """
-    async with opened_store(load_settings()) as store:
-        entries, changed = await store.entries(), None
-        if chosen is not None:
-            known = await store.pauses()
-            meant = _pause(chosen, entries, known if lift else ())
-            changed = meant if await store.pause(meant, lift=lift, who=cli_author()) else None
-        names = {entry.id: full_name(entry) for entry in entries}
-        rows = [_row(one, names.get(one.name)) for one in await store.pauses()]
-        return rows, changed
-
-
-async def _release(lifted: Pause) -> int:
+async def _release(settings: Settings, lifted: Pause) -> int:
     """Send the deliveries that waited for the end of a pause; return their number.
 
     The workers learn of the change first. A delivery that another pause still holds is postponed again.
     """
-    settings = load_settings()
     try:
-        names = Names(settings.topology.prefix)
-        if await send_to_workers(find_broker(settings).options, names, {"kind": "reload"}):
-            await asyncio.sleep(KNOWN_S)
+        await inform_workers(find_broker(settings).options, settings.topology_spec())
     except (BrokerUnavailable, ConfigError) as error:
         warn(f"waiting deliveries are looked at again within a minute or so: {error}")
         return 0
-    name = lifted.name or None
-    wanted = Wanted(
-        tenant=name if lifted.scope is Scope.TENANT else None,
-        subscription=name if lifted.scope is Scope.SUBSCRIPTION else None,
-    )
-    return await release(settings, wanted)
-
-
-def _pause(chosen: tuple[Scope, str], entries: Sequence[StoredEntry], known: Sequence[Pause]) -> Pause:
-    scope, name = chosen
-    if scope is Scope.SUBSCRIPTION:
-        found = [entry.id for entry in entries if name in (entry.id, full_name(entry))]
-        name = found[0] if found else name
-    pause_ = Pause(scope=scope, name=name, since=time.time())
-    there = scope is Scope.ALL or any(name in (entry.id, entry.tenant) for entry in entries)
-    if not there and pause_.key not in {one.key for one in known}:
-        raise ConfigError(f"there is no {scope.value} {name}; see `leveret subscriptions list`")
-    return pause_
-
-
-def _row(pause_: Pause, subscription: str | None) -> dict[str, object]:
-    return {
-        "scope": pause_.scope.value,
-        "name": pause_.name,
-        "subscription": subscription,
-        "since": rfc3339(pause_.since),
-    }
+    return await release(settings, deliveries_of(lifted))

@@ -1,40 +1,24 @@
 """``leveret waiting``: list deliveries on the ladder, send them at once, or cancel them.
 
-Data flow: rungs -> delivery messages -> Wanted -> table or JSON; kick -> leveret.due, confirmed; cancel ->
-archive, then out of the rung.
+Data flow: rungs, or API -> table or JSON; kick -> leveret.due, confirmed; cancel -> archive, then out of the
+rung.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
-from aio_pika.abc import AbstractConnection
 
-from consumer.cli.shared.audit import write_line
+from consumer.cli.remote.choice import chosen
+from consumer.cli.remote.waiting import RemoteWaiting
+from consumer.cli.rungs import Rungs
 from consumer.cli.shared.complete import subscription_names, tenant_names
-from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows, warn
-from consumer.cli.shared.resolve import is_id, subscription_id
-from consumer.cli.shared.resolve import tenant as demand_tenant
-from consumer.cli.subscriptions.shared import read_entries
-from consumer.core.errors import BrokerUnavailable, StoreUnavailable
-from consumer.core.message.waiting import Wanted, as_dict
-from consumer.core.operate.audited import waiting_change
-from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.control import send_to_workers
-from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
-from consumer.edges.process.system import FileArchive, SystemClock
-from consumer.edges.store import opened_store
-from consumer.settings import Settings, load_settings
-from topology.names import Names
+from consumer.cli.values.holds import Passed
+from consumer.core.message.waiting import Wanted
+from consumer.settings import load_settings
 
 app = typer.Typer(help="Deliveries that wait for their next attempt.", no_args_is_help=True)
 
@@ -55,7 +39,33 @@ Everything = Annotated[bool, typer.Option("--all", help="All waiting deliveries.
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most this many.")]
 
-_Pass = Callable[[AbstractConnection, WaitQueues, Wanted], AsyncGenerator[Waiting | Unread, None]]
+
+class WaitingDeliveries(Protocol):
+    """Deliveries that wait: on the rungs of a broker, or behind an API."""
+
+    def named(self, wanted: Wanted) -> Wanted:
+        """Return *wanted* with the id of its subscription."""
+
+    def listed(self, wanted: Wanted, limit: int | None) -> Passed:
+        """Return the deliveries, the longest waits first."""
+
+    def kick(self, wanted: Wanted) -> Passed:
+        """Send the deliveries at once."""
+
+    def cancel(self, wanted: Wanted) -> Passed:
+        """Archive the deliveries and cancel them."""
+
+    def demand_known(self, wanted: Wanted) -> None:
+        """Refuse an unknown name, after nothing was found.
+
+        Raises:
+            LeveretError: there is no such tenant or subscription.
+        """
+
+
+def _waiting() -> WaitingDeliveries:
+    client = chosen()
+    return Rungs(load_settings()) if client is None else RemoteWaiting(client)
 
 
 @app.command(
@@ -69,12 +79,16 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Print the deliveries on the ladder, the longest waits first, without those in a worker's hands."""
-    wanted = _named(tenant, subscription, event)
-    rows, broken = _run(browse, wanted, sys.maxsize if limit is None else limit)
-    if broken is None or rows:
-        print_rows(COLUMNS, rows, as_json=as_json, empty="nothing waits")
-    if broken is not None:
-        fail(broken)
+    with errors_in_one_line():
+        source = _waiting()
+        wanted = source.named(Wanted(tenant=tenant, subscription=subscription, event=event))
+        done = source.listed(wanted, limit)
+        _demand_known(source, wanted, done)
+    _warn(done)
+    if done.broken is None or done.rows:
+        print_rows(COLUMNS, done.rows, as_json=as_json, empty="nothing waits")
+    if done.broken is not None:
+        fail(done.broken)
 
 
 @app.command(
@@ -89,11 +103,13 @@ def kick_(
     as_json: AsJson = False,
 ) -> None:
     """Send waiting deliveries at once. An open breaker, a pause and a Retry-After still hold them."""
-    wanted = _chosen(tenant, subscription, event, everything=everything)
-    _cancel_reservations(wanted)
-    rows, broken = _run(kick, wanted, sys.maxsize)
-    _write_line("kicked", wanted, len(rows))
-    _print(rows, broken, as_json=as_json, empty="nothing was kicked")
+    given = _chosen(tenant, subscription, event, everything=everything)
+    with errors_in_one_line():
+        source = _waiting()
+        wanted = source.named(given)
+        done = source.kick(wanted)
+        _demand_known(source, wanted, done)
+    _print(done, as_json=as_json, empty="nothing was kicked")
 
 
 @app.command(
@@ -111,28 +127,16 @@ def cancel_(
 
     The command asks before it begins; without a terminal it needs --yes.
     """
-    wanted = _chosen(tenant, subscription, event, everything=False)
+    given = _chosen(tenant, subscription, event, everything=False)
     with errors_in_one_line():
-        archive = FileArchive(load_settings().home / "archive", SystemClock(), "cancelled")
-    if not yes and not _agreed(wanted):
-        typer.echo("nothing was cancelled", err=True)
-        raise typer.Exit(1)
-    rows, broken = _run(partial(cancel, archive=archive), wanted, sys.maxsize)
-    _write_line("cancelled", wanted, len(rows))
-    _cancel_reservations(wanted)
-    _print(rows, broken, as_json=as_json, empty="nothing was cancelled")
-
-
-def _write_line(done: str, wanted: Wanted, deliveries: int) -> None:
-    """Write the line of the audit log, unless nothing was changed."""
-
-    async def run() -> None:
-        async with opened_store(load_settings()) as store:
-            await write_line(store, waiting_change(done, wanted, deliveries))
-
-    if deliveries:
-        with errors_in_one_line():
-            asyncio.run(run())
+        source = _waiting()
+        wanted = source.named(given)
+        if not yes and not _agreed(source, wanted):
+            typer.echo("nothing was cancelled", err=True)
+            raise typer.Exit(1)
+        done = source.cancel(wanted)
+        _demand_known(source, wanted, done)
+    _print(done, as_json=as_json, empty="nothing was cancelled")
 
 
 def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, everything: bool) -> Wanted:
@@ -141,101 +145,45 @@ def _chosen(tenant: str | None, subscription: str | None, event: str | None, *, 
     Raises:
         BadParameter: there is neither a filter nor --all.
     """
-    wanted = _named(tenant, subscription, event)
+    wanted = Wanted(tenant=tenant, subscription=subscription, event=event)
     if wanted == Wanted() and not everything:
         raise typer.BadParameter("choose deliveries: --tenant, --subscription or --event")
     return wanted
 
 
-def _named(tenant: str | None, subscription: str | None, event: str | None) -> Wanted:
-    """Return the filter with the subscription's id. An unknown id passes: its deliveries may wait."""
-    if subscription is not None and not is_id(subscription):
-        with errors_in_one_line():
-            subscription = subscription_id(read_entries(load_settings()), subscription)
-    return Wanted(tenant=tenant, subscription=subscription, event=event)
+def _demand_known(source: WaitingDeliveries, wanted: Wanted, done: Passed) -> None:
+    """Refuse an unknown name if nothing was found.
 
-
-def _demand_known(wanted: Wanted) -> None:
-    """End with an error if nothing was found because a name is unknown."""
-    with errors_in_one_line(), suppress(StoreUnavailable):
-        stored = read_entries(load_settings()) if wanted.tenant or wanted.subscription else ()
-        if wanted.tenant is not None:
-            demand_tenant(stored, wanted.tenant)
-        if wanted.subscription is not None:
-            subscription_id(stored, wanted.subscription)
-
-
-def _cancel_reservations(wanted: Wanted) -> None:
-    """Make the workers cancel the reservations of the *wanted* deliveries.
-
-    Otherwise an endpoint with a rate would keep the kicked or cancelled deliveries' places and send nothing
-    else meanwhile. One event has only one reservation, so it changes nothing for the others.
+    Raises:
+        LeveretError: there is no such tenant or subscription.
     """
-    if wanted.event is not None:
-        return
-    message = {"kind": "free", "tenant": wanted.tenant, "subscription": wanted.subscription}
-    with errors_in_one_line():
-        settings = load_settings()
-        link, names = find_broker(settings), Names(settings.topology.prefix)
-        try:
-            asyncio.run(send_to_workers(link.options, names, message))
-        except BrokerUnavailable as error:
-            warn(
-                f"the workers could not be notified, and may send new deliveries later than possible: {error}"
-            )
+    if not done.rows and done.broken is None:
+        source.demand_known(wanted)
 
 
-def _agreed(wanted: Wanted) -> bool:
+def _agreed(source: WaitingDeliveries, wanted: Wanted) -> bool:
     """Count the deliveries that would be cancelled, and ask.
 
     Raises:
         BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     demand_terminal()
-    rows, broken = _run(browse, wanted, sys.maxsize)
-    if broken is not None:
-        fail(broken)
-    return bool(rows) and typer.confirm(f"Cancel {len(rows)} waiting deliveries?", err=True)
+    found = source.listed(wanted, None)
+    _demand_known(source, wanted, found)
+    _warn(found)
+    if found.broken is not None:
+        fail(found.broken)
+    return bool(found.rows) and typer.confirm(f"Cancel {len(found.rows)} waiting deliveries?", err=True)
 
 
-def _print(rows: Sequence[Mapping[str, object]], broken: str | None, *, as_json: bool, empty: str) -> None:
+def _warn(done: Passed) -> None:
+    for line in done.warnings:
+        warn(line)
+
+
+def _print(done: Passed, *, as_json: bool, empty: str) -> None:
     """Print the finished part, then the error if there is one."""
-    print_rows(BRIEF, rows, as_json=as_json, empty=empty)
-    if broken is not None:
-        fail(broken)
-
-
-def _run(step: _Pass, wanted: Wanted, limit: int) -> tuple[list[Mapping[str, object]], str | None]:
-    """Return the rows that *step* yields, even if the broker or the disk fails midway, and the error text."""
-    rows: dict[object, Mapping[str, object]] = {}  # by id: a delivery that moves meanwhile may be seen twice
-
-    async def run(settings: Settings) -> None:
-        connection = await connect(find_broker(settings).options, "waiting")
-        spec = settings.topology_spec()
-        try:
-            async with aclosing(step(connection, WaitQueues(spec.names, spec.ladder), wanted)) as done:
-                async for one in done:
-                    if isinstance(one, Unread):
-                        warn(f"{one.queue}: {one.count} messages were not looked at: {one.why}")
-                        continue
-                    shown = [as_dict(one.message, target) for target in one.message.targets]
-                    rows.update((row["delivery_id"], row) for row in shown)
-                    if len(rows) >= limit:
-                        return
-        finally:
-            await close_quietly(connection)
-
-    with errors_in_one_line():
-        settings = load_settings()
-        try:
-            run_to_the_end(run(settings))
-        except KeyboardInterrupt:
-            return list(rows.values())[:limit], "interrupted; unlisted deliveries stay waiting"
-        except BrokerUnavailable as error:
-            return list(rows.values())[:limit], str(error)
-        except OSError as error:
-            where = settings.home / "archive"
-            return list(rows.values()), f"{where}: {error.strerror or error}; unarchived deliveries wait on"
-    if not rows:
-        _demand_known(wanted)
-    return list(rows.values())[:limit], None
+    _warn(done)
+    print_rows(BRIEF, done.rows, as_json=as_json, empty=empty)
+    if done.broken is not None:
+        fail(done.broken)

@@ -29,6 +29,9 @@ from consumer.settings.root import Settings
 PREFIX = "LEVERET_"
 CONFIG_VARIABLE = "LEVERET_CONFIG"
 FILE_NAME = "leveret.toml"
+_SERVER_VARIABLES = ("SERVER", "TOKEN_FILE", "SERVER_CA_FILE", "SERVER_TIMEOUT_S", "SERVER_ALLOW_HTTP")
+_NO_SETTINGS = frozenset({CONFIG_VARIABLE, *(f"LEVERET_{name}" for name in _SERVER_VARIABLES)})
+"""Variables that are read before any setting: the file of the settings, and options of a remote command."""
 
 _FOREIGN = re.compile(r"LEVERET_(SERVICE_(HOST|PORT).*|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?|TEST_.*)")
 """Source: Kubernetes, "Accessing the Service": {SVCNAME}_SERVICE_HOST, {SVCNAME}_PORT_8080_TCP_ADDR..."""
@@ -134,7 +137,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
     problems: list[str] = []
     for name in sorted(environ):
         text = environ[name]
-        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE or _FOREIGN.fullmatch(name) or not text:
+        if not name.startswith(PREFIX) or name in _NO_SETTINGS or _FOREIGN.fullmatch(name) or not text:
             continue
         path = tuple(name.removeprefix(PREFIX).lower().split("__"))
         try:

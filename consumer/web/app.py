@@ -40,6 +40,8 @@ from consumer.web.routes import (
     tenants,
     webhook,
 )
+from consumer.web.routes.bulk import holds
+from consumer.web.routes.bulk import subscriptions as bulk_subscriptions
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
 from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of
@@ -48,8 +50,10 @@ ROUTERS: Final = (
     health.router,
     tenants.router,
     subscriptions.router,
+    bulk_subscriptions.router,
     steering.router,
     endpoints.router,
+    holds.router,
     policies.router,
     publish.router,
     webhook.router,

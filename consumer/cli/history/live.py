@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from consumer.cli.history.shared import Filters
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.output import warn
+from consumer.cli.values.traces import Filters
 from consumer.core.history.trace import EventKey, WaitingNow
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import close_quietly, connect

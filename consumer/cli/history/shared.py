@@ -11,6 +11,7 @@ import typer
 
 from consumer.cli.shared.complete import subscription_names, tenant_names
 from consumer.cli.shared.output import warn
+from consumer.cli.values.traces import Filters
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.subscription import id_of
 from consumer.core.text.durations import parse_moment
@@ -33,21 +34,6 @@ Failed = Annotated[bool, typer.Option("--failed", help="Only failed attempts and
 Since = Annotated[
     str | None, typer.Option(metavar="WHEN", help="Only since then: 1h, 7d or an RFC 3339 time.")
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The checked filters; an empty text sets no condition."""
-
-    delivery_id: str = ""
-    subscription_id: str = ""
-    tenant: str = ""
-    failed: bool = False
-    since: float = 0.0  #: Unix seconds
-
-    def __bool__(self) -> bool:
-        """Return whether there is any condition."""
-        return bool(self.delivery_id or self.subscription_id or self.tenant or self.failed or self.since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,22 +60,21 @@ class Filtering:
             self.tenant or "",
             self.failed,
             0.0 if self.since is None else parse_moment(self.since, time.time()),
+            self.subscription or "",
         )
 
-    async def check_subscription(self, lookup: StoreLookup, *, has_rows: bool) -> None:
-        """Refuse the name of a subscription that neither the store nor the history knows.
 
-        Raises:
-            ConfigError: there is no such subscription.
-            StoreUnavailable: the store cannot be read.
-        """
-        if self.subscription is None or has_rows:
-            return
-        if await lookup.subscription(id_of(self.subscription)) is None:
-            raise ConfigError(
-                f"no subscription {self.subscription!r}, and no history of one; "
-                "see `leveret subscriptions list`"
-            )
+async def demand_subscription(lookup: StoreLookup, named: str) -> None:
+    """Refuse the name of a subscription that neither the store nor the history knows; empty passes.
+
+    Raises:
+        ConfigError: there is no such subscription.
+        StoreUnavailable: the store cannot be read.
+    """
+    if named and await lookup.subscription(id_of(named)) is None:
+        raise ConfigError(
+            f"no subscription {named!r}, and no history of one; see `leveret subscriptions list`"
+        )
 
 
 def warn_if_off(settings: Settings) -> None:

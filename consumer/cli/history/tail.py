@@ -15,10 +15,11 @@ from typing import Annotated
 
 import typer
 
-from consumer.cli.history.shared import Filtering, Filters, warn_if_off
+from consumer.cli.history.shared import Filtering, demand_subscription, warn_if_off
 from consumer.cli.history.show import print_lines, tail_line
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json, warn
+from consumer.cli.values.traces import Filters
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.follow import Follower
 from consumer.core.history.records import HistoryRow, Query, Step, StoredStep
@@ -72,7 +73,7 @@ async def _follow(settings: Settings, options: TailOptions, filters: Filters) ->
         limit=PAGE,
     )
     async with opened_inquiry(settings) as inquiry:
-        await options.check_subscription(inquiry.lookup, has_rows=False)
+        await demand_subscription(inquiry.lookup, options.subscription or "")
         last = 0 if filters.since else await _last(inquiry)
         printer, left = _Printer(inquiry, as_json=options.as_json), options.limit
         follower, fault = Follower(last), ""

@@ -5,27 +5,28 @@ Data flow: EVENT_ID and filters -> Inquiry -> EventTrace -> timeline, table or J
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
-from consumer.cli.history.shared import Filtering, Filters, warn_if_off
+from consumer.cli.history.recorded import RecordedTraces
+from consumer.cli.history.shared import Filtering
 from consumer.cli.history.show import (
     event_lines,
     print_lines,
     summary,
 )
+from consumer.cli.remote.choice import chosen
+from consumer.cli.remote.traces import RemoteTraces
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, print_rows, warn
+from consumer.cli.values.traces import Filters
 from consumer.core.history.trace import DeliveryTrace, EventTrace
 from consumer.core.operate.trace_as_dict import delivery_as_dict, event_as_dict
-from consumer.core.text.ids import event_id as webhook_id
-from consumer.edges.operate.inquiry import Ask, Inquiry, SeenWaiting, opened_inquiry
-from consumer.settings import Settings, load_settings
+from consumer.settings import load_settings
 
 COLUMNS = ("time", "event_id", "type", "subscription", "status", "attempts", "last_step")
 
@@ -46,6 +47,36 @@ class TraceOptions(Filtering):
     as_json: AsJson = False
 
 
+class Traces(Protocol):
+    """What is known of events: in the history and the store, or behind an API."""
+
+    def look(self, event_id: str | None, filters: Filters) -> None:
+        """Look into the rungs too, for what follows.
+
+        Raises:
+            LeveretError: the broker is away, or this source cannot do it.
+        """
+
+    def event(self, event_id: str, filters: Filters) -> Sequence[EventTrace]:
+        """Return the traces of an event; several if tenants share the id.
+
+        Raises:
+            LeveretError: nothing is known of it, or there is no such subscription.
+        """
+
+    def newest(self, filters: Filters, limit: int) -> Sequence[EventTrace]:
+        """Return traces of the newest matching deliveries, each with this one delivery, in order of time.
+
+        Raises:
+            LeveretError: there is no such subscription.
+        """
+
+
+def _traces() -> Traces:
+    client = chosen()
+    return RecordedTraces(load_settings()) if client is None else RemoteTraces(client)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to *app*."""
     app.command(
@@ -62,21 +93,19 @@ def register(app: typer.Typer) -> None:
 def trace(options: TraceOptions) -> None:
     """Show what happened to an event: each attempt, its answer, and why a subscription did not get it."""
     with errors_in_one_line():
-        filters, settings = options.filters(), load_settings()
+        filters, source = options.filters(), _traces()
         if options.event_id is None and not filters:
             raise typer.BadParameter(
                 "name an event, or choose: --delivery, --subscription, --tenant, --failed or --since"
             )
-        warn_if_off(settings)
         now = time.time()
-        waiting = _look(settings, options, filters) if options.live else ()
+        if options.live:
+            _look(source, options, filters)
         if options.event_id is None:
-            _list(asyncio.run(_find(settings, options, filters, waiting)), options, now)
+            _list(source.newest(filters, options.limit), options, now)
             return
-        found = asyncio.run(_trace(settings, options, filters, waiting))
-        if not found:
-            fail(_nothing(options.event_id, settings, live=options.live))
-        for number, each in enumerate(found):
+        found = source.event(options.event_id, filters)
+        for number, each in enumerate(_narrowed(each, filters) for each in found):
             if options.as_json:
                 print_json(event_as_dict(each))
                 continue
@@ -85,39 +114,15 @@ def trace(options: TraceOptions) -> None:
             print_lines(event_lines(each, now))
 
 
-async def _trace(
-    settings: Settings, options: TraceOptions, filters: Filters, waiting: Sequence[SeenWaiting]
-) -> Sequence[EventTrace]:
-    async with opened_inquiry(settings) as inquiry:
-        found: Sequence[EventTrace] = ()
-        given = options.event_id or ""
-        for of in dict.fromkeys((given, webhook_id(given))):  # a producer's id may be sent as its hash
-            found = found or await inquiry.event(of, time.time(), tenant=filters.tenant, waiting=waiting)
-        await _check(inquiry, options, found)
-    return [_narrowed(each, filters) for each in found]
+def _look(source: Traces, options: TraceOptions, filters: Filters) -> None:
+    """Look into the rungs.
 
-
-async def _find(
-    settings: Settings, options: TraceOptions, filters: Filters, waiting: Sequence[SeenWaiting]
-) -> Sequence[EventTrace]:
-    ask = Ask(
-        delivery_id=filters.delivery_id,
-        subscription_id=filters.subscription_id,
-        tenant=filters.tenant,
-        failed=filters.failed,
-        since=filters.since,
-        limit=options.limit,
-    )
-    async with opened_inquiry(settings) as inquiry:
-        found = await inquiry.deliveries(ask, time.time(), waiting)
-        await _check(inquiry, options, found)
-    return found
-
-
-async def _check(inquiry: Inquiry, options: TraceOptions, found: Sequence[EventTrace]) -> None:
-    known = {each.subscription_id for event in found for each in event.deliveries}
-    wanted = options.filters().subscription_id
-    await options.check_subscription(inquiry.lookup, has_rows=wanted in known)
+    Raises:
+        BadParameter: there is nothing to choose deliveries by.
+    """
+    if not (options.event_id or filters.subscription_id or filters.tenant):
+        raise typer.BadParameter("--live needs an event, --subscription or --tenant")
+    source.look(options.event_id, filters)
 
 
 def _narrowed(event: EventTrace, filters: Filters) -> EventTrace:
@@ -138,19 +143,6 @@ def _narrowed(event: EventTrace, filters: Filters) -> EventTrace:
         deliveries=[each for each in event.deliveries if wanted(each)],
         misses=[miss for miss in event.misses if chosen in ("", miss.subscription.id)],
     )
-
-
-def _look(settings: Settings, options: TraceOptions, filters: Filters) -> Sequence[SeenWaiting]:
-    """Return the deliveries on the ladder.
-
-    Raises:
-        BadParameter: there is nothing to choose them by.
-    """
-    from consumer.cli.history.live import look  # noqa: PLC0415 (imports the broker, which few calls need)
-
-    if not (options.event_id or filters.subscription_id or filters.tenant):
-        raise typer.BadParameter("--live needs an event, --subscription or --tenant")
-    return look(settings, options.event_id and webhook_id(options.event_id), filters)
 
 
 def _list(found: Sequence[EventTrace], options: TraceOptions, now: float) -> None:
@@ -174,11 +166,3 @@ def _list(found: Sequence[EventTrace], options: TraceOptions, now: float) -> Non
     )
     if len(pairs) >= options.limit:
         warn(f"only the newest {options.limit} are listed; see --limit")
-
-
-def _nothing(event_id: str, settings: Settings, *, live: bool) -> str:
-    look = "" if live else ", or look into the rungs with --live"
-    return (
-        f"nothing is known of {event_id}: its steps may be older than [history] max_age_s "
-        f"({settings.history.max_age_s:g} s), or no worker has taken it yet; check the id{look}"
-    )

@@ -25,6 +25,7 @@ class LazyCommand:
     #: Module in the package of its group; it has ``register(app)`` for commands, or ``app`` for a group.
     module: str
     help: str  #: first paragraph of the command's own help, as the help of its group shows it
+    works_remotely: bool = False  #: whether it can work over ``--server``; a group may refuse some commands
 
 
 COMMANDS: Mapping[str, LazyCommand] = {
@@ -42,6 +43,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "trace": LazyCommand(
         "history.trace",
         "Show what happened to an event: each attempt, its answer, and why a subscription did not get it.",
+        works_remotely=True,
     ),
     "tail": LazyCommand(
         "history.tail", "Follow attempts and ends of deliveries live; Ctrl-C ends it with exit code 0."
@@ -49,8 +51,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "pause": LazyCommand(
         "pause",
         "Send nothing until resume; new deliveries wait on the ladder. Without a scope: list the pauses.",
+        works_remotely=True,
     ),
-    "resume": LazyCommand("pause", "Lift the pause of this scope, and list the pauses that remain."),
+    "resume": LazyCommand(
+        "pause", "Lift the pause of this scope, and list the pauses that remain.", works_remotely=True
+    ),
     "verify": LazyCommand(
         "tools.verify",
         "Check a captured webhook: the matching signature, its age, or the exact fault. Exit 0 or 1.",
@@ -64,12 +69,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "api.audit",
         "Print who changed which object, with the values before and after, newest first; no secrets.",
     ),
-    "subscriptions": LazyCommand("subscriptions", "Who gets which events."),
+    "subscriptions": LazyCommand("subscriptions", "Who gets which events.", works_remotely=True),
     "policy": LazyCommand("policy", "Retry policies: when a delivery is tried again."),
-    "breaker": LazyCommand("breaker", "Breakers of endpoints."),
-    "parked": LazyCommand("parked", "Deliveries and events that were given up."),
-    "jobs": LazyCommand("jobs", "Replay jobs, which a worker works off."),
-    "waiting": LazyCommand("waiting", "Deliveries that wait for their next attempt."),
+    "breaker": LazyCommand("breaker", "Breakers of endpoints.", works_remotely=True),
+    "parked": LazyCommand("parked", "Deliveries and events that were given up.", works_remotely=True),
+    "jobs": LazyCommand("jobs", "Replay jobs, which a worker works off.", works_remotely=True),
+    "waiting": LazyCommand("waiting", "Deliveries that wait for their next attempt.", works_remotely=True),
     "config": LazyCommand("config", "The effective settings."),
     "store": LazyCommand("store", "The store, and the keys that encrypt the secrets in it."),
     "topology": LazyCommand("topology", "Exchanges, queues and bindings on the broker."),

@@ -35,6 +35,13 @@ def errors_in_one_line() -> Iterator[None]:
         fail(_os_text(error))
 
 
+def complain(error: LeveretError | TopologyError | OSError) -> None:
+    """Print each line of an error on stderr, as :func:`errors_in_one_line` does, and go on."""
+    text = _os_text(error) if isinstance(error, OSError) else str(error)
+    for line in text.splitlines():
+        typer.echo(f"leveret: {printable(line)}", err=True)
+
+
 def _os_text(error: OSError) -> str:
     text = error.strerror or str(error) or type(error).__name__
     if error.filename:
@@ -44,8 +51,7 @@ def _os_text(error: OSError) -> str:
 
 def fail(text: str) -> NoReturn:
     """Print each line of *text* on stderr and end with exit code 1."""
-    for line in text.splitlines():
-        typer.echo(f"leveret: {printable(line)}", err=True)
+    complain(LeveretError(text))
     raise typer.Exit(1)
 
 

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from consumer.cli.shared.complete import subscription_names, tenant_names
-from consumer.cli.shared.consent import agreed, owed_by
+from consumer.cli.shared.consent import agreed
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
 from consumer.cli.shared.secrets import STDIN, read_line, read_secret
-from consumer.cli.subscriptions.shared import (
-    Name,
-    Policy,
-    Tenant,
-    Which,
-    address,
-    change,
-    described,
-    report,
-)
-from consumer.core.changes.file import parse_entry
-from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.steps import Note, add, disable, enable, find, remove, require_only
-from consumer.core.changes.view import identity
-from consumer.core.message.records import short
-from consumer.core.subscription.entry import SubscriptionEntry
-from consumer.core.text.rfc3339 import from_datetime
-from consumer.edges.process.fresh_secrets import fresh_secret
-from consumer.settings import load_settings
+from consumer.cli.subscriptions.shared import Name, Policy, Tenant, Which, address, described, report
+from consumer.cli.subscriptions.source import subscriptions
+from consumer.cli.values.subscriptions import PLAN, How
+from consumer.core.changes.report import with_counts
 
 Several = Annotated[
     list[str] | None,
@@ -67,14 +50,14 @@ class Add:
     disabled: Annotated[bool, typer.Option("--disabled", help="Send nothing yet.")] = False
     as_json: AsJson = False
 
-    def values(self) -> dict[Hashable, object]:
+    def values(self) -> dict[str, object]:
         """Return the entry in the form of a subscriptions file.
 
         Raises:
             ConfigError, OSError: the URL or the secret cannot be read.
         """
         url = read_line(STDIN, "URL").strip() if self.url == STDIN else self.url
-        given: dict[Hashable, object] = {
+        given: dict[str, object] = {
             "name": self.name,
             "retry": None if self.policy is None else {"policy": self.policy},
             "timeout_s": self.timeout_s,
@@ -108,19 +91,16 @@ def add_(options: Add) -> None:
     if STDIN == options.url == options.secret_file:
         raise typer.BadParameter("only one of URL and --secret-file can be read from stdin")
     with errors_in_one_line():
-        settings = load_settings()
-        entry: SubscriptionEntry = parse_entry(options.values(), settings.subscription_rules())
-        merged = change(settings, lambda kept: add(kept, entry, fresh_secret))
-    generated = {one.id for one in merged.generated}
-    for one in merged.added:
-        secret = one.secrets[0].get_secret_value() if one.id in generated else None
+        source = subscriptions()
+        added = source.add(options.values())
+    for row in added.changes:
         if options.as_json:
-            row: dict[str, object] = {"change": "added", **identity(one)}
-            print_json(row if secret is None else row | {"secret": secret})
+            shown: dict[str, object] = {"change": "added", **row.identity}
+            print_json(shown if row.secret is None else shown | {"secret": row.secret})
             continue
-        typer.echo(f"added {described(one)} ({one.id})")
-        if secret is not None:
-            typer.echo(f"secret, shown this once: {secret}")
+        typer.echo(f"added {described(row.identity)} ({row.identity['id']})")
+        if row.secret is not None:
+            typer.echo(f"secret, shown this once: {row.secret}")
 
 
 def remove_(
@@ -132,28 +112,23 @@ def remove_(
     it asks before it removes anything; without a terminal it then needs --yes.
     """
     wanted = [address(text, tenant, name) for text in which or (None,)]
-
-    def step(kept: Sequence[StoredEntry]) -> Merge:
-        return remove(kept, {find(kept, one).id for one in wanted})
-
     with errors_in_one_line():
-        settings = load_settings()
-        meant = change(settings, step, write=False)
-        owed = owed_by(settings, meant.removed)
-        if not agreed(owed, meant, yes=yes):
+        source = subscriptions()
+        planned = source.remove(wanted, PLAN)
+        if not agreed(planned, yes=yes):
             typer.echo("nothing was removed", err=True)
             raise typer.Exit(1)
-        by = "leveret subscriptions remove"
-        merged = change(settings, lambda kept: require_only(step(kept), meant.removed), by=by)
-    report(merged, "removed", as_json=as_json, owed=owed)
+        how = How(may_remove=planned.removed_ids, by="leveret subscriptions remove")
+        removed = source.remove(wanted, how)
+    report(with_counts(removed, planned), "removed", as_json=as_json)
 
 
 def enable_(which: Which = None, tenant: Tenant = None, name: Name = None, as_json: AsJson = False) -> None:
     """Send again to a subscription that was disabled by hand, by its file, after a 410 or a long failure."""
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        merged = change(load_settings(), lambda kept: enable(kept, find(kept, wanted).id))
-    report(merged, "enabled", as_json=as_json)
+        done = subscriptions().enable(wanted)
+    report(done, "enabled", as_json=as_json)
 
 
 def disable_(
@@ -167,10 +142,7 @@ def disable_(
 
     Applying its file does not enable it.
     """
-    wanted, note = (
-        address(which, tenant, name),
-        Note(short(reason), from_datetime(datetime.now(UTC).replace(microsecond=0)) or ""),
-    )
+    wanted = address(which, tenant, name)
     with errors_in_one_line():
-        merged = change(load_settings(), lambda kept: disable(kept, find(kept, wanted).id, note))
-    report(merged, "disabled", as_json=as_json)
+        done = subscriptions().disable(wanted, reason)
+    report(done, "disabled", as_json=as_json)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,18 +10,10 @@ import typer
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_json
 from consumer.cli.shared.secrets import read_secret
-from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, change, described
-from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.steps import drop_old, find, limit_overlap, rotate
-from consumer.core.changes.view import identity
-from consumer.core.errors import ConfigError
-from consumer.core.text.durations import parse_duration
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described
+from consumer.cli.subscriptions.source import subscriptions
+from consumer.cli.values.subscriptions import Rotated, Rotation
 from consumer.core.text.rfc3339 import from_ms
-from consumer.core.webhook.signing import Ed25519Key, format_public
-from consumer.edges.process.fresh_secrets import fresh_like
-from consumer.settings import load_settings
-
-OVERLAP_MAX_S = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,43 +65,31 @@ def rotate_secret(options: Rotate) -> None:
     if options.drop and options.lost_key:
         raise typer.BadParameter("--drop-old keeps the newest secret, --lost-key none; leave one of them out")
     wanted = address(options.which, options.tenant, options.name)
-
-    def step(kept: Sequence[StoredEntry]) -> Merge:
-        entry = find(kept, wanted)
-        if options.drop:
-            return drop_old(kept, entry.id)
-        secret = fresh_like(entry.signing_keys()) if given is None else given
-        now = time.time()
-        rotated = rotate(kept, entry.id, secret, lost_key=options.lost_key, now=now)
-        return limit_overlap(rotated, int(now + overlap_s))
-
     with errors_in_one_line():
-        overlap_s = parse_duration(options.expire_in)
-        if overlap_s > OVERLAP_MAX_S:
-            raise ConfigError(f"--expire-in {options.expire_in!r} is over 366 days; give a shorter time")
-        given = None if options.secret_file is None else read_secret(options.secret_file)
-        merged = change(load_settings(), step)
-    for entry in (*merged.changed, *merged.unchanged):
-        _report(entry, options, shown=given is None and bool(merged.generated))
+        source = subscriptions()
+        rotation = Rotation(
+            secret=None if options.secret_file is None else read_secret(options.secret_file),
+            overlap=options.expire_in,
+            drop_old=options.drop,
+            lost_key=options.lost_key,
+        )
+        rotated = source.rotate(wanted, rotation)
+    _report(rotated, options)
 
 
-def _report(entry: StoredEntry, options: Rotate, *, shown: bool) -> None:
+def _report(done: Rotated, options: Rotate) -> None:
     """Print the number of signing secrets, and the new one; for ed25519 the public key instead."""
-    keys = entry.signing_keys()
-    public = format_public(keys[0]) if keys and isinstance(keys[0], Ed25519Key) else None
-    secret = entry.secrets[0].get_secret_value() if shown and public is None else None
     if options.as_json:
-        row: dict[str, object] = {"change": "rotated", **identity(entry), "secrets": len(entry.secrets)}
-        row["ends_at"] = list(entry.ends_at)
-        if options.drop:
-            row["change"] = "dropped"
-        print_json(row | ({"secret": secret} if secret else {}) | ({"public_key": public} if public else {}))
+        change = "dropped" if options.drop else "rotated"
+        row = {"change": change, **done.identity, "secrets": done.secrets, "ends_at": list(done.ends_at)}
+        public = {"public_key": done.public_key} if done.public_key else {}
+        print_json(row | ({"secret": done.secret} if done.secret else {}) | public)
         return
-    count = len(entry.secrets)
-    typer.echo(f"{described(entry)}: {count} {'secret signs' if count == 1 else 'secrets sign'} each webhook")
-    if entry.ends_at and not options.drop:
-        typer.echo(f"the replaced ones stop to sign by {from_ms(max(entry.ends_at) * 1000)}")
-    if public is not None:
-        typer.echo(f"public key for its receivers: {public}")
-    elif secret is not None:
-        typer.echo(f"new secret, shown this once: {secret}")
+    signs = "secret signs" if done.secrets == 1 else "secrets sign"
+    typer.echo(f"{described(done.identity)}: {done.secrets} {signs} each webhook")
+    if done.ends_at and not options.drop:
+        typer.echo(f"the replaced ones stop to sign by {from_ms(max(done.ends_at) * 1000)}")
+    if done.public_key is not None:
+        typer.echo(f"public key for its receivers: {done.public_key}")
+    elif done.secret is not None:
+        typer.echo(f"new secret, shown this once: {done.secret}")

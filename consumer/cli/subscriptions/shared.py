@@ -10,15 +10,15 @@ import typer
 
 from consumer.cli.shared.complete import policy_names, subscription_names, tenant_names
 from consumer.cli.shared.output import print_json
+from consumer.cli.values.subscriptions import Identity
+from consumer.cli.values.subscriptions import described as described_identity
 from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.owed import Owed
+from consumer.core.changes.report import Report
 from consumer.core.changes.steps import Address, full_name
-from consumer.core.changes.view import identity
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.subscription.subscription import Subscription
 from consumer.core.text.printable import printable
-from consumer.core.text.urls import show_url
 from consumer.edges.store import Step, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import Settings
@@ -92,24 +92,22 @@ def build(entry: StoredEntry, rules: SubscriptionRules) -> Subscription:
         raise ConfigError(f"{full_name(entry)}: {error}") from None
 
 
-def report(merged: Merge, what: str, *, as_json: bool, owed: Owed | None = None) -> None:
+def report(done: Report, what: str, *, as_json: bool) -> None:
     """Print each change; an entry that already was as wanted is ``unchanged``.
 
     Args:
-        merged: The changes.
+        done: The changes.
         what: The change in one word, such as ``enabled``.
         as_json: Whether to print one JSON object per line.
-        owed: Deliveries that the broker held for the removed subscriptions.
     """
-    entries = (*merged.added, *merged.changed, *merged.removed)
-    for word, entry in [*((what, e) for e in entries), *(("unchanged", e) for e in merged.unchanged)]:
+    for row in done.changes:
+        word = row.change if row.change == "unchanged" else what
         if as_json:
-            counts = {} if owed is None else owed.fields(entry.id)
-            print_json({"change": word, **identity(entry), **counts})
+            print_json({"change": word, **row.identity, **(row.owed or {})})
         else:
-            typer.echo(f"{word} {described(entry)}")
+            typer.echo(f"{word} {described(row.identity)}")
 
 
-def described(entry: StoredEntry) -> str:
-    """Return an entry as one line of text."""
-    return printable(f"{full_name(entry)} -> {show_url(entry.url)}")
+def described(identity: Identity) -> str:
+    """Return a subscription as one line of text."""
+    return printable(described_identity(identity))

@@ -5,34 +5,17 @@ Data flow: subscription -> make_trial -> the daemon's own sender, address guard 
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
-from importlib.metadata import version
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_json, warn
-from consumer.cli.subscriptions.shared import (
-    Name,
-    Tenant,
-    Which,
-    address,
-    build,
-    described,
-    read_with_pauses,
-)
-from consumer.core.changes.merge import StoredEntry
-from consumer.core.changes.steps import find, full_name, locked_text
-from consumer.core.changes.view import identity
-from consumer.core.errors import ConfigError
-from consumer.core.model import Outcome
-from consumer.core.subscription.pauses import paused
-from consumer.core.subscription.trial import Trial, advice, make_trial
+from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described
+from consumer.cli.subscriptions.source import subscriptions
+from consumer.cli.values.subscriptions import Identity
 from consumer.core.text.printable import printable
-from consumer.edges.operate.sender import make_sender
-from consumer.settings import Settings, load_settings
 
 SHOWN_CHARS = 300
 """Characters of a response body that are printed for people, at most."""
@@ -50,57 +33,27 @@ def send(which: Which = None, tenant: Tenant = None, name: Name = None, as_json:
     """
     wanted = address(which, tenant, name)
     with errors_in_one_line():
-        settings = load_settings()
-        entries, pauses = read_with_pauses(settings)
-        entry = find(entries, wanted)
-        if entry.locked is not None:
-            raise ConfigError(f"{full_name(entry)}: {locked_text(entry)}")
-        built = build(entry, settings.subscription_rules())
-        trial = make_trial(built, f"leveret/{version('leveret')}", time.time(), os.urandom(10))
-        outcome = asyncio.run(_send(settings, trial))
-    if not entry.enabled:
-        warn(f"{entry.tenant}/{entry.label} is disabled: only this test was sent; see subscriptions enable")
-    if paused(pauses, entry.tenant, entry.id):
-        warn(f"{entry.tenant}/{entry.label} is paused: only this test was sent; see `leveret pause`")
-    (_print_json if as_json else _print_text)(entry, trial, outcome)
-    failed = advice(outcome, built.on_status)
-    if failed is not None:
-        fail(failed)
+        tried = subscriptions().test(wanted)
+    name = f"{tried.identity['tenant']}/{tried.identity['name']}"
+    if not tried.enabled:
+        warn(f"{name} is disabled: only this test was sent; see subscriptions enable")
+    if tried.paused:
+        warn(f"{name} is paused: only this test was sent; see `leveret pause`")
+    if as_json:
+        print_json({**tried.identity, **tried.result})
+    else:
+        _print_text(tried.identity, tried.result)
+    if tried.advice is not None:
+        fail(tried.advice)
 
 
-async def _send(settings: Settings, trial: Trial) -> Outcome:
-    sender = make_sender(settings)
-    try:
-        return await sender.send(trial.request)
-    finally:
-        await sender.close()
-
-
-def _print_json(entry: StoredEntry, trial: Trial, outcome: Outcome) -> None:
-    print_json(
-        {
-            **identity(entry),
-            "ok": outcome.status is not None and 200 <= outcome.status < 300,
-            "kind": outcome.kind.value,
-            "status": outcome.status,
-            "duration_s": round(outcome.duration_s, 6),
-            "detail": outcome.detail,
-            "event_id": trial.event_id,
-            "timestamp": trial.timestamp,
-            "signature": trial.signature,
-            "body": trial.body.decode(),
-            "response": outcome.body.decode("utf-8", "replace"),
-        }
-    )
-
-
-def _print_text(entry: StoredEntry, trial: Trial, outcome: Outcome) -> None:
-    code = outcome.kind.value if outcome.status is None else f"HTTP {outcome.status}"
-    count = len(trial.signature.split())
-    typer.echo(described(entry))
-    typer.echo(f"outcome: {code} after {outcome.duration_s * 1000:.0f} ms")
-    typer.echo(f"signed:  {trial.event_id}.{trial.timestamp}.{trial.body.decode()}")
-    typer.echo(f"with:    {count} {'secret' if count == 1 else 'secrets'}: {trial.signature}")
-    if outcome.body:
-        text = printable(outcome.body.decode("utf-8", "replace"))
+def _print_text(identity: Identity, result: Mapping[str, Any]) -> None:
+    code = result["kind"] if result["status"] is None else f"HTTP {result['status']}"
+    count = len(result["signature"].split())
+    typer.echo(described(identity))
+    typer.echo(f"outcome: {code} after {result['duration_s'] * 1000:.0f} ms")
+    typer.echo(f"signed:  {result['event_id']}.{result['timestamp']}.{result['body']}")
+    typer.echo(f"with:    {count} {'secret' if count == 1 else 'secrets'}: {result['signature']}")
+    if result["response"]:
+        text = printable(result["response"])
         typer.echo(f"answer:  {text[:SHOWN_CHARS]}{' …' if len(text) > SHOWN_CHARS else ''}")

@@ -54,6 +54,8 @@ def delivery_as_dict(event: EventTrace, found: DeliveryTrace) -> dict[str, objec
         "attempts": found.attempts,
         "parked_entry": None if parked is None else parked.entry_id,
         "parked_reason": _parked_reason(found),
+        "parked_detail": None if parked is None else parked.detail,
+        "parked_until": None if parked is None else timestamp(parked.expires_at),
         "last": describe(found.rows[-1]).text if found.rows else None,
     }
 

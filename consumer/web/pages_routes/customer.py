@@ -78,7 +78,7 @@ async def rotate_own_secret(subscription_id: str, visitor: OperatingCustomer) ->
     typed = visitor.form.get("grace", "").strip()
     try:
         grace_s = parse_duration(typed) if typed else steering.OVERLAP_S
-        made = await steering.rotate_secret(visitor.caller, target, expire_in_s=grace_s)
+        made = await steering.rotate_secret(visitor.caller, target, steering.Fresh(expire_in_s=grace_s))
     except (ConfigError, Problem) as error:
         if isinstance(error, Problem) and error.status not in (409, 422):
             raise

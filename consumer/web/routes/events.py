@@ -9,13 +9,14 @@ from fastapi import APIRouter, Depends, Path, Query
 from consumer.core.history.status import DeliveryStatus
 from consumer.core.history.wording import as_dict
 from consumer.core.operate.trace_as_dict import delivery_as_dict, event_as_dict
+from consumer.edges.operate.inquiry import Ask as Wanted
 from consumer.web.access.guard import Reader
 from consumer.web.parameters import Paging
 from consumer.web.routes.filters import Since, Subscription, Tenant, Type, Until
 from consumer.web.routes.models_events import Delivery, DeliveryRow, StepOut, Trace, Traces
 from consumer.web.services import events as service
 from consumer.web.services.events import DeliveryAsk
-from consumer.web.services.moments import moment
+from consumer.web.services.moments import moment, subscription_id
 from consumer.web.shared.cursors import Page
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -46,9 +47,33 @@ async def trace_event(
     event_id: Annotated[str, Path(min_length=1, max_length=512, description="Id of the event.")],
     caller: Reader,
     tenant: Tenant = None,
+    subscription: Annotated[
+        str | None, Query(max_length=512, description="A subscription that must be known, for the error.")
+    ] = None,
 ) -> Traces:
     """Show what happened to an event: each attempt, its answer, and why a subscription did not get it."""
-    found = await service.traces(caller, event_id, tenant or "")
+    found = await service.traces(caller, event_id, tenant or "", subscription or "")
+    return Traces(items=[Trace.model_validate(event_as_dict(each)) for each in found])
+
+
+@router.get("/traces")
+async def trace_newest(
+    caller: Reader,
+    ask: Ask,
+    since: Since = None,
+    delivery_id: Annotated[str | None, Query(max_length=64, description="Only this delivery.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Most deliveries.")] = 20,
+) -> Traces:
+    """Trace the newest deliveries of a filter, each with its event, in order of time."""
+    chosen = Wanted(
+        delivery_id=delivery_id or "",
+        subscription_id=subscription_id(ask.subscription) or "",
+        tenant=ask.tenant,
+        failed=ask.failed,
+        since=moment(since, "since", caller.context.clock.now()) or 0.0,
+        limit=limit,
+    )
+    found = await service.newest(caller, chosen, ask.subscription)
     return Traces(items=[Trace.model_validate(event_as_dict(each)) for each in found])
 
 

@@ -28,6 +28,10 @@ class RotateOptions(_In):
     """The new secret; absent: Leveret makes one of the same kind."""
     expire_in: Annotated[str, Field(max_length=64)] = "24h"
     """Time in which the replaced secret still signs, such as `24h` or `7d`; at most 366 days."""
+    drop_old: bool = False
+    """Add no secret, and end the overlap: only the newest secret signs."""
+    lost_key: bool = False
+    """The key of the store is lost: give up the secrets that it sealed."""
 
 
 class RotatedSubscription(Subscription):
@@ -37,6 +41,8 @@ class RotatedSubscription(Subscription):
     """The generated secret, shown this once; null if the client gave one, and for ed25519."""
     public_key: str | None
     """With which receivers verify, for ed25519."""
+    ends_at: list[int]
+    """When each secret stops to sign, in Unix seconds; 0 for the newest, and for one without an end."""
 
 
 class Paused(Out):
@@ -71,6 +77,8 @@ class Trial(Out):
     """Whether the answer was 2xx."""
     code: str
     """A status such as `503`, or a kind such as `timeout_total`."""
+    kind: str
+    """Such as `ok`, `http_5xx`, `timeout_total`, `dns`."""
     status: int | None
     duration_s: float
     detail: str

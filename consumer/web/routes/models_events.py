@@ -53,6 +53,10 @@ class DeliveryRow(Out):
     attempts: int
     parked_entry: str | None
     parked_reason: str | None
+    parked_detail: str | None
+    """The reason in words, as the index of parked entries has it."""
+    parked_until: str | None
+    """When the parked queue removes it."""
     last: str | None
     """Its last step in words."""
 

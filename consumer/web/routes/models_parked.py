@@ -159,6 +159,8 @@ class PurgeIn(ParkedFilterIn):
 
     confirm: bool = False
     """Without it, nothing is purged: 409 counts the entries."""
+    show: bool = False
+    """Return the purged entries, without their payloads."""
 
 
 class PurgedOut(Out):
@@ -168,6 +170,8 @@ class PurgedOut(Out):
     """Entries that were archived and left the queue."""
     archive: str
     """Folder of the archive, on the machine of the API."""
+    items: list[ParkedEntry] | None
+    """The purged entries, if `show` is set."""
 
 
 class Reindexed(Out):

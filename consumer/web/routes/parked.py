@@ -68,7 +68,7 @@ async def _chosen(
 Chosen = Annotated[Filter, Depends(_chosen)]
 
 
-@router.get("")
+@router.get("", response_model_exclude_unset=True)
 async def list_parked(caller: Reader, chosen: Chosen, page: Paging) -> ParkedPage:
     """List the parked entries, newest first, from the index: no entry is touched."""
     found = await service.listed(caller, chosen, page)
@@ -116,11 +116,13 @@ async def replay_parked(how: ReplayIn, caller: Operator, response: Response) -> 
     )
 
 
-@router.post("/purge")
+@router.post("/purge", response_model_exclude_unset=True)
 async def purge_parked(what: PurgeIn, caller: Operator) -> PurgedOut:
     """Move the entries of a filter out of the queue; each is written to the archive first, body included."""
-    count = await queue.purge_entries(caller, await _filter(caller, what), confirm=what.confirm)
-    return PurgedOut(purged=count, archive=str(caller.context.settings.home / "archive"))
+    gone = await queue.purge_entries(caller, await _filter(caller, what), confirm=what.confirm)
+    items = [ParkedEntry.model_validate(entry_as_dict(entry)) for entry in gone] if what.show else None
+    archive = str(caller.context.settings.home / "archive")
+    return PurgedOut(purged=len(gone), archive=archive, items=items)
 
 
 @router.post("/reindex")
@@ -129,7 +131,7 @@ async def reindex_parked(caller: Operator) -> Reindexed:
     return Reindexed.model_validate(asdict(await queue.reindex(caller)))
 
 
-@router.get("/{entry}")
+@router.get("/{entry}", response_model_exclude_unset=True)
 async def show_parked(entry: EntryId, caller: Reader) -> ParkedPayload:
     """Show one entry with its exact payload and every attempt; it stays parked.
 

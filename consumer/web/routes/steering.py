@@ -63,9 +63,20 @@ async def rotate_secret(
         expire_in_s = parse_duration(given.expire_in)
     except ConfigError as error:
         raise Problem(422, str(error), field="expire_in") from None
-    rotated = await steering.rotate_secret(caller, target, secret=given.secret, expire_in_s=expire_in_s)
+    if given.drop_old and (given.secret is not None or given.lost_key):
+        raise Problem(422, "drop_old adds no secret", field="drop_old", remedy="leave the other field out")
+    if given.drop_old:
+        rotated = await steering.drop_old_secrets(caller, target)
+    else:
+        fresh = steering.Fresh(secret=given.secret, expire_in_s=expire_in_s, lost_key=given.lost_key)
+        rotated = await steering.rotate_secret(caller, target, fresh)
     shown = _shown(caller.context, rotated.seen, response)
-    return RotatedSubscription(**shown.model_dump(), secret=rotated.secret, public_key=rotated.public_key)
+    return RotatedSubscription(
+        **shown.model_dump(),
+        secret=rotated.secret,
+        public_key=rotated.public_key,
+        ends_at=list(rotated.seen.entry.ends_at),
+    )
 
 
 @router.post("/test")
@@ -75,6 +86,7 @@ async def send_test_event(target: One, caller: Operator) -> Trial:
     return Trial(
         ok=result.ok,
         code=result.code,
+        kind=result.kind,
         status=result.status,
         duration_s=result.duration_s,
         detail=result.detail,

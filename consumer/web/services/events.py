@@ -7,7 +7,7 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consumer.core.history.listing import Listing
 from consumer.core.history.records import HistoryRow
@@ -52,16 +52,19 @@ class AttemptPage:
     next: str | None
 
 
-async def traces(caller: Caller, event_id: str, tenant: str = "") -> Sequence[EventTrace]:
+async def traces(
+    caller: Caller, event_id: str, tenant: str = "", subscription: str = ""
+) -> Sequence[EventTrace]:
     """Return the traces of an event: several if tenants share the id.
 
     Args:
         caller: Who asks.
         event_id: The producer's id, or the ``webhook-id`` that was made of it.
         tenant: Only of this tenant; empty: of each that the caller may see.
+        subscription: A subscription that must be known, as ``tenant/name`` or id; empty: none.
 
     Raises:
-        Problem: 404: nothing is known of it.
+        Problem: 404: nothing is known of it; 422: nothing is known of the subscription.
         StoreUnavailable: the history or the store cannot be read.
     """
     found: Sequence[EventTrace] = ()
@@ -72,7 +75,42 @@ async def traces(caller: Caller, event_id: str, tenant: str = "") -> Sequence[Ev
     if not found:
         remedy = "check the id; its steps may be older than [history] max_age_s"
         raise Problem(404, "nothing is known of this event", field="event_id", remedy=remedy)
+    await _demand_subscription(caller, subscription, found)
     return found
+
+
+async def newest(caller: Caller, ask: Ask, subscription: str = "") -> Sequence[EventTrace]:
+    """Return traces of the newest deliveries of a filter, each with this one delivery, in order of time.
+
+    Args:
+        caller: Who asks.
+        ask: The filter.
+        subscription: Its subscription as the caller named it.
+
+    Raises:
+        Problem: 404: the tenant; 422: neither the store nor the history knows the subscription.
+        StoreUnavailable: the history or the store cannot be read.
+    """
+    wanted = replace(ask, tenant=_tenant(caller, ask.tenant))
+    found = await _inquiry(caller).deliveries(wanted, caller.context.clock.now())
+    seen = [event for event in found if caller.sees(event.key.tenant)]
+    await _demand_subscription(caller, subscription, seen)
+    return seen
+
+
+async def _demand_subscription(caller: Caller, named: str, found: Sequence[EventTrace]) -> None:
+    """Refuse the name of a subscription that neither the store nor the history knows; empty passes.
+
+    Raises:
+        Problem: 422.
+    """
+    wanted = subscription_id(named)
+    if wanted is None or any(wanted == each.subscription_id for event in found for each in event.deliveries):
+        return
+    brief = await caller.context.lookup.subscription(wanted)
+    if brief is None or not caller.sees(brief.tenant):
+        detail = f"no subscription {named!r}, and no history of one"
+        raise Problem(422, detail, remedy="see `leveret subscriptions list`")
 
 
 async def delivery(caller: Caller, delivery_id: str) -> tuple[EventTrace, DeliveryTrace]:

@@ -6,7 +6,7 @@ Each of these takes the lock of the parked queue, as the commands of ``leveret p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
@@ -58,8 +58,8 @@ def tenant_of(entry: ParkedEntry) -> str | None:
     return tenant if isinstance(tenant, str) else None
 
 
-async def purge_entries(caller: Caller, chosen: Filter, *, confirm: bool) -> int:
-    """Move the entries of a filter into the archive, and out of the queue; return their number.
+async def purge_entries(caller: Caller, chosen: Filter, *, confirm: bool) -> Sequence[ParkedEntry]:
+    """Move the entries of a filter into the archive, and out of the queue; return them.
 
     Args:
         caller: Author of the change.
@@ -93,7 +93,7 @@ async def purge_entries(caller: Caller, chosen: Filter, *, confirm: bool) -> int
         change = parked_change("purged", chosen, len(gone))
         if change is not None:
             await context.store.records.audit.add(caller.who, change)
-    return len(gone)
+    return gone
 
 
 async def reindex(caller: Caller) -> Rebuilt:

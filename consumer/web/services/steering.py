@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from consumer.core.changes.merge import Merge, StoredEntry
-from consumer.core.changes.steps import Note, full_name, limit_overlap, rotate
+from consumer.core.changes.steps import Note, drop_old, full_name, limit_overlap, rotate
 from consumer.core.changes.steps import disable as disable_step
 from consumer.core.changes.steps import enable as enable_step
 from consumer.core.changes.view import Seen, see
@@ -51,6 +51,15 @@ class Rotated:
     public_key: str | None  #: with which receivers verify; None for a symmetric secret
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """The secret to add."""
+
+    secret: str | None = None  #: None generates one of the same kind
+    expire_in_s: float = OVERLAP_S  #: seconds in which the replaced secret still signs
+    lost_key: bool = False  #: give up the secrets that cannot be decrypted
+
+
 @dataclass(frozen=True, slots=True)
 class Freed:
     """Waiting deliveries that are sent now."""
@@ -81,21 +90,20 @@ async def disable(caller: Caller, target: Target, reason: str) -> Seen:
     return await _change(caller, target, lambda kept, entry: disable_step(kept, entry.id, note))
 
 
-async def rotate_secret(
-    caller: Caller, target: Target, *, secret: str | None = None, expire_in_s: float = OVERLAP_S
-) -> Rotated:
+async def rotate_secret(caller: Caller, target: Target, fresh: Fresh | None = None) -> Rotated:
     """Add a new secret in front; the one that it replaces still signs for a while.
 
     Args:
         caller: Author of the change.
         target: The subscription.
-        secret: The new secret; None generates one of the same kind.
-        expire_in_s: Seconds in which the replaced secret still signs.
+        fresh: The new secret; None generates one of the same kind, with the default overlap.
 
     Raises:
         Problem: 404, 412; 409: ten secrets sign already, or it is in use; 422: secret or time is unusable.
         StoreUnavailable: the store cannot be written.
     """
+    chosen = fresh or Fresh()
+    secret, expire_in_s = chosen.secret, chosen.expire_in_s
     if not 0 <= expire_in_s <= OVERLAP_MAX_S:
         raise Problem(422, "is not from 0 s to 366 days", field="expire_in", remedy="give a shorter time")
     now = caller.context.clock.now()
@@ -103,13 +111,28 @@ async def rotate_secret(
     def step(kept: Sequence[StoredEntry], entry: StoredEntry) -> Merge:
         given = fresh_like(entry.signing_keys()) if secret is None else secret
         refuse_foreign_secret(kept, entry.model_copy(update={"secrets": (SecretStr(given),)}))
-        return limit_overlap(rotate(kept, entry.id, given, now=now), int(now + expire_in_s))
+        rotated = rotate(kept, entry.id, given, lost_key=chosen.lost_key, now=now)
+        return limit_overlap(rotated, int(now + expire_in_s))
 
-    seen = await _change(caller, target, step)
+    return _rotated(await _change(caller, target, step), is_shown=secret is None)
+
+
+async def drop_old_secrets(caller: Caller, target: Target) -> Rotated:
+    """End the overlap: only the newest secret of a subscription signs.
+
+    Raises:
+        Problem: 404, 412; 409: the secrets cannot be decrypted.
+        StoreUnavailable: the store cannot be written.
+    """
+    seen = await _change(caller, target, lambda kept, entry: drop_old(kept, entry.id))
+    return _rotated(seen, is_shown=False)
+
+
+def _rotated(seen: Seen, *, is_shown: bool) -> Rotated:
     newest = seen.entry.signing_keys()[0]
     if isinstance(newest, Ed25519Key):
         return Rotated(seen, None, format_public(newest))
-    return Rotated(seen, seen.entry.secrets[0].get_secret_value() if secret is None else None, None)
+    return Rotated(seen, seen.entry.secrets[0].get_secret_value() if is_shown else None, None)
 
 
 async def pause(caller: Caller, target: Target) -> bool:

@@ -25,6 +25,7 @@ class TrialResult:
 
     ok: bool  #: whether the answer was 2xx
     code: str  #: a status such as ``503``, or a kind such as ``timeout_total``
+    kind: str  #: such as ``ok``, ``http_5xx``, ``timeout_total``
     status: int | None
     duration_s: float
     detail: str
@@ -64,6 +65,7 @@ async def send(caller: Caller, target: Target) -> TrialResult:
     return TrialResult(
         ok=ok,
         code=code,
+        kind=outcome.kind.value,
         status=outcome.status,
         duration_s=round(outcome.duration_s, 6),
         detail=outcome.detail,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import orjson
@@ -28,6 +29,12 @@ def etag_of(entry: StoredEntry) -> str:
     content = orjson.dumps(entry.document(), option=orjson.OPT_SORT_KEYS)
     key = (secrets[0] if secrets else "").encode()
     return f'"{hmac.new(key, content, hashlib.sha256).hexdigest()[:24]}"'
+
+
+def etag_of_all(entries: Iterable[StoredEntry]) -> str:
+    """Return the entity tag of several subscriptions: it changes with each of theirs, in any order."""
+    tags = "".join(sorted(f"{entry.id}{etag_of(entry)}" for entry in entries))
+    return f'"{hashlib.sha256(tags.encode()).hexdigest()[:24]}"'
 
 
 def matches(header: str, etag: str) -> bool:
