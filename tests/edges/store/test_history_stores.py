@@ -129,6 +129,18 @@ async def test_a_limit_keeps_the_newest_rows_and_a_cursor_leads_on(place: Place)
     assert [step.row.at - NOW for step in later] == [5, 6]
 
 
+async def test_rows_are_found_by_their_numbers_without_their_long_fields(place: Place) -> None:
+    """A light query leaves details and answers out."""
+    history = place.open_history()
+    await history.write(1, some())
+    steps = await history.steps(Query())
+    wanted = (steps[1].seq, steps[5].seq, 10_000)
+
+    assert await history.steps(Query(seqs=wanted)) == [steps[1], steps[5]]
+    [light, _] = await history.steps(Query(seqs=wanted, light=True))
+    assert light.row == steps[1].row._replace(detail="", answer=None)
+
+
 async def test_a_batch_that_is_there_is_not_written_again(place: Place) -> None:
     """The writer tries a batch again when it did not hear of its end."""
     history = place.open_history()
