@@ -29,7 +29,7 @@ from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.http.connect.guard import Guard
 from consumer.edges.http.senders.dry_sender import DrySender
 from consumer.edges.management.reach import Reach, diagnosis
-from consumer.edges.operate.parked_pass import BrokerParkedPass
+from consumer.edges.operate.parked.worker_pass import BrokerParkedPass
 from consumer.edges.operate.sender import make_sender
 from consumer.edges.process.failpoints import FailingListener, FailingPublisher, FailingSender, Failpoint
 from consumer.edges.process.system import FileArchive, SystemClock

@@ -14,7 +14,7 @@ import aio_pika
 import pytest
 
 from consumer.core.subscription.subscription import subscription_id
-from consumer.edges.operate.parked_lock import Turn, holding
+from consumer.edges.operate.parked.lock import Turn, holding
 from tests.support.builders.parked_queue import failed, park_all
 from tests.support.command_line import Run, error, rows, text
 from topology.declare import declare

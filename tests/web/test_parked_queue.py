@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from consumer.core.store.audit import AuditFilter
 from consumer.core.store.tokens import Scope
-from consumer.edges.operate.parked_lock import Turn, holding
+from consumer.edges.operate.parked.lock import Turn, holding
 from tests.support.builders.parked_queue import FEW_QUEUES, FEW_QUEUES_SETTINGS, failed, park_all
 from tests.support.builders.rows import SHOP
 from tests.support.web import Api, opened_api, problem

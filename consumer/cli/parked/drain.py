@@ -9,8 +9,8 @@ from consumer.cli.shared.audit import write_line
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.core.store.audit import Change
 from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.parked_drain import ParkedPlace, Pass
-from consumer.edges.operate.parked_drain import drain as drained
+from consumer.edges.operate.parked.drain import ParkedPlace, Pass
+from consumer.edges.operate.parked.drain import drain as drained
 from consumer.edges.store import opened_store
 from consumer.settings import Settings
 from topology.names import Names

@@ -19,7 +19,7 @@ from consumer.core.message.parked_filter import Filter, fits
 from consumer.core.message.records import ParkedRow
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.parked_count import ParkedCount, count_parked
+from consumer.edges.operate.parked.count import ParkedCount, count_parked
 from consumer.edges.sqlite_file.file import SqliteFile
 from consumer.edges.sqlite_file.parked import read_parked
 from consumer.settings import Settings

@@ -20,8 +20,8 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter
 from consumer.core.operate.audited import parked_change
 from consumer.core.text.durations import parse_duration
-from consumer.edges.operate.parked import purge
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import purge
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
 

@@ -18,9 +18,9 @@ from consumer.cli.shared.output import (
 )
 from consumer.core.errors import ConfigError
 from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.parked_drain import ParkedPlace
-from consumer.edges.operate.parked_lock import Turn
-from consumer.edges.operate.parked_rebuild import Rebuilt, rebuild_index
+from consumer.edges.operate.parked.drain import ParkedPlace
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.rebuild import Rebuilt, rebuild_index
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 from topology.names import Names

@@ -22,7 +22,7 @@ from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import GroupBy, grouped
 from consumer.core.message.records import row_as_cells
 from consumer.core.operate.audited import parked_change
-from consumer.edges.operate.parked import Skipped, replay
+from consumer.edges.operate.parked.queue import Skipped, replay
 from consumer.edges.store import opened_store
 from consumer.settings import Settings, load_settings
 

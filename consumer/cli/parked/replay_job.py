@@ -15,8 +15,8 @@ from consumer.cli.shared.output import print_json
 from consumer.core.errors import ConfigError
 from consumer.core.message.jobs import JobState, job_as_dict
 from consumer.core.message.parked_filter import Filter
-from consumer.edges.operate.parked_jobs import ReplayHow, target_of
-from consumer.edges.operate.parked_jobs import make_job as make
+from consumer.edges.operate.parked.jobs import ReplayHow, target_of
+from consumer.edges.operate.parked.jobs import make_job as make
 from consumer.edges.store import SqlStore, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import Settings

@@ -17,8 +17,8 @@ from consumer.core.message.parked_filter import Filter
 from consumer.core.text.printable import printable
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.link import find_broker
-from consumer.edges.operate.parked import Unreadable, browse
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import Unreadable, browse
 from consumer.settings import Settings
 from topology.names import Names
 

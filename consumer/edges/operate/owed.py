@@ -16,8 +16,9 @@ from consumer.core.changes.owed import Owed
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.waiting import Wanted
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
-from consumer.edges.operate import parked, waiting
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate import waiting
+from consumer.edges.operate.parked import queue as parked
+from consumer.edges.operate.parked.lock import Turn
 from topology.plan import TopologySpec, sized_queues
 
 WAITING, PARKED = "wait", "parked"

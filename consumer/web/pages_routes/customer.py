@@ -13,7 +13,7 @@ from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import ConfigError
 from consumer.core.message.parked_filter import Filter
 from consumer.core.text.durations import parse_duration
-from consumer.edges.operate.parked_jobs import ReplayHow
+from consumer.edges.operate.parked.jobs import ReplayHow
 from consumer.web.access.visitors import Customer, OperatingCustomer, Visitor
 from consumer.web.pages import urls
 from consumer.web.pages.filters import counted

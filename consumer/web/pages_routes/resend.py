@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from consumer.edges.operate.parked_jobs import ReplayHow
+from consumer.edges.operate.parked.jobs import ReplayHow
 from consumer.web.access.visitors import Looker, Operating, Visitor
 from consumer.web.pages import urls
 from consumer.web.pages.views.parked import DryCount, ParkedFilter, ResendPage

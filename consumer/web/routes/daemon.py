@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from consumer.web.access.guard import Reader
-from consumer.web.routes.models_daemon import DaemonStatus, Fairness, TenantShare
+from consumer.web.models.daemon import DaemonStatus, Fairness, TenantShare
 from consumer.web.services import daemon, tenants
 
 router = APIRouter(prefix="/v1", tags=["status"])

@@ -11,8 +11,7 @@ from consumer.core.event.decode import TENANT_PATTERN
 from consumer.core.history.records import StoredStep
 from consumer.core.message.parked import rfc3339
 from consumer.web.access.guard import Caller, Operator, Reader
-from consumer.web.parameters import IfMatch, Paging
-from consumer.web.routes.models_endpoints import (
+from consumer.web.models.endpoints import (
     Endpoint,
     EndpointAttempt,
     EndpointLine,
@@ -24,6 +23,7 @@ from consumer.web.routes.models_endpoints import (
     Threshold,
     Thresholds,
 )
+from consumer.web.parameters import IfMatch, Paging
 from consumer.web.routes.steering import released_of
 from consumer.web.services import endpoints, overview, steering
 from consumer.web.services.endpoints import EndpointFilter, EndpointValues

@@ -11,13 +11,13 @@ from consumer.core.history.wording import as_dict
 from consumer.core.operate.trace_as_dict import delivery_as_dict, event_as_dict
 from consumer.edges.operate.inquiry import Ask as Wanted
 from consumer.web.access.guard import Reader
+from consumer.web.models.events import Delivery, DeliveryRow, StepOut, Trace, Traces
 from consumer.web.parameters import Paging
 from consumer.web.routes.filters import Since, Subscription, Tenant, Type, Until
-from consumer.web.routes.models_events import Delivery, DeliveryRow, StepOut, Trace, Traces
 from consumer.web.services import events as service
 from consumer.web.services.events import DeliveryAsk
-from consumer.web.services.moments import moment, subscription_id
 from consumer.web.shared.cursors import Page
+from consumer.web.shared.moments import moment, subscription_id
 
 router = APIRouter(prefix="/v1", tags=["events"])
 

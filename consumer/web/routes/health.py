@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from consumer.core.errors import StoreUnavailable
 from consumer.web.context import Context
-from consumer.web.routes.models import Health
+from consumer.web.models.base import Health
 
 router = APIRouter(tags=["health"])
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Query
 
 from consumer.core.message.jobs import Steer, job_as_dict
 from consumer.web.access.guard import Operator, Reader
+from consumer.web.models.parked import Job
 from consumer.web.parameters import Paging
-from consumer.web.routes.models_parked import Job
 from consumer.web.services import jobs as service
 from consumer.web.shared.cursors import Page
 

@@ -13,11 +13,9 @@ from consumer.core.message.parked_filter import Filter, GroupBy
 from consumer.core.message.parked_filter import ParkedGroup as Group
 from consumer.core.message.records import row_as_dict
 from consumer.core.operate.parked_payload import headers_as_text, payload_as_dict
-from consumer.edges.operate.parked_jobs import ReplayHow
+from consumer.edges.operate.parked.jobs import ReplayHow
 from consumer.web.access.guard import Caller, Operator, Reader
-from consumer.web.parameters import Paging
-from consumer.web.routes.filters import Since, Subscription, Tenant, Type, Until
-from consumer.web.routes.models_parked import (
+from consumer.web.models.parked import (
     DryRunOut,
     Job,
     ParkedEntry,
@@ -33,10 +31,12 @@ from consumer.web.routes.models_parked import (
     Reindexed,
     ReplayIn,
 )
+from consumer.web.parameters import Paging
+from consumer.web.routes.filters import Since, Subscription, Tenant, Type, Until
 from consumer.web.services import parked as service
 from consumer.web.services import parked_queue as queue
-from consumer.web.services.moments import moment
 from consumer.web.services.parked import ParkedAsk
+from consumer.web.shared.moments import moment
 
 router = APIRouter(prefix="/v1/parked", tags=["parked"])
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from consumer.web.access.guard import Reader
+from consumer.web.models.endpoints import Policy
 from consumer.web.parameters import Paging
-from consumer.web.routes.models_endpoints import Policy
 from consumer.web.services import policies
 from consumer.web.shared.cursors import Page, page_of
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Header, Request
 
 from consumer.core.message.parked import rfc3339
 from consumer.web.access.guard import Operator
+from consumer.web.models.endpoints import EventFields, PublishedEvent
 from consumer.web.parameters import TenantName
-from consumer.web.routes.models_endpoints import EventFields, PublishedEvent
 from consumer.web.services import publish as service
 from consumer.web.services.publish import NewEvent
 

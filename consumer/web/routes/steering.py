@@ -9,8 +9,8 @@ from consumer.core.errors import ConfigError
 from consumer.core.text.durations import parse_duration
 from consumer.web.access.guard import Operator
 from consumer.web.context import WebContext
-from consumer.web.routes.models import Subscription
-from consumer.web.routes.models_endpoints import (
+from consumer.web.models.base import Subscription
+from consumer.web.models.endpoints import (
     DisableOptions,
     Paused,
     Released,

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from consumer.core.changes.view import Seen, details_of, row_of
 from consumer.web.access.guard import Operator, Reader
 from consumer.web.context import WebContext
-from consumer.web.parameters import IfMatch, IfNoneMatch, Paging, TenantName
-from consumer.web.routes.models import (
+from consumer.web.models.base import (
     CreatedSubscription,
     Subscription,
     SubscriptionFields,
     SubscriptionPatch,
     SubscriptionRow,
 )
+from consumer.web.parameters import IfMatch, IfNoneMatch, Paging, TenantName
 from consumer.web.services import subscriptions as service
 from consumer.web.services.subscriptions import Target
 from consumer.web.shared.cursors import Page, page_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from consumer.web.access.guard import Reader
+from consumer.web.models.base import Tenant
 from consumer.web.parameters import Paging, TenantName
-from consumer.web.routes.models import Tenant
 from consumer.web.shared.cursors import Page, page_of
 from consumer.web.shared.problems import Problem
 

@@ -13,18 +13,18 @@ from consumer.core.changes.steps import full_name
 from consumer.core.changes.view import Seen
 from consumer.core.event.decode import TENANT_PATTERN
 from consumer.web.access.guard import Caller, Operator, Reader
-from consumer.web.parameters import IfMatch, Paging
-from consumer.web.routes.models_webhook import (
+from consumer.web.models.webhook import (
     CreatedWebhook,
     SenderStats,
     Webhook,
     WebhookFields,
     WebhookPatch,
 )
+from consumer.web.models.webhook_form import fields_of, form_of, translated
+from consumer.web.parameters import IfMatch, Paging
 from consumer.web.services import policies, subscriptions
 from consumer.web.services.endpoints import tenant_of
 from consumer.web.services.subscriptions import Target
-from consumer.web.services.webhook_form import fields_of, form_of, translated
 from consumer.web.shared.cursors import Page, page_of
 from consumer.web.shared.etags import etag_of
 from consumer.web.shared.problems import Problem

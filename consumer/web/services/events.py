@@ -17,8 +17,8 @@ from consumer.core.text.ids import event_id as webhook_id
 from consumer.edges.inquire.listings import Listings
 from consumer.edges.operate.inquiry import Ask, Inquiry
 from consumer.web.access.guard import Caller
-from consumer.web.services.moments import number_in, subscription_id
 from consumer.web.shared.cursors import PageRequest
+from consumer.web.shared.moments import number_in, subscription_id
 from consumer.web.shared.problems import Problem
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from consumer.core.message.jobs import JobRow, JobState, Steer
 from consumer.core.operate.audited import job_steered
 from consumer.web.access.guard import Caller
-from consumer.web.services.moments import place_in, place_text
 from consumer.web.shared.cursors import PageRequest
+from consumer.web.shared.moments import place_in, place_text
 from consumer.web.shared.problems import Problem
 
 PENDING = (JobState.RUNNING, JobState.PAUSED)

@@ -16,13 +16,13 @@ from consumer.core.message.records import ParkedRow
 from consumer.core.model import ParkReason
 from consumer.core.operate.dry_run import KEYS, DryRun
 from consumer.core.operate.dry_run import dry_run as dry_run_of
-from consumer.edges.operate.parked_count import count_parked
-from consumer.edges.operate.parked_jobs import ReplayHow, make_job, target_of
+from consumer.edges.operate.parked.count import count_parked
+from consumer.edges.operate.parked.jobs import ReplayHow, make_job, target_of
 from consumer.edges.store.rows.parked_queries import Place
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext
-from consumer.web.services.moments import place_in, place_text, subscription_id
 from consumer.web.shared.cursors import PageRequest
+from consumer.web.shared.moments import place_in, place_text, subscription_id
 from consumer.web.shared.problems import Problem
 from topology.names import Names
 

@@ -16,10 +16,10 @@ from consumer.core.operate.audited import parked_change
 from consumer.core.store.audit import Change
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.broker.look import QueueInUse
-from consumer.edges.operate.parked import browse, purge
-from consumer.edges.operate.parked_drain import ParkedPlace, drain
-from consumer.edges.operate.parked_lock import Turn
-from consumer.edges.operate.parked_rebuild import Rebuilt, rebuild_index
+from consumer.edges.operate.parked.drain import ParkedPlace, drain
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import browse, purge
+from consumer.edges.operate.parked.rebuild import Rebuilt, rebuild_index
 from consumer.edges.process.system import FileArchive
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext

@@ -48,7 +48,7 @@ def test_a_listing_of_parked_entries_imports_no_sql_library(words: tuple[str, ..
     modules = imported_by(tmp_path, "parked", *words)
 
     assert {"aio_pika", "consumer.edges.sqlite_file.parked"} <= modules
-    assert not modules & {*STORE, *HTTP, *ENTRIES, "consumer.edges.operate.parked"}
+    assert not modules & {*STORE, *HTTP, *ENTRIES, "consumer.edges.operate.parked.queue"}
 
 
 @pytest.mark.parametrize("words", [("show", "prk_0123456789abcdef"), ("export",)], ids=" ".join)
@@ -56,7 +56,7 @@ def test_a_look_into_the_parked_queue_imports_no_sql_library(words: tuple[str, .
     """An entry comes from the queue alone."""
     modules = imported_by(tmp_path, "parked", *words)
 
-    assert "consumer.edges.operate.parked" in modules
+    assert "consumer.edges.operate.parked.queue" in modules
     assert not modules & {*STORE, *HTTP, *ENTRIES}
 
 

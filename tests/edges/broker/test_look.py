@@ -20,8 +20,8 @@ from consumer.edges.broker import look
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.look import FIRST_WINDOW, Held, QueueInUse, look_into
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.parked import Skipped, browse, replay
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import Skipped, browse, replay
 from consumer.edges.private_broker import PrivateBroker
 from consumer.ports import Publication
 from tests.support.broker.topology import PATIENCE_S, SMALL, connected, standing

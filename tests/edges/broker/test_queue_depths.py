@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from consumer.edges.broker.queue_depths import ParkedTotal, follow_sizes, unknown
-from consumer.edges.operate.parked_lock import Turn, parked_look
+from consumer.edges.operate.parked.lock import Turn, parked_look
 from tests.support.broker.topology import PATIENCE_S, SMALL, connected, standing
 from tests.support.builders.parked_queue import failed, park_all
 

@@ -20,8 +20,8 @@ from consumer.core.model import Event, ParkReason
 from consumer.edges.broker.connection.connect import open_channel
 from consumer.edges.broker.look import QueueInUse
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.parked import browse, replay
-from consumer.edges.operate.parked_lock import Turn, asked, holding
+from consumer.edges.operate.parked.lock import Turn, asked, holding
+from consumer.edges.operate.parked.queue import browse, replay
 from consumer.ports import Publication
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 

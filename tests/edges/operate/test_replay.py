@@ -10,8 +10,8 @@ import pytest
 from consumer.core.message.delivery import DeliveryMessage, headers_of
 from consumer.core.message.parked import ParkNote, raw_entry_headers
 from consumer.core.model import Event, ParkReason, RawMessage
-from consumer.edges.operate.parked import Skipped, replay
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import Skipped, replay
 from tests.support.broker.topology import SMALL, standing
 
 NAMES = SMALL.names

@@ -27,8 +27,8 @@ from consumer.core.changes.merge import Merge, StoredEntry, merge
 from consumer.core.message.parked import entry_as_dict
 from consumer.core.subscription.rules import SubscriptionRules
 from consumer.core.webhook.signing import format_secret
-from consumer.edges.operate.parked import browse
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import browse
 from consumer.edges.sqlite_file.file import FILE_NAME
 from consumer.edges.store import SqlStore, Step, open_store
 from consumer.settings import load_settings

@@ -11,8 +11,8 @@ from fastapi import Depends, Request
 from consumer.core.message.parked_filter import Filter
 from consumer.web.access.visitors import Visitor
 from consumer.web.pages.views.parked import ParkedFilter
-from consumer.web.services.moments import moment
 from consumer.web.services.parked import ParkedAsk, chosen
+from consumer.web.shared.moments import moment
 
 
 def read_filter(values: Mapping[str, str]) -> ParkedFilter:

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from consumer.core.changes.file import TEXT_MAX
 from consumer.core.changes.report import Report
-from consumer.web.routes.models import Out
+from consumer.web.models.base import Out
 
 
 class In(Out):

@@ -10,9 +10,9 @@ from consumer.core.changes.steps import full_name
 from consumer.core.changes.view import details_of, row_of
 from consumer.core.event.decode import TENANT_PATTERN
 from consumer.web.access.guard import Caller, Operator, Reader
+from consumer.web.models.base import Subscription, SubscriptionRow
 from consumer.web.parameters import IfMatch, Paging
 from consumer.web.routes.bulk.models import ApplyIn, ChangesOut, HowIn, RemoveIn, changes_out
-from consumer.web.routes.models import Subscription, SubscriptionRow
 from consumer.web.services import subscriptions
 from consumer.web.services.bulk import subscriptions as service
 from consumer.web.services.bulk.subscriptions import Changed, Files, How

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.web.routes.models import Out
+from consumer.web.models.base import Out
 
 
 class Part(Out):

@@ -20,7 +20,8 @@ from consumer.edges.broker.connection.connect import (
 )
 from consumer.edges.broker.look import completed
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.parked import (
+from consumer.edges.operate.parked.lock import Turn, parked_look
+from consumer.edges.operate.parked.queue import (
     Found,
     Skipped,
     entries_of,
@@ -28,7 +29,6 @@ from consumer.edges.operate.parked import (
     opened,
     publication,
 )
-from consumer.edges.operate.parked_lock import Turn, parked_look
 from consumer.parked_ports import HeldEntry
 from consumer.ports import Publication
 from topology.names import Names

@@ -28,7 +28,7 @@ from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_cha
 from consumer.edges.broker.look import Held, Look, completed
 from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
-from consumer.edges.operate.parked_lock import Turn, parked_look
+from consumer.edges.operate.parked.lock import Turn, parked_look
 from consumer.ports import Archive, Publication
 from topology.names import Names
 

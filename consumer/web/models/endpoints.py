@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from consumer.core.message.records import DETAIL_MAX
-from consumer.web.routes.models import Out, Subscription
+from consumer.web.models.base import Out, Subscription
 
 
 class _In(Out):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from consumer.web.routes.models import Out
+from consumer.web.models.base import Out
 
 
 class ParkedAttempt(Out):

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from consumer.core.message.records import ParkedRow
 from consumer.edges.broker.connection.connect import close_quietly, connect
-from consumer.edges.operate.parked import Unreadable, survey
-from consumer.edges.operate.parked_drain import ParkedPlace
-from consumer.edges.operate.parked_lock import Turn
+from consumer.edges.operate.parked.drain import ParkedPlace
+from consumer.edges.operate.parked.lock import Turn
+from consumer.edges.operate.parked.queue import Unreadable, survey
 from consumer.edges.store import SqlStore
 from consumer.edges.store.rows.records import Batch
 
