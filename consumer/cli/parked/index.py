@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from consumer.cli.remote.choice import chosen as chosen_server
 from consumer.cli.shared.output import warn
 from consumer.cli.shared.resolve import near, subscription_id, tenant
+from consumer.cli.values.parked import Listing
 from consumer.core.errors import BrokerUnavailable, ConfigError, LeveretError, StoreUnavailable
+from consumer.core.message.parked import rfc3339
 from consumer.core.message.parked_filter import Filter, fits
 from consumer.core.message.records import ParkedRow
 from consumer.edges.broker.connection.connect import close_quietly, connect
@@ -22,7 +26,7 @@ from consumer.edges.operate.link import find_broker
 from consumer.edges.operate.parked.count import ParkedCount, count_parked
 from consumer.edges.sqlite_file.file import SqliteFile
 from consumer.edges.sqlite_file.parked import read_parked
-from consumer.settings import Settings
+from consumer.settings import Settings, load_settings
 from topology.names import Names
 
 if TYPE_CHECKING:
@@ -98,6 +102,69 @@ class Index:
             raise BrokerUnavailable(self.away) if self.size is None else ConfigError(problem)
         if problem:
             warn(problem)
+
+
+class ParkedIndex(Protocol):
+    """The index of parked entries: in the store, or behind an API."""
+
+    def listed(self, wanted: Filter) -> Listing:
+        """Return the entries of a filter, the oldest first.
+
+        Raises:
+            LeveretError: a name in the filter is unknown, or the index is not whole.
+        """
+
+    def stats(self) -> Mapping[str, object]:
+        """Return counts of all entries.
+
+        Raises:
+            LeveretError: the index is not whole.
+        """
+
+
+class StoredIndex:
+    """The index in the store."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Bind to the settings."""
+        self._settings = settings
+
+    def listed(self, wanted: Filter) -> Listing:
+        """See :class:`ParkedIndex`."""
+        index = read_index(self._settings, wanted)
+        chosen = index.resolved(wanted)
+        index.demand_whole()
+        return Listing(rows=[row for row in index.rows if chosen.takes_row(row)], chosen=chosen)
+
+    def stats(self) -> Mapping[str, object]:
+        """See :class:`ParkedIndex`."""
+        index = read_index(self._settings, Filter())
+        index.demand_whole()
+        rows = index.rows
+        return {
+            "entries": len(rows),
+            "oldest": rfc3339(rows[0].parked_at) if rows else None,
+            "newest": rfc3339(rows[-1].parked_at) if rows else None,
+            "tenants": len({row.tenant for row in rows if row.tenant}),
+            "subscriptions": len({each for row in rows for each in row.subscription_ids}),
+            "by_reason": dict(Counter(row.reason for row in rows).most_common()),
+            "by_status": dict(Counter(row.code or "none" for row in rows).most_common()),
+            "in_queue": None if index.size is None or index.size.consumers else index.size.ready,
+        }
+
+
+def parked_index() -> ParkedIndex:
+    """Return the index of the server that was named, or else that of the store.
+
+    Raises:
+        ConfigError: the settings are not usable.
+    """
+    client = chosen_server()
+    if client is None:
+        return StoredIndex(load_settings())
+    from consumer.cli.remote.parked import RemoteParked  # noqa: PLC0415 (imports an HTTP client)
+
+    return RemoteParked(client)
 
 
 def read_index(settings: Settings, chosen: Filter) -> Index:

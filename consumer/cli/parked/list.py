@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from consumer.cli.parked.index import read_index
+from consumer.cli.parked.index import parked_index
 from consumer.cli.parked.options import Chosen, Limit
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_fields, print_json, print_rows
-from consumer.core.message.parked import rfc3339
 from consumer.core.message.parked_filter import Filter, GroupBy, grouped
 from consumer.core.message.records import row_as_cells, row_as_dict
-from consumer.settings import load_settings
 
 COLUMNS = ("id", "parked_at", "tenant", "type", "reason", "failed_attempts", "last_failure_code", "detail")
 
@@ -47,12 +44,9 @@ def register(app: typer.Typer) -> None:
 def list_(options: List) -> None:
     """Print the parked entries, oldest first, or count them, from the store's index: no entry is touched."""
     with errors_in_one_line():
-        wanted = options.filter()
-        index = read_index(load_settings(), wanted)
-        chosen = index.resolved(wanted)
-        index.demand_whole()
-    rows = [row for row in index.rows if chosen.takes_row(row)][: options.limit]
-    empty = "nothing is parked" if chosen == Filter() else "nothing is parked that passes the filters"
+        found = parked_index().listed(options.filter())
+    rows = found.rows[: options.limit]
+    empty = "nothing is parked" if found.chosen == Filter() else "nothing is parked that passes the filters"
     if options.group_by:
         columns = [*(key.value for key in options.group_by), "count", "oldest", "newest"]
         groups = grouped(map(row_as_cells, rows), options.group_by)
@@ -65,19 +59,7 @@ def list_(options: List) -> None:
 def stats(as_json: AsJson = False) -> None:
     """Print how many entries are parked, since when, and for whom, from the store's index."""
     with errors_in_one_line():
-        index = read_index(load_settings(), Filter())
-        index.demand_whole()
-    rows = index.rows
-    fields: dict[str, object] = {
-        "entries": len(rows),
-        "oldest": rfc3339(rows[0].parked_at) if rows else None,
-        "newest": rfc3339(rows[-1].parked_at) if rows else None,
-        "tenants": len({row.tenant for row in rows if row.tenant}),
-        "subscriptions": len({each for row in rows for each in row.subscription_ids}),
-        "by_reason": dict(Counter(row.reason for row in rows).most_common()),
-        "by_status": dict(Counter(row.code or "none" for row in rows).most_common()),
-        "in_queue": None if index.size is None or index.size.consumers else index.size.ready,
-    }
+        fields = parked_index().stats()
     if as_json:
         print_json(fields)
     else:

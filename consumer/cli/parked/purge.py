@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
@@ -13,14 +13,15 @@ from consumer.cli.parked.drain import drain
 from consumer.cli.parked.index import resolved
 from consumer.cli.parked.options import Reason, Tenant, Type, Wait
 from consumer.cli.parked.shared import for_each_entry, interrupted, turn_of
+from consumer.cli.remote.choice import chosen as chosen_server
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, demand_terminal, errors_in_one_line, fail, print_rows
+from consumer.cli.values.parked import STAYS, Purged
 from consumer.core.errors import BrokerUnavailable
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter
 from consumer.core.operate.audited import parked_change
 from consumer.core.text.durations import parse_duration
-from consumer.edges.operate.parked.lock import Turn
 from consumer.edges.operate.parked.queue import purge
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.settings import Settings, load_settings
@@ -51,6 +52,81 @@ class Purge:
         return Filter(tenant=self.tenant, type=self.kind, reason=self.reason, until=until)
 
 
+class Purges(Protocol):
+    """Parked entries that can be purged: in the queue, or behind an API."""
+
+    def resolved(self, wanted: Filter) -> Filter:
+        """Return *wanted* with the id of its subscription.
+
+        Raises:
+            LeveretError: the tenant or the subscription is unknown.
+        """
+
+    def count(self, chosen: Filter, *, wait: bool) -> int:
+        """Return the number of entries."""
+
+    def purge(self, chosen: Filter, *, wait: bool) -> Purged:
+        """Archive entries and take them out of the queue.
+
+        Raises:
+            LeveretError: a command has the entries in hand; nothing was purged.
+        """
+
+
+class QueuePurges:
+    """The entries in the parked queue."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Bind to the settings."""
+        self._settings = settings
+
+    def resolved(self, wanted: Filter) -> Filter:
+        """See :class:`Purges`."""
+        return resolved(self._settings, wanted)
+
+    def count(self, chosen: Filter, *, wait: bool) -> int:
+        """See :class:`Purges`."""
+        count = 0
+
+        def take(_: ParkedEntry) -> bool:
+            nonlocal count
+            count += 1
+            return True
+
+        for_each_entry(self._settings, turn_of("purge", wait=wait), chosen, take)
+        return count
+
+    def purge(self, chosen: Filter, *, wait: bool) -> Purged:
+        """See :class:`Purges`."""
+        where = self._settings.home / "archive"
+        archive, turn = FileArchive(where, SystemClock(), "purged"), turn_of("purge", wait=wait)
+        rows: list[Mapping[str, object]] = []
+        broken, left = None, ""
+        try:
+            drain(
+                self._settings,
+                lambda connection, names: purge(connection, names, turn, chosen, archive),
+                lambda entry: rows.append(entry_as_dict(entry)),
+                lambda: parked_change("purged", chosen, len(rows)),
+            )
+        except BrokerUnavailable as error:
+            broken = str(error)
+        except OSError as error:
+            broken = f"{where}: {error.strerror or error}; unarchived entries stay parked"
+        except KeyboardInterrupt:
+            left = STAYS
+        return Purged(rows=rows, archive=str(where), broken=broken, interrupted=left)
+
+
+def _purges() -> Purges:
+    client = chosen_server()
+    if client is None:
+        return QueuePurges(load_settings())
+    from consumer.cli.remote.parked import RemoteParked  # noqa: PLC0415 (imports an HTTP client)
+
+    return RemoteParked(client)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to *app*."""
     app.command(
@@ -67,62 +143,32 @@ def purge_(options: Purge) -> None:
     Asks before it begins; without a terminal it needs --yes.
     """
     with errors_in_one_line():
-        settings = load_settings()
-        chosen = resolved(settings, options.filter())
-        turn = turn_of("purge", wait=options.wait)
-        if not options.yes and not _agreed(settings, turn, chosen):
+        source = _purges()
+        chosen = source.resolved(options.filter())
+        if not options.yes and not _agreed(source, chosen, wait=options.wait):
             typer.echo("nothing was purged", err=True)
             raise typer.Exit(1)
-        rows: list[Mapping[str, object]] = []
-        broken, was_interrupted = None, False
-        try:
-            broken = _purge(settings, turn, chosen, rows)
-        except KeyboardInterrupt:
-            was_interrupted = True
+        done = source.purge(chosen, wait=options.wait)
     print_rows(
         ("id", "parked_at", "tenant", "type", "reason"),
-        rows,
+        done.rows,
         as_json=options.as_json,
         empty="nothing was purged",
     )
-    if rows and not options.as_json:
-        typer.echo(f"{len(rows)} purged; they are in {settings.home / 'archive'}")
-    if was_interrupted:
-        interrupted()
-    if broken is not None:
-        fail(broken)
+    if done.rows and not options.as_json:
+        typer.echo(f"{len(done.rows)} purged; they are in {done.archive}")
+    if done.interrupted:
+        interrupted(done.interrupted)
+    if done.broken is not None:
+        fail(done.broken)
 
 
-def _agreed(settings: Settings, turn: Turn, chosen: Filter) -> bool:
+def _agreed(source: Purges, chosen: Filter, *, wait: bool) -> bool:
     """Count the chosen entries and ask.
 
     Raises:
         BadParameter: stdin is not a terminal, so that nobody can answer.
     """
     demand_terminal()
-    count = 0
-
-    def take(_: ParkedEntry) -> bool:
-        nonlocal count
-        count += 1
-        return True
-
-    for_each_entry(settings, turn, chosen, take)
+    count = source.count(chosen, wait=wait)
     return count > 0 and typer.confirm(f"Purge {count} parked entries?", err=True)
-
-
-def _purge(settings: Settings, turn: Turn, chosen: Filter, rows: list[Mapping[str, object]]) -> str | None:
-    """Purge, and add each purged entry to *rows*; return the error text when the broker or the disk fails."""
-    archive = FileArchive(settings.home / "archive", SystemClock(), "purged")
-    try:
-        drain(
-            settings,
-            lambda connection, names: purge(connection, names, turn, chosen, archive),
-            lambda entry: rows.append(entry_as_dict(entry)),
-            lambda: parked_change("purged", chosen, len(rows)),
-        )
-    except BrokerUnavailable as error:
-        return str(error)
-    except OSError as error:
-        return f"{settings.home / 'archive'}: {error.strerror or error}; unarchived entries stay parked"
-    return None

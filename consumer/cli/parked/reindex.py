@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import typer
 
 from consumer.cli.parked.options import Wait
 from consumer.cli.parked.shared import turn_of
+from consumer.cli.remote.choice import chosen as chosen_server
 from consumer.cli.shared.interrupt import run_to_the_end
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import (
@@ -34,11 +36,20 @@ def register(app: typer.Typer) -> None:
 def reindex(wait: Wait = False, as_json: AsJson = False) -> None:
     """Make the index of parked entries anew, in one pass over the queue; all entries stay parked."""
     with errors_in_one_line():
-        found = asdict(_rebuild(load_settings(), turn_of("reindex", wait=wait)))
+        found = _reindexed(wait=wait)
     if as_json:
         print_json(found)
     else:
         print_fields(found)
+
+
+def _reindexed(*, wait: bool) -> Mapping[str, object]:
+    client = chosen_server()
+    if client is None:
+        return asdict(_rebuild(load_settings(), turn_of("reindex", wait=wait)))
+    from consumer.cli.remote.parked import RemoteParked  # noqa: PLC0415 (imports an HTTP client)
+
+    return RemoteParked(client).reindex(wait=wait)
 
 
 def _rebuild(settings: Settings, turn: Turn) -> Rebuilt:

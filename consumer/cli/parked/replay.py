@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from consumer.cli.parked.drain import drain
-from consumer.cli.parked.index import read_index, resolved
+from consumer.cli.parked.index import parked_index
 from consumer.cli.parked.options import Chosen, Everything, Ids, Wait
-from consumer.cli.parked.replay_job import COLUMNS, follow, make_job
-from consumer.cli.parked.shared import interrupted, turn_of
+from consumer.cli.parked.replay_source import COLUMNS, Replays, follow, replays
+from consumer.cli.parked.shared import interrupted
 from consumer.cli.shared.options import examples, takes
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_rows, warn
-from consumer.core.errors import BrokerUnavailable, StoreUnavailable
-from consumer.core.message.parked import ParkedEntry, entry_as_dict
+from consumer.cli.values.parked import Replayed
 from consumer.core.message.parked_filter import GroupBy, grouped
 from consumer.core.message.records import row_as_cells
-from consumer.core.operate.audited import parked_change
-from consumer.edges.operate.parked.queue import Skipped, replay
-from consumer.edges.store import opened_store
-from consumer.settings import Settings, load_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +79,14 @@ def replay_(options: Replay) -> None:
     elif options.is_job:
         _make_job(options)
     else:
-        _replay_here(options)
+        _replay_now(options)
 
 
 def _count(options: Replay) -> None:
     """Print how many entries a replay would take, from the store's index: no entry is touched."""
     with errors_in_one_line():
-        wanted = options.filter(options.ids or ())
-        index = read_index(load_settings(), wanted)
-        chosen = index.resolved(wanted)
-        index.demand_whole()
-    rows = [row for row in index.rows if chosen.takes_row(row)]
+        found = parked_index().listed(options.filter(options.ids or ()))
+    rows, chosen = found.rows, found.chosen
     missing = (chosen.ids or frozenset()) - {row.id for row in rows}
     keys = (GroupBy.TENANT, GroupBy.SUBSCRIPTION, GroupBy.REASON)
     columns = [*(key.value for key in keys), "count", "oldest", "newest"]
@@ -113,67 +101,38 @@ def _count(options: Replay) -> None:
 def _make_job(options: Replay) -> None:
     """Store a job, print it, and follow it if that is asked for."""
     with errors_in_one_line():
-        settings = load_settings()
-        chosen = resolved(settings, options.filter(options.ids or ()))
-        job = make_job(settings, chosen, options.rate, options.to)
+        source = replays()
+        chosen = source.resolved(options.filter(options.ids or ()))
+        job = source.make_job(chosen, options.rate, options.to)
         print_rows(COLUMNS, [job], as_json=options.as_json)
         if options.follow:
-            follow(settings, str(job["id"]), as_json=options.as_json)
+            follow(source, str(job["id"]), as_json=options.as_json)
 
 
-def _replay_here(options: Replay) -> None:
-    """Replay within this command."""
-    rows: list[Mapping[str, object]] = []
-    skipped: list[Skipped] = []
-    broken: str | None = None
-    was_interrupted = False
-
-    def take(one: ParkedEntry | Skipped) -> None:
-        if isinstance(one, Skipped):
-            skipped.append(one)
-        else:
-            rows.append(entry_as_dict(one))
-
+def _replay_now(options: Replay) -> None:
+    """Replay, and print each entry that was sent."""
     with errors_in_one_line():
-        settings = load_settings()
-        chosen = resolved(settings, options.filter(options.ids or ()))
-        known = _subscriptions(settings)
-        try:
-            turn = turn_of("replay", wait=options.wait)
-            replaying = partial(replay, turn=turn, wanted=chosen, subscriptions=known)
-            drain(settings, replaying, take, lambda: parked_change("replayed", chosen, len(rows)))
-        except BrokerUnavailable as error:
-            broken = str(error)
-        except KeyboardInterrupt:
-            was_interrupted = True
+        source: Replays = replays()
+        chosen = source.resolved(options.filter(options.ids or ()))
+        done = source.replay(chosen, wait=options.wait)
     print_rows(
-        ("id", "tenant", "type", "event_id"), rows, as_json=options.as_json, empty="nothing was replayed"
+        ("id", "tenant", "type", "event_id"),
+        done.rows,
+        as_json=options.as_json,
+        empty="nothing was replayed",
     )
-    faults = [f"{one.id} stays parked: {one.reason}" for one in skipped]
-    missing = (chosen.ids or frozenset()) - {str(row["id"]) for row in rows} - {one.id for one in skipped}
-    if broken is not None:
-        faults.append(broken)
-    elif missing and not was_interrupted:
-        faults.append(f"not parked: {' '.join(sorted(missing))}; see leveret parked list")
-    if was_interrupted:
+    faults = _faults(done)
+    if done.interrupted:
         warn("\n".join(faults))
-        interrupted()
+        interrupted(done.interrupted)
     if faults:
         fail("\n".join(faults))
 
 
-def _subscriptions(settings: Settings) -> Collection[str]:
-    """Return the ids of all subscriptions, as a worker cancels deliveries of any other.
-
-    Raises:
-        StoreUnavailable: the store cannot be read, so that nothing is replayed.
-    """
-
-    async def run() -> Collection[str]:
-        async with opened_store(settings) as store:
-            return await store.subscription_ids()
-
-    try:
-        return asyncio.run(run())
-    except StoreUnavailable as error:
-        raise StoreUnavailable(f"nothing was replayed, as the store cannot be read: {error}") from None
+def _faults(done: Replayed) -> list[str]:
+    faults = [f"{one} stays parked: {why}" for one, why in done.stays.items()]
+    if done.broken is not None:
+        faults.append(done.broken)
+    elif done.missing and not done.interrupted:
+        faults.append(f"not parked: {' '.join(done.missing)}; see leveret parked list")
+    return faults

@@ -67,7 +67,7 @@ def for_each_entry(
         warn(f"{len(unreadable)} parked messages cannot be read ({unreadable[0].why}) and stay; {remedy}")
 
 
-def interrupted() -> NoReturn:
-    """Exit after an interruption, once the finished part is shown."""
-    warn("interrupted; all entries that are not listed stay parked")
+def interrupted(left: str) -> NoReturn:
+    """Exit after an interruption, once the finished part is shown; *left* describes the other part."""
+    warn(left)
     raise typer.Exit(130)

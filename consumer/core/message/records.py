@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
 from consumer.core.text.milliseconds import ceil_ms
 from consumer.core.text.printable import printable
+from consumer.core.text.rfc3339 import parse_ms
 
 TEXT_MAX: Final = 256
 """Characters kept of a producer's text, such as a refused tenant."""
@@ -101,6 +102,32 @@ def row_as_dict(row: ParkedRow) -> dict[str, object]:
         "subscription_id": " ".join(row.subscription_ids) or None,
         "arrived_at": None if row.arrived_at is None else rfc3339(row.arrived_at),
     }
+
+
+def row_from_dict(shown: Mapping[str, Any]) -> ParkedRow:
+    """Return the row that :func:`row_as_dict` has shown, as the API returns it.
+
+    Raises:
+        KeyError: a field is missing.
+    """
+    parked_at, arrived_at = (parse_ms(shown.get(name) or "") for name in ("parked_at", "arrived_at"))
+    since = (parked_at or 0) / 1000
+    return ParkedRow(
+        id=shown["id"],
+        tenant=shown["tenant"],
+        event_id=shown["event_id"],
+        type=shown["type"],
+        subscription_ids=tuple((shown["subscription_id"] or "").split()),
+        reason=shown["reason"],
+        detail=shown["detail"],
+        code=shown["last_failure_code"],
+        attempts=shown["failed_attempts"],
+        arrived_at=None if arrived_at is None else arrived_at / 1000,
+        parked_at=since,
+        expires_at=since + shown["ttl_s"],
+        replays=shown.get("replays", 0),
+        shown=orjson.dumps(shown).decode(),
+    )
 
 
 def row_as_cells(row: ParkedRow) -> dict[str, object]:
