@@ -15,8 +15,8 @@ from consumer.core.errors import StoreGone, StoreUnavailable
 from consumer.core.message.records import ParkedRow
 from consumer.edges.sqlite_file.file import SqliteFile
 from consumer.edges.sqlite_file.parked import read_parked
-from tests.edges.store.test_store_faults import without_rights
-from tests.edges.store.test_store_records import batch, row
+from tests.support.builders.index_rows import batch, row
+from tests.support.processes.rights import without_rights
 from tests.support.stores import Place
 
 

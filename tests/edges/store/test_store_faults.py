@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import resource
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import asyncpg
@@ -19,24 +18,8 @@ import pytest
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.store.lineage import Doubt, judge
 from tests.support.data import ROOT
+from tests.support.processes.rights import without_rights
 from tests.support.stores import SHOP, Place, apply, by_id, many, on, refused, shop, unreadable
-
-
-@contextmanager
-def without_rights() -> Iterator[None]:
-    """Be somebody whom the rights of files stop, also where the tests run as root."""
-    if os.getuid() != 0:
-        yield
-        return
-    nobody = pwd.getpwnam("nobody")
-    os.setegid(nobody.pw_gid)
-    os.seteuid(nobody.pw_uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-
 
 # SQLite
 

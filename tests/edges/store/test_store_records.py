@@ -13,13 +13,14 @@ from consumer.core.endpoint.health import Failing, Health, gone_note
 from consumer.core.errors import StoreUnavailable
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry
-from consumer.core.message.records import EndpointState, ParkedRow, parked_row
+from consumer.core.message.records import EndpointState, parked_row
 from consumer.core.model import Attempt, OutcomeKind, ParkReason, RawMessage
 from consumer.core.subscription.subscription import Subscription, endpoint_id, subscription_id
 from consumer.edges.store import StoreRecorder
 from consumer.edges.store.rows.records import Batch
 from consumer.flow.observe.observer import Observer
 from metrics.series import Series
+from tests.support.builders.index_rows import batch, row
 from tests.support.fakes import RecordingLog
 from tests.support.stores import Place, apply, by_id, shop
 from tests.support.worker import event
@@ -38,30 +39,6 @@ def state(name: str = "shop", **more: Any) -> EndpointState:
         "since": NOW,
     }
     return EndpointState(**fields | more)
-
-
-def row(number: int, **more: Any) -> ParkedRow:
-    """A line of the index; a higher number was parked later."""
-    fields: dict[str, Any] = {
-        "id": f"prk_{number:016x}",
-        "tenant": "acme",
-        "event_id": f"evt_{number}",
-        "type": "order.created",
-        "subscription_ids": ("sub_1",),
-        "reason": "exhausted",
-        "detail": "HTTP 503",
-        "code": "503",
-        "attempts": 5,
-        "arrived_at": NOW,
-        "parked_at": NOW + number,
-        "expires_at": time.time() + 3_600,
-    }
-    return ParkedRow(**fields | more)
-
-
-def batch(*rows: ParkedRow, states: tuple[EndpointState, ...] = (), gone: tuple[str, ...] = ()) -> Batch:
-    """Notes that are written together."""
-    return Batch(states={s.endpoint: s for s in states}, parked={r.id: r for r in rows}, gone=gone)
 
 
 async def test_the_newest_word_of_an_endpoint_stays(place: Place) -> None:
