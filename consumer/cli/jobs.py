@@ -15,7 +15,6 @@ import typer
 from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, fail, print_fields, print_json, print_rows
 from consumer.core.message.jobs import JobRow, JobState, Steer, job_as_dict
-from consumer.core.operate.audited import job_steered
 from consumer.edges.store import SqlStore, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
@@ -81,10 +80,7 @@ def _steer(job: str, step: Steer, *, as_json: bool) -> None:
 
 
 async def _steered(store: SqlStore, job: str, step: Steer) -> tuple[JobRow | None, bool]:
-    row, is_changed = await store.records.jobs.steer(job, step)
-    if is_changed and row is not None:
-        await store.records.audit.add(cli_author(), job_steered(row, step))
-    return row, is_changed
+    return await store.records.jobs.steer(job, step, who=cli_author())
 
 
 def _with_store(ask: Callable[[SqlStore], Awaitable[_T]]) -> _T:

@@ -120,7 +120,8 @@ async def replay_parked(how: ReplayIn, caller: Operator, response: Response) -> 
 async def purge_parked(what: PurgeIn, caller: Operator) -> PurgedOut:
     """Move the entries of a filter out of the queue; each is written to the archive first, body included."""
     count = await queue.purge_entries(caller, await _filter(caller, what), confirm=what.confirm)
-    return PurgedOut(purged=count, archive=str(caller.context.settings.home / "archive"))
+    archive = None if caller.tenant is not None else str(caller.context.settings.home / "archive")
+    return PurgedOut(purged=count, archive=archive)
 
 
 @router.post("/reindex")
