@@ -18,7 +18,6 @@ from consumer.cli.shared.options import examples
 from consumer.cli.shared.output import AsJson, errors_in_one_line, print_fields, print_json, print_rows
 from consumer.core.errors import ConfigError
 from consumer.core.message.jobs import JobState, Steer, job_as_dict
-from consumer.core.operate.audited import job_steered
 from consumer.edges.store import SqlStore, opened_store
 from consumer.edges.store.rows.audit import cli_author
 from consumer.settings import load_settings
@@ -125,17 +124,16 @@ def _steer(job: str, step: Steer, *, as_json: bool) -> None:
 
 
 async def _steered(store: SqlStore, job: str, step: Steer) -> JobDict:
-    """Steer a job and write the line of the audit log.
+    """Steer a job; the store writes the line of the audit log.
 
     Raises:
         ConfigError: there is no such job, or its state does not allow it.
     """
-    row, is_changed = await store.records.jobs.steer(job, step)
+    row, is_changed = await store.records.jobs.steer(job, step, who=cli_author())
     if row is None:
         raise ConfigError(_unknown(job))
     if not is_changed:
         raise ConfigError(f"{job} is {row.job.state.value}, so {step.value} does nothing")
-    await store.records.audit.add(cli_author(), job_steered(row, step))
     return job_as_dict(row)
 
 

@@ -28,7 +28,8 @@ class ApiSettings(Section):
     """PEM file with the certificate's key."""
     behind_proxy: bool = False
     """A proxy in front of the API ends TLS and is the only one that can reach it. The API then takes the
-    address of a client from the last entry of `X-Forwarded-For`."""
+    address of a client from the last entry of `X-Forwarded-For`. Its cookies are for HTTPS only unless the
+    proxy sends `X-Forwarded-Proto: http`."""
     max_body_bytes: Annotated[int, Field(ge=1 * KIB, le=64 * KIB * KIB)] = 1 * KIB * KIB
     """Larger request bodies are refused with 413."""
     page_size_max: Annotated[int, Field(ge=1, le=10_000)] = 500
@@ -38,7 +39,8 @@ class ApiSettings(Section):
     burst: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Requests with one token that may come together."""
     failed_logins_per_min: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Failed logins a minute from one address; further ones are refused with 429, unread."""
+    """Failed logins a minute from one address; further ones are refused with 429. A valid token works
+    nevertheless."""
     session_idle_s: Annotated[float, Field(ge=60, le=7 * 86_400)] = 1_800.0
     """A browser without a request for this time is logged out."""
     session_max_s: Annotated[float, Field(ge=60, le=30 * 86_400)] = 43_200.0

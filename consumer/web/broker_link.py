@@ -19,11 +19,17 @@ CONNECT_S = 5.0
 class BrokerLink:
     """Reaches the broker of the settings."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Bind to the settings; nothing is connected."""
+    def __init__(self, settings: Settings, connect_s: float = CONNECT_S) -> None:
+        """Bind to the settings; nothing is connected.
+
+        Args:
+            settings: Name the broker.
+            connect_s: Seconds that a request waits for it.
+        """
         self._settings = settings
+        self._connect_s = connect_s
         self._connection: AbstractConnection | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[AbstractConnection] | None = None
 
     async def find(self) -> Link:
         """Return options and management login of the broker.
@@ -50,17 +56,35 @@ class BrokerLink:
         Raises:
             BrokerUnavailable: the broker is away.
         """
-        async with self._connecting:
-            if self._connection is None or self._connection.is_closed:
-                options = (await self.find()).options
-                try:
-                    async with asyncio.timeout(CONNECT_S):
-                        self._connection = await connect(options, "api")
-                except TimeoutError:
-                    raise BrokerUnavailable(f"the broker did not answer within {CONNECT_S:g} s") from None
+        if self._connection is not None and not self._connection.is_closed:
             return self._connection
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(), name="api broker")
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> AbstractConnection:
+        """Connect, for all requests that wait now.
+
+        Raises:
+            BrokerUnavailable: the broker is away.
+        """
+        options = (await self.find()).options
+        try:
+            async with asyncio.timeout(self._connect_s):
+                return await connect(options, "api")
+        except TimeoutError:
+            raise BrokerUnavailable(f"the broker did not answer within {self._connect_s:g} s") from None
+
+    def _opened(self, opening: asyncio.Task[AbstractConnection]) -> None:
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._connection = opening.result()
 
     async def close(self) -> None:
         """Close the connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
         if self._connection is not None:
             await close_quietly(self._connection)

@@ -23,6 +23,7 @@ from consumer.web.activity_feed import ActivityFeed
 from consumer.web.broker_link import BrokerLink
 from consumer.web.daemon_link import DaemonLink
 from consumer.web.shared.log import Log
+from consumer.web.shared.turns import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class WebContext:
     clock: Clock
     log: Log
     parked_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  #: held while the parked queue is read
+    publishing: Turns = field(default_factory=Turns)  #: of tenant and idempotency key
 
     async def close(self) -> None:
         """Close every connection."""

@@ -20,9 +20,11 @@ from consumer.ports import Clock
 from consumer.settings import Settings
 from consumer.settings.api import ApiSettings
 from consumer.web.app import create_app
+from consumer.web.connections import BoundedProtocol
 from consumer.web.context import WebContext, open_context
 
 GRACE_S: Final = 5  #: seconds in which requests in flight may end at a stop
+CLEAN_S: Final = 5  #: seconds in which a request that was cancelled may note its result
 IDLE_S: Final = 30  #: seconds after which an idle connection is closed
 BACKLOG: Final = 512
 
@@ -70,6 +72,8 @@ class RunningApi:
         """Accept nothing more, let requests in flight end, and close every connection."""
         self._server.should_exit = True
         await asyncio.wait({self.serving})
+        if cancelled := set(self._server.server_state.tasks):
+            await asyncio.wait(cancelled, timeout=CLEAN_S)
         self._socket.close()
         await self._context.close()
         structlog.get_logger().info("api.stopped", port=self.port)
@@ -87,7 +91,7 @@ def _config(context: WebContext) -> uvicorn.Config:
     config = uvicorn.Config(
         create_app(context),
         loop="none",
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,  # records of the library go through our own log

@@ -93,10 +93,10 @@ async def test_a_bound_token_sees_only_its_tenant(api: Api) -> None:
 
 
 async def test_failed_logins_are_limited_per_address(tmp_path: Path) -> None:
-    """After some failures an address gets 429 with Retry-After; a token that was just used still works."""
+    """After some failures an address gets 429 with Retry-After; each valid token still works, used before or not."""
     async with opened_api(tmp_path, API__FAILED_LOGINS_PER_MIN="3") as api:
-        token = await api.token()
-        async with api.client(token) as owner, api.client("lvt_wrong") as guessing:
+        token, fresh = await api.token(), await api.token()
+        async with api.client(token) as owner, api.client("lvt_wrong") as guessing, api.client(fresh) as new:
             assert (await owner.get(LIST)).status_code == 200
             for _ in range(3):
                 problem(await guessing.get(LIST), 401)
@@ -104,6 +104,7 @@ async def test_failed_logins_are_limited_per_address(tmp_path: Path) -> None:
             problem(answer, 429)
             assert answer.headers["retry-after"] == "20"
             assert (await owner.get(LIST)).status_code == 200
+            assert (await new.get(LIST)).status_code == 200
             api.clock.advance(21)
             problem(await guessing.get(LIST), 401)
 

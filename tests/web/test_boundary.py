@@ -51,6 +51,16 @@ async def test_a_bad_body_is_refused(api: Api, body: bytes, kind: str, status: i
         problem(await client.post(LIST, content=body, headers={"Content-Type": kind}), status)
 
 
+async def test_a_request_with_two_lengths_is_refused(api: Api) -> None:
+    """A proxy in front may read the other one, and take the rest for another request (RFC 9112, 6.1)."""
+    two = {"Content-Length": "2", "Transfer-Encoding": "chunked", "Content-Type": "application/json"}
+    async with await api.client_of() as client:
+        answer = await client.post(LIST, content=b"{}", headers=two)
+
+    problem(answer, 400)
+    assert answer.headers["connection"] == "close"
+
+
 async def test_a_body_without_a_length_is_bounded_too(tmp_path: Path) -> None:
     """It is cut while it arrives."""
 

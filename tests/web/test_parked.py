@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import httpx2
@@ -188,6 +190,32 @@ async def test_jobs_are_listed_steered_and_audited(api: Api) -> None:
         "job.paused",
         "job.made",
     ]
+
+
+async def test_a_job_and_its_audit_line_are_one_change(api: Api) -> None:
+    """If the line cannot be written, there is no job, and its state stays as it was."""
+    async with await api.client_of(Scope.OPERATE) as client:
+        made = (await client.post(f"{LIST}/replay", json={"tenant": "acme"})).json()["id"]
+        with closing(sqlite3.connect(api.context.settings.home / "leveret.db")) as store:
+            store.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON leveret_audit BEGIN SELECT RAISE(ABORT, 'full'); END"
+            )
+        problem(await client.post(f"{LIST}/replay", json={"tenant": "acme"}), 503)
+        problem(await client.post(f"/v1/jobs/{made}/cancel"), 503)
+        listed = (await client.get("/v1/jobs")).json()["items"]
+
+    assert [(one["id"], one["state"]) for one in listed] == [(made, "running")]
+
+
+@pytest.mark.parametrize("since", ["9" * 20 + "d", "9" * 300 + "d"])
+async def test_a_time_beyond_the_calendar_makes_no_job(api: Api, since: str) -> None:
+    """It is refused before a job exists that nobody could list."""
+    async with await api.client_of(Scope.OPERATE, tenant="acme") as client:
+        refused = problem(await client.post(f"{LIST}/replay", json={"since": since}), 422)
+        listed = await client.get("/v1/jobs")
+
+    assert refused["field"] == "since"
+    assert listed.json()["items"] == []
 
 
 async def test_a_purge_needs_confirm(api: Api) -> None:

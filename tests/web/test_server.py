@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from consumer.core.errors import ConfigError
+from consumer.edges.store import SqlStore
 from consumer.settings import Settings, load_settings
+from consumer.web.context import open_context
 from consumer.web.server import RunningApi
 from tests.support.servers.certificates import Authority
 
@@ -59,3 +64,47 @@ async def test_an_unusable_certificate_is_an_error_with_a_remedy(tmp_path: Path)
 
     with pytest.raises(ConfigError, match=r"api\.tls_certificate"):
         await RunningApi.start(settings_of(tmp_path, **files))
+
+
+async def test_a_cancelled_request_ends_before_the_store_is_closed(tmp_path: Path) -> None:
+    """At a stop a request may outlast its grace; it still notes its result, such as a line of the audit log."""
+    order: list[str] = []
+
+    class SlowStore:
+        """A store whose reader never ends by itself."""
+
+        def __init__(self, store: SqlStore) -> None:
+            self._store = store
+
+        async def read_lineage(self) -> None:
+            """Wait for the cancellation, and take a while for it."""
+            order.append("asked")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.3)
+                order.append("noted")
+
+        async def close(self) -> None:
+            """Close the store."""
+            order.append("closed")
+            await self._store.close()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._store, name)
+
+    context = open_context(settings_of(tmp_path / "home"))
+    slow: Any = SlowStore(context.store)
+    listening = socket.create_server(("127.0.0.1", 0))
+    api = RunningApi(replace(context, store=slow), listening)
+    _, writer = await asyncio.open_connection("127.0.0.1", api.port)
+    writer.write(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    async with asyncio.timeout(10):
+        while not order:
+            await asyncio.sleep(0.01)
+    await api.stop()
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+    assert order == ["asked", "noted", "closed"]

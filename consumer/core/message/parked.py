@@ -47,6 +47,8 @@ _BROKERS_HEADERS = frozenset(
 Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
 """
 
+_FIRST_S, _LAST_S = -62_135_596_800.0, 253_402_300_799.0
+"""Begin of the year 1 and end of the year 9999, in Unix seconds."""
 _PARKED_AT = "leveret-parked-at"
 _FAILURE = "leveret-failure"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
@@ -188,8 +190,9 @@ def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
 
 
 def rfc3339(at: float) -> str:
-    """Write Unix seconds as RFC 3339 in UTC, with milliseconds."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Write Unix seconds as RFC 3339 in UTC, with milliseconds; a time outside of its years is cut to them."""
+    inside = min(max(at, _FIRST_S), _LAST_S)
+    return datetime.fromtimestamp(inside, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str, object]:

@@ -9,6 +9,8 @@ from consumer.core.errors import ConfigError
 from consumer.core.text.rfc3339 import parse_ms
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+MOST_S: Final = 1_000 * 365.25 * 86_400.0
+"""Longest duration: with it, a time before or after now stays within the years of RFC 3339."""
 _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|min|[smhdw])", re.ASCII)
 
 
@@ -26,7 +28,8 @@ def parse_duration(text: str) -> float:
     """Read a duration such as ``90s``, ``1.5h``, ``7d`` or ``1h30m`` and return its seconds.
 
     Raises:
-        ConfigError: *text* is not a duration. A bare number is refused because it has no unit.
+        ConfigError: *text* is not a duration, or longer than 1,000 years. A bare number is refused because
+            it has no unit.
     """
     total, at = 0.0, 0
     for part in _PART.finditer(text):
@@ -36,6 +39,8 @@ def parse_duration(text: str) -> float:
         at = part.end()
     if at == 0 or text[at:].strip():
         raise ConfigError(f"{text!r} is not a duration; write a number and a unit: 90s, 30m, 2h, 7d")
+    if total > MOST_S:
+        raise ConfigError(f"{text[:40]!r} is longer than 1,000 years; write a shorter time")
     return total
 
 

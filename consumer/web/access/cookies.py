@@ -19,10 +19,13 @@ _OWN_SITES: Final = ("same-origin", "none")
 
 
 def is_secure(request: Request) -> bool:
-    """Return whether the browser speaks HTTPS: with us, or with the proxy in front of us."""
+    """Return whether the browser speaks HTTPS: with us, or with the proxy in front of us.
+
+    A proxy that does not name the protocol ends TLS, as the setting says.
+    """
     api = request.state.context.settings.api
     if api.behind_proxy:
-        return request.headers.get("x-forwarded-proto", "").lower() == "https"
+        return request.headers.get("x-forwarded-proto", "https").lower() != "http"
     return bool(api.uses_tls)
 
 
@@ -60,7 +63,10 @@ def is_own_form(request: Request) -> bool:
     if origin is None:
         return True
     scheme = "https" if is_secure(request) else "http"
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
     is_own_scheme = parts.scheme == scheme or request.state.context.settings.api.behind_proxy
     return is_own_scheme and parts.netloc.lower() == request.headers.get("host", "").lower()
 

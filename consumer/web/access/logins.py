@@ -50,6 +50,9 @@ class Logins:
     async def login(self, text: str, address: str) -> Token:
         """Return the token that *text* is, and count one request of it.
 
+        A valid token works at an address with too many failed logins, too: others may share that address, and
+        nobody can guess a token. The limit keeps the log short.
+
         Args:
             text: The token, as the client presents it.
             address: The client.
@@ -60,11 +63,10 @@ class Logins:
         """
         presented, now = parse_token(text), self._clock.monotonic()
         found = None if presented is None else self._remembered(presented, now)
+        if found is None and presented is not None:
+            found = await self._read(presented, now)
         if found is None:
-            self._refuse(self._failed.wait_s(address, now), "too many failed logins from your address")
-            found = None if presented is None else await self._read(presented, now)
-        if found is None:
-            self._failed.take(address, now)
+            self._refuse(self._failed.take(address, now), "too many failed logins from your address")
             self._log.warning("api.login_failed", client=address)
             raise unauthorized("the token is not valid")
         self._refuse(self._requests.take(found.id, now), "too many requests with this token")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from consumer.edges.operate.parked.jobs import RATE_LEAST, RATE_MOST
 from consumer.web.models.base import Out
 
 
@@ -148,7 +149,7 @@ class ParkedFilterIn(Out):
 class ReplayIn(ParkedFilterIn):
     """A replay job."""
 
-    rate_per_s: Annotated[float, Field(ge=0.01, le=100_000)] | None = None
+    rate_per_s: Annotated[float, Field(ge=RATE_LEAST, le=RATE_MOST)] | None = None
     """Entries a second; absent: as fast as the broker confirms."""
     to: str | None = None
     """Id, tenant/name or URL of the subscription that gets the deliveries; absent: their own."""
@@ -168,8 +169,8 @@ class PurgedOut(Out):
 
     purged: int
     """Entries that were archived and left the queue."""
-    archive: str
-    """Folder of the archive, on the machine of the API."""
+    archive: str | None
+    """Folder of the archive, on the machine of the API; null for a token with a tenant."""
     items: list[ParkedEntry] | None
     """The purged entries, if `show` is set."""
 

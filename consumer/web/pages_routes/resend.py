@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from consumer.edges.operate.parked.jobs import ReplayHow
+from consumer.edges.operate.parked.jobs import RATE_LEAST, RATE_MOST, ReplayHow
 from consumer.web.access.visitors import Looker, Operating, Visitor
 from consumer.web.pages import urls
 from consumer.web.pages.views.parked import DryCount, ParkedFilter, ResendPage
@@ -53,8 +53,9 @@ def _rate(text: str) -> float | None:
         rate = float(text) if text else None
     except ValueError:
         rate = math.nan
-    if rate is not None and not 0 < rate < math.inf:
-        raise Problem(422, "the rate must be a number above 0, or empty", field="rate")
+    if rate is not None and not RATE_LEAST <= rate <= RATE_MOST:
+        detail = f"the rate must be a number from {RATE_LEAST:g} to {RATE_MOST:,.0f}, or empty"
+        raise Problem(422, detail, field="rate")
     return rate
 
 

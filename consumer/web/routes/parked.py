@@ -121,7 +121,7 @@ async def purge_parked(what: PurgeIn, caller: Operator) -> PurgedOut:
     """Move the entries of a filter out of the queue; each is written to the archive first, body included."""
     gone = await queue.purge_entries(caller, await _filter(caller, what), confirm=what.confirm)
     items = [ParkedEntry.model_validate(entry_as_dict(entry)) for entry in gone] if what.show else None
-    archive = str(caller.context.settings.home / "archive")
+    archive = None if caller.tenant is not None else str(caller.context.settings.home / "archive")
     return PurgedOut(purged=len(gone), archive=archive, items=items)
 
 

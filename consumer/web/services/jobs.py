@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumer.core.message.jobs import JobRow, JobState, Steer
-from consumer.core.operate.audited import job_steered
 from consumer.web.access.guard import Caller
 from consumer.web.shared.cursors import PageRequest
 from consumer.web.shared.moments import place_in, place_text
@@ -62,13 +61,12 @@ async def steer(caller: Caller, job_id: str, step: Steer) -> JobRow:
         StoreUnavailable: the store cannot be written.
     """
     await read(caller, job_id)
-    records = caller.context.store.records
-    row, is_changed = await records.jobs.steer(job_id, step)
+    row, is_changed = await caller.context.store.records.jobs.steer(job_id, step, who=caller.who)
     if row is None:  # deleted meanwhile
         raise Problem(404, "there is no such job", field="job", remedy="list the jobs")
     if not is_changed:
-        raise Problem(409, f"{job_id} is {row.job.state.value}, so {step.value} does nothing")
-    await records.audit.add(caller.who, job_steered(row, step))
+        detail = f"the job is {row.job.state.value}, so {step.value} does nothing"
+        raise Problem(409, detail, remedy="read the job again")
     return row
 
 

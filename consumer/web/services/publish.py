@@ -65,13 +65,23 @@ async def publish(caller: Caller, tenant: str, event: NewEvent, key: str | None 
     """
     context = caller.context
     draft = _draft(context, tenant, event)
-    now = context.clock.now()
     if key is None:
+        now = context.clock.now()
         chosen = uuid7(int(now * 1000), os.urandom(10)) if event.id is None else event.id
         return await _sent(context, draft, chosen, now)
     _check_key(key)
+    async with context.publishing.of((tenant, key)):
+        return await _sent_once(context, draft, event, key)
+
+
+async def _sent_once(context: WebContext, draft: Draft, event: NewEvent, key: str) -> Published:
+    """Publish an event unless an earlier request with its key has done so.
+
+    Raises:
+        Problem, StoreUnavailable: as :func:`publish`.
+    """
     chosen = key if event.id is None else event.id
-    wanted = PublishKey(tenant=tenant, key=key, digest=_digest(event), event_id=chosen)
+    wanted = PublishKey(tenant=draft.tenant, key=key, digest=_digest(event), event_id=chosen)
     used = await context.store.records.publish_keys.claim(wanted)
     if used.digest != wanted.digest:
         detail = "this key belongs to a request with another body"

@@ -32,8 +32,7 @@ from consumer.edges.operate.release import Released, release
 from consumer.edges.process.fresh_secrets import fresh_like
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext
-from consumer.web.services.subscriptions import Target, find_in, refuse_foreign_secret, without_name
-from consumer.web.shared.etags import etag_of, require_match
+from consumer.web.services.subscriptions import Target, refuse_foreign_secret, unchanged_in, without_name
 from consumer.web.shared.problems import Problem, faults_of
 
 OVERLAP_S: Final = 86_400.0  #: default time in which the replaced secret still signs
@@ -139,7 +138,7 @@ async def pause(caller: Caller, target: Target) -> bool:
     """Send nothing to a subscription until it is resumed; return False if it was paused already.
 
     Raises:
-        Problem: 404.
+        Problem: 404, 412.
         StoreUnavailable: the store cannot be written.
     """
     return await caller.context.store.pause(await _pause_of(caller, target), lift=False, who=caller.who)
@@ -149,7 +148,7 @@ async def resume(caller: Caller, target: Target) -> Freed:
     """Lift the pause of a subscription, and send its waiting deliveries.
 
     Raises:
-        Problem: 404; 409: it has no pause of its own.
+        Problem: 404, 412; 409: it has no pause of its own.
         BrokerUnavailable: the pause is lifted; the deliveries are sent at their own times.
         StoreUnavailable: the store cannot be written.
     """
@@ -167,7 +166,7 @@ async def reset(caller: Caller, target: Target) -> Freed:
     """Close the breaker in every worker, end a rest, and send the waiting deliveries.
 
     Raises:
-        Problem: 404.
+        Problem: 404, 412.
         BrokerUnavailable: nothing was changed.
         StoreUnavailable: all workers were notified; a restart forgets it.
     """
@@ -179,7 +178,7 @@ async def force_open(caller: Caller, target: Target) -> bool:
     """Open the breaker in every worker until a reset; return whether a worker listens.
 
     Raises:
-        Problem: 404.
+        Problem: 404, 412.
         BrokerUnavailable: nothing was changed.
         StoreUnavailable: all workers were notified; a restart forgets it.
     """
@@ -190,7 +189,7 @@ async def kick(caller: Caller, target: Target) -> Released:
     """Send the waiting deliveries of a subscription now, whatever time they wait for.
 
     Raises:
-        Problem: 404.
+        Problem: 404, 412.
         BrokerUnavailable: the broker is away.
         StoreUnavailable: the audit log cannot be written.
     """
@@ -210,8 +209,7 @@ async def _change(caller: Caller, target: Target, step: _EntryStep) -> Seen:
     """Change one subscription, if it is still as the client read it."""
 
     def checked(kept: Sequence[StoredEntry]) -> Merge:
-        entry = find_in(kept, target)
-        require_match(target.if_match, etag_of(entry))
+        entry = unchanged_in(kept, target)
         try:
             return step(kept, entry)
         except ConfigError as error:
@@ -225,7 +223,13 @@ async def _change(caller: Caller, target: Target, step: _EntryStep) -> Seen:
 
 
 async def _entry(context: WebContext, target: Target) -> StoredEntry:
-    return find_in(await context.store.entries(target.tenant), target)
+    """Return the subscription, if it is still as the client read it.
+
+    Raises:
+        Problem: 404, 412.
+        StoreUnavailable: the store cannot be read.
+    """
+    return unchanged_in(await context.store.entries(target.tenant), target)
 
 
 async def _pause_of(caller: Caller, target: Target) -> Pause:

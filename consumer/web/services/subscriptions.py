@@ -84,6 +84,17 @@ def find_in(stored: Sequence[StoredEntry], target: Target) -> StoredEntry:
     raise Problem(404, "the tenant has no such subscription", field="subscription", remedy="list them")
 
 
+def unchanged_in(stored: Sequence[StoredEntry], target: Target) -> StoredEntry:
+    """Return the entry that *target* names, if it is still as the client read it.
+
+    Raises:
+        Problem: 404: there is none; 412: it was changed.
+    """
+    entry = find_in(stored, target)
+    require_match(target.if_match, etag_of(entry))
+    return entry
+
+
 async def create(caller: Caller, tenant: str, values: Mapping[str, object]) -> Created:
     """Add a subscription; one without secrets gets a generated one.
 
@@ -131,8 +142,7 @@ async def patch(caller: Caller, target: Target, changes: Mapping[str, object]) -
         raise Problem(422, f"{fixed[0]} cannot be changed", field=fixed[0], remedy=remedy)
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
-        old = find_in(kept, target)
-        require_match(target.if_match, etag_of(old))
+        old = unchanged_in(kept, target)
         document = export_document([old], secrets=False)["subscriptions"]
         assert isinstance(document, list)  # noqa: S101 - one row for one entry
         entry = _parsed(caller.context, target.tenant, merge_patch(document[0], changes))
@@ -165,9 +175,7 @@ async def delete(caller: Caller, target: Target, *, confirm: bool) -> None:
         _demand_confirm(await owed_by(context.settings, context.store, [meant]), meant)
 
     def step(kept: Sequence[StoredEntry]) -> Merge:
-        entry = find_in(kept, target)
-        require_match(target.if_match, etag_of(entry))
-        return require_only(remove(kept, {entry.id}), [meant])
+        return require_only(remove(kept, {unchanged_in(kept, target).id}), [meant])
 
     await context.store.change(step, by=f"API, {caller.who}", who=caller.who)
 
@@ -244,5 +252,6 @@ __all__ = [
     "patch",
     "read",
     "refuse_foreign_secret",
+    "unchanged_in",
     "without_name",
 ]

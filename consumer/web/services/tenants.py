@@ -61,7 +61,8 @@ async def tenants(caller: Caller, q: str = "") -> TenantsNow:
     ]
     found.sort(key=lambda line: (-(line.deliveries_per_s or 0.0), -(line.waiting or 0), line.tenant))
     if not isinstance(now, DaemonNow) or caller.tenant is not None:
-        return _unknown(found, now if isinstance(now, str) else "")
+        why = now if isinstance(now, str) else ""
+        return _unknown(found, "no worker answers" if why and caller.tenant is not None else why)
     return _known(found, now, context.settings.sending.concurrency)
 
 

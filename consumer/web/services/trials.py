@@ -15,7 +15,7 @@ from consumer.core.store.audit import Change
 from consumer.core.subscription.trial import Trial, advice, make_trial
 from consumer.edges.operate.sender import make_sender
 from consumer.web.access.guard import Caller
-from consumer.web.services.subscriptions import Target, find_in
+from consumer.web.services.subscriptions import Target, unchanged_in
 from consumer.web.shared.problems import Problem
 
 
@@ -39,11 +39,11 @@ async def send(caller: Caller, target: Target) -> TrialResult:
     """Send one webhook ``leveret.test``; counters and the subscription stay as they are.
 
     Raises:
-        Problem: 404; 409: its secrets cannot be decrypted, or its retry policy is unusable.
+        Problem: 404, 412; 409: its secrets cannot be decrypted, or its retry policy is unusable.
         StoreUnavailable: the store cannot be read, or the audit log cannot be written.
     """
     context = caller.context
-    entry = find_in(await context.store.entries(target.tenant), target)
+    entry = unchanged_in(await context.store.entries(target.tenant), target)
     if entry.locked is not None:
         raise Problem(409, locked_text(entry), field="secrets")
     try:

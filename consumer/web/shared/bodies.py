@@ -18,7 +18,7 @@ READ_S: Final = 30.0  #: seconds in which a body must have arrived
 API_PATHS: Final = ("/v1/", "/webhook/")
 """Beginnings of the paths that take JSON only; the pages take forms."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-_FORM: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+_FORM: Final = "application/x-www-form-urlencoded"
 
 
 class Bodies:
@@ -66,13 +66,14 @@ class Bodies:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            raise Problem(408, f"the body did not arrive within {READ_S:g} s") from None
+            detail = f"the body did not arrive within {READ_S:g} s"
+            raise Problem(408, detail, headers={"Connection": "close"}) from None
 
     def _check(self, scope: Scope, headers: Headers, body: bytes) -> None:
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if not body or scope["method"] not in _WITH_BODY:
             return
-        if kind in _FORM and not str(scope["path"]).startswith(API_PATHS):
+        if kind == _FORM and not str(scope["path"]).startswith(API_PATHS):
             return
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
             raise Problem(

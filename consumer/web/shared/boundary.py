@@ -104,7 +104,18 @@ class Boundary:
             self._log.info("api.requested", **_line(scope, status, time.monotonic() - began))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "")
+        headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            problem = Problem(
+                400,
+                "the request has two lengths",
+                field="Content-Length",
+                remedy="send Content-Length or Transfer-Encoding",
+                headers={"Connection": "close"},
+            )
+            await self._respond(scope, problem)(scope, receive, send)
+            return
+        host = headers.get("host", "")
         if self._options.check_host and not names_this_machine(host):
             problem = Problem(421, "the request names another host", field="Host", remedy="ask for localhost")
             await self._respond(scope, problem)(scope, receive, send)

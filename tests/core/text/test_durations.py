@@ -12,6 +12,15 @@ from consumer.core.text.durations import format_duration, parse_duration, parse_
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
+@pytest.mark.parametrize("text", ["366000d", "9" * 20 + "d", "9" * 400 + "w"])
+def test_a_duration_beyond_the_calendar_is_refused(text: str) -> None:
+    """A time that long ago could not be written."""
+    with pytest.raises(ConfigError, match="1,000 years"):
+        parse_duration(text)
+    with pytest.raises(ConfigError):
+        parse_moment(text, NOW)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

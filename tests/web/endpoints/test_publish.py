@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aio_pika.abc import AbstractConnection
 
+from consumer.core.errors import BrokerUnavailable
 from consumer.core.store.tokens import Scope
+from consumer.web.app import create_app
+from consumer.web.broker_link import BrokerLink
 from consumer.web.services.publish import data_of
-from tests.support.web import Api, problem
+from consumer.web.shared.turns import Turns
+from tests.support.web import Api, opened_api, problem
 
 EVENTS = "/v1/tenants/acme/events"
 CREATED: dict[str, Any] = {"type": "order.created", "data": {"id": "ord_1"}}
@@ -54,6 +62,47 @@ async def test_without_a_broker_nothing_is_accepted(api: Api) -> None:
         problem(await client.post(EVENTS, json=CREATED, headers=long), 422)
 
     assert found["field"] == "Idempotency-Key"
+
+
+class Meeting(BrokerLink):
+    """A broker that is away, where two requests at the same time meet."""
+
+    inside = 0
+    is_met = False
+
+    async def connection(self) -> AbstractConnection:
+        """Wait for another request for a moment."""
+        self.inside += 1
+        self.is_met = self.is_met or self.inside > 1
+        await asyncio.sleep(0.5)
+        self.inside -= 1
+        raise BrokerUnavailable("away")
+
+
+async def test_requests_with_one_key_take_turns(tmp_path: Path) -> None:
+    """A repetition waits for the request in flight, so that it learns of the confirm."""
+    async with opened_api(tmp_path / "home") as opened:
+        broker = Meeting(opened.context.settings)
+        context = replace(opened.context, broker=broker)
+        api = Api(create_app(context), context, opened.clock, opened.log)
+        async with await api.client_of() as client:
+            sent = (client.post(EVENTS, json=CREATED, headers={"Idempotency-Key": "k"}) for _ in range(2))
+            answers = await asyncio.gather(*sent)
+
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert not broker.is_met
+
+
+async def test_other_keys_do_not_wait() -> None:
+    """A key is forgotten with its last request."""
+    turns = Turns()
+    async with turns.of("a"), turns.of("b"), asyncio.timeout(10):
+        waiting = asyncio.create_task(turns.of("a").__aenter__())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+    async with turns.of("a"):
+        pass
 
 
 async def test_reading_is_not_enough(api: Api) -> None:

@@ -46,10 +46,13 @@ async def test_a_subscription_is_disabled_with_a_reason_and_enabled(api: Api) ->
 
 
 async def test_a_stale_etag_changes_nothing(api: Api) -> None:
-    """Enable, disable and rotate take If-Match."""
+    """Each deed on a subscription or its endpoint takes If-Match."""
     async with await api.client_of() as client:
-        await created(client)
-        for deed in ("enable", "disable", "rotate"):
+        shop = await created(client)
+        for deed in ("reset", "open", "kick"):
+            path = f"/v1/endpoints/{shop['id']}/{deed}"
+            problem(await client.post(path, headers={"If-Match": '"stale"'}), 412)
+        for deed in ("enable", "disable", "rotate", "pause", "resume", "test"):
             problem(await client.post(f"{SHOP_PATH}/{deed}", headers={"If-Match": '"stale"'}), 412)
         etag = (await client.get(SHOP_PATH)).headers["ETag"]
         done = await client.post(f"{SHOP_PATH}/disable", headers={"If-Match": etag})

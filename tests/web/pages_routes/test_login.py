@@ -75,6 +75,39 @@ async def test_behind_tls_the_cookie_is_bound_to_host_and_https(tmp_path: Path) 
     assert "Domain" not in cookie
 
 
+async def test_a_proxy_that_names_no_protocol_ends_tls(tmp_path: Path) -> None:
+    """The cookie is Secure; only a proxy that says http gets another one."""
+    async with opened_api(tmp_path, API__BEHIND_PROXY="true") as api, api.client() as client:
+        silent = await client.get("/login", headers=HTML)
+        plain = await client.get("/login", headers={**HTML, "X-Forwarded-Proto": "http"})
+
+    assert "Secure" in silent.headers["set-cookie"]
+    assert "Secure" not in plain.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null"])
+async def test_an_origin_that_is_no_address_is_another_site(api: Api, origin: str) -> None:
+    """It is refused, and no fault of Leveret."""
+    async with api.client() as client:
+        answer = await client.post("/login", data={"token": "x"}, headers={**HTML, "Origin": origin})
+
+    assert answer.status_code == 403
+
+
+async def test_only_the_form_of_our_pages_is_read(api: Api) -> None:
+    """A client may choose the character set of multipart, and 1 MB of Punycode takes minutes."""
+    head = b'--x\r\nContent-Disposition: form-data; name="token"\r\n\r\n'
+    kind = "multipart/form-data; boundary=x; charset=punycode"
+    async with api.client() as client:
+        body = head + b"a" * 100 + b"\r\n--x--\r\n"
+        refused = await client.post("/login", content=body, headers={**HTML, "Content-Type": kind})
+        long = "&".join(f"a{number}=1" for number in range(60))
+        form = {**HTML, "Content-Type": "application/x-www-form-urlencoded"}
+        fields = await client.post("/login", content=long, headers=form)
+
+    assert (refused.status_code, fields.status_code) == (415, 400)
+
+
 async def test_the_session_ends_with_its_token(api: Api) -> None:
     """A revoked token and an expired one end every session at once, without a second of grace."""
     short, revoked = await api.token(expires=api.clock.now() + 10), await api.token()
@@ -106,18 +139,20 @@ async def test_the_session_ends_by_time(api: Api) -> None:
 
 
 async def test_failed_logins_are_counted_by_address(tmp_path: Path) -> None:
-    """The page says why; too many failures are 429 with Retry-After, also for a right token."""
+    """The page says why; too many failures are 429 with Retry-After; a valid token works nevertheless."""
     async with opened_api(tmp_path, API__FAILED_LOGINS_PER_MIN="2") as api:
         token = await api.token()
         async with api.client() as client:
             visitor = Visitor(client)
             failed = [await visitor.log_in("lvt_wrong") for _ in range(2)]
-            refused = await visitor.log_in(token)
+            refused = await visitor.log_in("lvt_wrong")
+            right = await visitor.log_in(token)
 
     assert [answer.status_code for answer in failed] == [401, 401]
     assert "not valid" in failed[0].text
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) > 0
+    assert right.status_code == 303
     assert "Try again" in refused.text or "try again" in refused.text
 
 

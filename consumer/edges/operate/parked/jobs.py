@@ -14,10 +14,11 @@ from consumer.core.changes.merge import StoredEntry
 from consumer.core.errors import ConfigError
 from consumer.core.message.jobs import JobRow, ReplayJob, job_id
 from consumer.core.message.parked_filter import Filter
-from consumer.core.operate.audited import job_made
 from consumer.edges.store import SqlStore
 
 ID_BYTES: Final = 16  #: random bytes of a job's id
+RATE_LEAST: Final = 0.01  #: entries a second
+RATE_MOST: Final = 100_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +51,8 @@ async def make_job(store: SqlStore, chosen: Filter, how: ReplayHow, *, who: str,
         to=how.to,
         total=(await records.parked.span(chosen)).entries if records.parked.is_kept else None,
     )
-    await records.jobs.add(job)
-    row = JobRow(job=job, updated=now)
-    await records.audit.add(who, job_made(row))
-    return row
+    await records.jobs.add(job, who=who)
+    return JobRow(job=job, updated=now)
 
 
 def target_of(stored: Sequence[StoredEntry], to: str) -> str:

@@ -42,8 +42,10 @@ from consumer.core.message.jobs import (
 )
 from consumer.core.message.parked_filter import Filter
 from consumer.core.message.records import short
+from consumer.core.operate.audited import job_made, job_steered
 from consumer.edges.store.batches import chunks
 from consumer.edges.store.database import Database
+from consumer.edges.store.rows.audit import write_audit
 from consumer.edges.store.tables import JOB_ENTRIES, JOBS, PARKED_INDEX
 
 KEPT = 100  #: jobs that are kept, the newest ones, and all that have not ended
@@ -98,8 +100,8 @@ class Jobs:
             last[job.origin] = LastMade(row.created, was_pending or row.state in _PENDING)
         return last
 
-    async def add(self, job: ReplayJob) -> None:
-        """Store a new job, and delete the oldest ended ones.
+    async def add(self, job: ReplayJob, *, who: str | None = None) -> None:
+        """Store a new job, and delete the oldest ended ones; *who* is for the audit log.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -119,14 +121,17 @@ class Jobs:
         }
         async with self._database.writing() as connection:
             await connection.execute(insert(JOBS), values)
+            await write_audit(connection, who, [job_made(JobRow(job=job))], self._now())
             ended = select(JOBS.c.id).where(JOBS.c.state.not_in(_PENDING)).order_by(JOBS.c.created.desc())
             old = (await connection.execute(ended.offset(KEPT))).scalars().all()
             for some in chunks(old):
                 await connection.execute(delete(JOB_ENTRIES).where(JOB_ENTRIES.c.job.in_(some)))
                 await connection.execute(delete(JOBS).where(JOBS.c.id.in_(some)))
 
-    async def steer(self, job: str, step: Steer) -> tuple[JobRow | None, bool]:
+    async def steer(self, job: str, step: Steer, *, who: str | None = None) -> tuple[JobRow | None, bool]:
         """Do what an operator wants; return the job, and whether its state changed.
+
+        *who* is for the audit log.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -138,6 +143,8 @@ class Jobs:
                 update(JOBS).where(possible).values(state=after.value, updated=self._now(), detail="")
             )
             found = await _rows(connection, job)
+            if found and done.rowcount:
+                await write_audit(connection, who, [job_steered(found[0], step)], self._now())
         return (found[0] if found else None), bool(done.rowcount)
 
     async def claim(self, worker: str, origins: Collection[Origin] = tuple(Origin)) -> ReplayJob | None:
