@@ -93,7 +93,7 @@ async def test_a_bound_token_sees_only_its_tenant(api: Api) -> None:
 
 
 async def test_failed_logins_are_limited_per_address(tmp_path: Path) -> None:
-    """After some failures an address gets 429 with Retry-After; each valid token still works, used before or not."""
+    """After some failures an address gets 429 with Retry-After; a valid token still works."""
     async with opened_api(tmp_path, API__FAILED_LOGINS_PER_MIN="3") as api:
         token, fresh = await api.token(), await api.token()
         async with api.client(token) as owner, api.client("lvt_wrong") as guessing, api.client(fresh) as new:

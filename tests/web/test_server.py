@@ -67,8 +67,9 @@ async def test_an_unusable_certificate_is_an_error_with_a_remedy(tmp_path: Path)
 
 
 async def test_a_cancelled_request_ends_before_the_store_is_closed(tmp_path: Path) -> None:
-    """At a stop a request may outlast its grace; it still notes its result, such as a line of the audit log."""
+    """A request may outlast the grace of a stop; it still notes its result, as in the audit log."""
     order: list[str] = []
+    asked = asyncio.Event()
 
     class SlowStore:
         """A store whose reader never ends by itself."""
@@ -79,6 +80,7 @@ async def test_a_cancelled_request_ends_before_the_store_is_closed(tmp_path: Pat
         async def read_lineage(self) -> None:
             """Wait for the cancellation, and take a while for it."""
             order.append("asked")
+            asked.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -100,8 +102,7 @@ async def test_a_cancelled_request_ends_before_the_store_is_closed(tmp_path: Pat
     _, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     async with asyncio.timeout(10):
-        while not order:
-            await asyncio.sleep(0.01)
+        await asked.wait()
     await api.stop()
     writer.close()
     with suppress(ConnectionError):

@@ -190,7 +190,7 @@ def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
 
 
 def rfc3339(at: float) -> str:
-    """Write Unix seconds as RFC 3339 in UTC, with milliseconds; a time outside of its years is cut to them."""
+    """Write Unix seconds as RFC 3339 in UTC, with milliseconds; its years are 1 to 9999, others are cut."""
     inside = min(max(at, _FIRST_S), _LAST_S)
     return datetime.fromtimestamp(inside, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
