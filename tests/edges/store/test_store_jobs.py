@@ -19,33 +19,14 @@ from consumer.core.message.jobs import (
     write_spec,
 )
 from consumer.core.message.parked_filter import Filter
-from consumer.core.message.records import ParkedRow
 from consumer.edges.store.rows.jobs import KEPT, LEASE_S, Jobs
 from consumer.edges.store.rows.records import Batch
 from consumer.edges.store.store import SqlStore
 from consumer.edges.store.tables import JOBS
+from tests.support.builders.index_rows import row
 from tests.support.stores import Place
 
 AT = 1_767_225_600.0
-
-
-def row(number: int, **more: Any) -> ParkedRow:
-    """A line of the index."""
-    fields: dict[str, Any] = {
-        "id": f"prk_{number:016x}",
-        "tenant": "acme",
-        "event_id": f"evt_{number}",
-        "type": "order.created",
-        "subscription_ids": ("sub_1",),
-        "reason": "exhausted",
-        "detail": "HTTP 503",
-        "code": "503",
-        "attempts": 5,
-        "arrived_at": AT,
-        "parked_at": AT + number,
-        "expires_at": time.time() + 3_600,
-    }
-    return ParkedRow(**fields | more)
 
 
 def job(number: int = 0, **more: Any) -> ReplayJob:
