@@ -81,11 +81,11 @@ async def _fill(api: ServedApi, admin: str, receiver: Receiver, publisher: Event
     return {
         "tenant": TENANT,
         "subscription": made.json()["id"],
+        "parked": str(parked["id"]),
         "endpoint": made.json()["endpoint"],
         "name": name,
         "event": EVENT,
         "delivery": parked.get("delivery_id") or await _delivery(api),
-        "parked": str(parked["id"]),
         "job": job,
         "token": admin.split("_")[1],
     }
