@@ -31,7 +31,7 @@ from consumer.ports import Publication
 from consumer.settings import load_settings
 from tests.support.builders import subscriptions
 from tests.support.command_line import Run, rows
-from tests.support.terminal import on_terminal
+from tests.support.processes.terminal import on_terminal
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
 

@@ -20,7 +20,7 @@ from consumer.edges.private_broker.processes import Identity, find_marked, wait_
 from demo import cast
 from demo.stage import MARK, WORDS_MAX, Stage
 from tests.support.data import ROOT
-from tests.support.terminal import CTRL_C, Terminal
+from tests.support.processes.terminal import CTRL_C, Terminal
 
 SECONDS = 2  #: of events
 PATIENCE_S = cast.LONGEST_S + 8  #: of the robbed one; the honest one has its minute

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from consumer.core.store.tokens import Scope
-from consumer.settings import load_settings
+from consumer.settings import Settings, load_settings
 from consumer.web.app import create_app
 from consumer.web.context import WebContext, open_context
 
@@ -126,3 +126,9 @@ def problem(answer: httpx2.Response, status: int) -> dict[str, Any]:
     assert found["detail"]
     assert found["request_id"] == answer.headers["x-request-id"]
     return found
+
+
+def settings_of(home: Path, **environ: str) -> Settings:
+    """Return settings for a free port."""
+    base = {"LEVERET_HOME": str(home), "LEVERET_API__LISTEN": "127.0.0.1:0"}
+    return load_settings(base | {f"LEVERET_API__{name}": value for name, value in environ.items()})

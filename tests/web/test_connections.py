@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from consumer.web.connections import BoundedProtocol
 from consumer.web.server import RunningApi
-from tests.web.test_server import settings_of
+from tests.support.web import settings_of
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 LIMIT = 3

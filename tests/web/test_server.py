@@ -15,16 +15,10 @@ import pytest
 
 from consumer.core.errors import ConfigError
 from consumer.edges.store import SqlStore
-from consumer.settings import Settings, load_settings
 from consumer.web.context import open_context
 from consumer.web.server import RunningApi
 from tests.support.servers.certificates import Authority
-
-
-def settings_of(home: Path, **environ: str) -> Settings:
-    """Return settings for a free port."""
-    base = {"LEVERET_HOME": str(home), "LEVERET_API__LISTEN": "127.0.0.1:0"}
-    return load_settings(base | {f"LEVERET_API__{name}": value for name, value in environ.items()})
+from tests.support.web import settings_of
 
 
 async def test_it_speaks_tls_and_stops(tmp_path: Path, authority: Authority) -> None:

@@ -15,13 +15,13 @@ import pytest
 from standardwebhooks import Webhook
 
 from tests.support.processes.children import free_port, python_env
+from tests.support.processes.terminal import on_terminal
 from tests.support.servers.raw_server import Call, RawServer
 from tests.support.servers.receiver import Receiver
 from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import all_delivered, requests_of, secret, to
 from tests.support.system.publisher import EventPublisher
-from tests.support.terminal import on_terminal
 
 DEAD = "amqp://leveret:hush@127.0.0.1:1/"
 EVIL = "\x1b]0;owned\x07\x1b[2J"

@@ -21,8 +21,8 @@ from consumer.cli import app
 from consumer.edges.store import open_store
 from consumer.settings import load_settings
 from tests.support.broker.topology import Live, connected
+from tests.support.processes.terminal import CTRL_C, Terminal
 from tests.support.stores import apply, shop
-from tests.support.terminal import CTRL_C, Terminal
 from topology.declare import declare
 from topology.plan import TopologySpec, build_plan
 
