@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, RootModel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from consumer.core.schema import describe_fields
 from consumer.core.subscription.entry import SubscriptionEntry
 
 
@@ -103,6 +104,7 @@ class SubscriptionFields(RootModel[dict[str, Any]]):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the schema of an entry of a subscriptions file."""
+        describe_fields(SubscriptionEntry)
         return handler(SubscriptionEntry.__pydantic_core_schema__)
 
 
