@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from tests.support.data import ROOT
 from tests.support.processes.children import spawn
 
-FIRST = ("tests/system/cli", "tests/system/delivery")
+FIRST = tuple(f"tests/system/{name}" for name in ("api", "cli", "delivery", "hostile", "store", "web"))
 SECOND = ("tests/bench", "tests/demo", "tests/system/broker")
 PYTEST = (sys.executable, "-m", "pytest")
 COVERAGE = (sys.executable, "-m", "coverage")
