@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from consumer.cli.remote.client import PAGE, Client, segment
+from consumer.cli.remote.client import PAGE, Client, ServerProblem, segment
 from consumer.cli.values.subscriptions import Exported, Files, How, Identity, Rotated, Rotation, Tried
 from consumer.core.changes.diff import FieldChange
 from consumer.core.changes.report import ChangeRow, Report
@@ -84,7 +84,14 @@ class RemoteSubscriptions:
             "drop_old": rotation.drop_old,
             "lost_key": rotation.lost_key,
         }
-        done = self._client.post(f"{path_of(self._found(wanted)[0])}/rotate", body)
+        before, _ = self._found(wanted)
+        try:
+            done = self._client.post(f"{path_of(before)}/rotate", body)
+        except ServerProblem as problem:
+            name = f"{before['tenant']}/{before['name']}"
+            if problem.status != 409 or name in str(problem):
+                raise
+            raise ConfigError(f"{name}: {problem}") from None  # the path named it, so the answer does not
         return Rotated(
             identity=identity_of(done),
             secrets=done["secrets"],

@@ -13,7 +13,11 @@ from consumer.cli.shared.secrets import read_secret
 from consumer.cli.subscriptions.shared import Name, Tenant, Which, address, described
 from consumer.cli.subscriptions.source import subscriptions
 from consumer.cli.values.subscriptions import Rotated, Rotation
+from consumer.core.errors import ConfigError
+from consumer.core.text.durations import parse_duration
 from consumer.core.text.rfc3339 import from_ms
+
+OVERLAP_MAX_S = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ def rotate_secret(options: Rotate) -> None:
     wanted = address(options.which, options.tenant, options.name)
     with errors_in_one_line():
         source = subscriptions()
+        if parse_duration(options.expire_in) > OVERLAP_MAX_S:
+            raise ConfigError(f"--expire-in {options.expire_in!r} is over 366 days; give a shorter time")
         rotation = Rotation(
             secret=None if options.secret_file is None else read_secret(options.secret_file),
             overlap=options.expire_in,

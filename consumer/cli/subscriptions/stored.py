@@ -47,8 +47,6 @@ from consumer.edges.process.fresh_secrets import fresh_like, fresh_secret
 from consumer.edges.store import Step, opened_store
 from consumer.settings import Settings
 
-OVERLAP_MAX_S = 366 * 86_400.0
-
 
 class StoredSubscriptions:
     """The subscriptions of the store that the settings name."""
@@ -115,8 +113,6 @@ class StoredSubscriptions:
     def rotate(self, wanted: Address, rotation: Rotation) -> Rotated:
         """Change the signing secrets of a subscription."""
         overlap_s = parse_duration(rotation.overlap)
-        if overlap_s > OVERLAP_MAX_S:
-            raise ConfigError(f"--expire-in {rotation.overlap!r} is over 366 days; give a shorter time")
 
         def step(kept: Sequence[StoredEntry]) -> Merge:
             entry = find(kept, wanted)
