@@ -98,9 +98,9 @@ def span(seconds: float) -> str:
 
 
 def clock(at: float) -> str:
-    """Return Unix seconds as a time in UTC: 2026-01-02 03:04:05.678."""
+    """Return Unix seconds as a time in UTC, rounded as by :func:`timestamp`: 2026-01-02 03:04:05.678."""
     try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return datetime.fromtimestamp(round(at * 1000) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     except (ValueError, OverflowError, OSError):
         return f"at {at:g}"
 

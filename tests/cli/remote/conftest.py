@@ -20,25 +20,25 @@ SMALL = {
 
 
 @pytest.fixture
-def broker(request: pytest.FixtureRequest) -> str:
+def amqp_url(request: pytest.FixtureRequest) -> str:
     """The URL of a broker: that of ``vhost`` for tests that use it, else one that is away."""
     return request.getfixturevalue("vhost") if "vhost" in request.fixturenames else "amqp://127.0.0.1:9"
 
 
 @pytest.fixture
-def local(run: Run, broker: str) -> Run:
+def local(run: Run, amqp_url: str) -> Run:
     """Run a command with the settings of store and broker."""
 
     def invoke(*words: str, stdin: str | None = None) -> Any:
-        return run(*words, stdin=stdin, AMQP_URL=broker, **SMALL)
+        return run(*words, stdin=stdin, AMQP_URL=amqp_url, **SMALL)
 
     return invoke
 
 
 @pytest.fixture
-def remote(run: Run, broker: str, tmp_path: Path) -> Iterator[RemoteDesk]:
+def remote(run: Run, amqp_url: str, tmp_path: Path) -> Iterator[RemoteDesk]:
     """Run commands over the API."""
-    settings = {"AMQP_URL": broker, "HOME": str(tmp_path / ".leveret"), **SMALL}
+    settings = {"AMQP_URL": amqp_url, "HOME": str(tmp_path / ".leveret"), **SMALL}
     with remote_desk(tmp_path, {f"LEVERET_{name}": value for name, value in settings.items()}) as desk:
         yield desk
 
