@@ -98,7 +98,7 @@ class RemoteParked:
         """Archive entries on the machine of the API, and take them out of the queue."""
         body = {**filter_as_dict(chosen), "confirm": True, "show": True}
         done = self._in_turn(lambda: self._client.post("/v1/parked/purge", body), wait=wait)
-        return Purged(rows=done["items"], archive=done["archive"])
+        return Purged(rows=done["items"], archive=done["archive"] or "the archive of the server")
 
     def reindex(self, *, wait: bool) -> Mapping[str, object]:
         """Make the index anew from the queue."""
