@@ -65,8 +65,7 @@ async def steer(caller: Caller, job_id: str, step: Steer) -> JobRow:
     if row is None:  # deleted meanwhile
         raise Problem(404, "there is no such job", field="job", remedy="list the jobs")
     if not is_changed:
-        detail = f"the job is {row.job.state.value}, so {step.value} does nothing"
-        raise Problem(409, detail, remedy="read the job again")
+        raise Problem(409, f"{row.job.id} is {row.job.state.value}, so {step.value} does nothing")
     return row
 
 
