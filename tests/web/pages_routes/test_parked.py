@@ -72,7 +72,7 @@ async def test_a_filter_is_resent_as_a_job(api: Api) -> None:
     assert "Resend 60 entries?" in dry
     assert "acme/shop 60" in dry
     assert wrong.status_code == 422
-    assert "must be a number above 0" in wrong.text
+    assert "the rate must be a number from" in wrong.text
     assert made.status_code == 303
     assert "0 of 60 entries" in page
     assert "subscription acme/shop" in page
