@@ -19,6 +19,7 @@ from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import QUICK, all_delivered
 from tests.support.system.publisher import EventPublisher
+from tests.support.system.waiting import until
 
 LISTENS = "http://127.0.0.1:8090"
 Done = subprocess.CompletedProcess[str]
@@ -71,8 +72,10 @@ async def test_a_file_is_applied_over_the_api_and_its_events_arrive(
     file = tmp_path / "shops.yaml"
     entry = {"tenant": "far", "name": "shop", "url": receiver.url("/ok/far"), "events": ["#"]}
     file.write_text(str({"subscriptions": [{**entry, "retry": dict(QUICK)}]}))
+    before = shared.metric("leveret_subscriptions")
     applied = await stranger.leveret("subscriptions", "apply", "--json", str(file))
     assert [row["change"] for row in objects(applied)] == ["added"]
+    await until(lambda: shared.metric("leveret_subscriptions") > before, "the daemon knows it")
     event = await publisher.publish("far")
     await all_delivered(receiver, "/ok/far", [event])
 
