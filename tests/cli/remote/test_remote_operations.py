@@ -27,7 +27,7 @@ SHOP = {"tenant": "acme", "name": "shop", "url": "https://shop.example/", "event
 TILL = {"tenant": "beta", "name": "till", "url": "https://till.example/", "events": ["#"]}
 SHOP_ID, TILL_ID = subscription_id("acme", "shop"), subscription_id("beta", "till")
 MANY = 12  #: parked entries
-NOW = time.time()
+NOW = float(int(time.time()))  # whole milliseconds: the API rounds times to them
 
 
 async def fill(url: str) -> Sequence[str]:
@@ -63,7 +63,7 @@ def story(local: Run, remote: RemoteDesk) -> None:
         delivery_id=delivery_id("ord-1", SHOP_ID),
         status=503,
         kind="http_5xx",
-        latency_ms=12.5,
+        latency_ms=12.0,
         reason="retry",
         wait_ms=1e7,
         answer=b"\x1b[2Jbusy\r\n\x00\xff",
