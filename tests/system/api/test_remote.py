@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.data import ROOT
+from tests.support.processes.children import spawn, stop
 from tests.support.servers.receiver import Receiver
 from tests.support.system.api import ServedApi, serving
 from tests.support.system.command import command, objects
 from tests.support.system.daemon import Daemon
 from tests.support.system.endpoints import QUICK, all_delivered
 from tests.support.system.publisher import EventPublisher
-from tests.support.system.waiting import until
+from tests.support.system.waiting import shown, until
 
 LISTENS = "http://127.0.0.1:8090"
 Done = subprocess.CompletedProcess[str]
@@ -32,13 +34,10 @@ class Stranger:
     api: ServedApi
     folder: Path
 
-    async def leveret(self, *words: str) -> Done:
-        """Run a command over the API."""
-        return await self.program(sys.executable, "-m", "consumer", *words)
-
-    async def program(self, *argv: str) -> Done:
-        """Run a program with the variables of a remote command line."""
-        env = {
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables of a remote command line."""
+        return {
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(ROOT),
             "LEVERET_HOME": str(self.folder / "home"),
@@ -47,9 +46,16 @@ class Stranger:
             "LEVERET_TOKEN_FILE": str(self.folder / "token"),
         }
 
+    async def leveret(self, *words: str) -> Done:
+        """Run a command over the API."""
+        return await self.program(sys.executable, "-m", "consumer", *words)
+
+    async def program(self, *argv: str) -> Done:
+        """Run a program with these variables."""
+
         def run() -> Done:
             return subprocess.run(
-                argv, cwd=self.folder, env=env, capture_output=True, text=True, timeout=60, check=False
+                argv, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=60, check=False
             )
 
         return await asyncio.to_thread(run)
@@ -106,6 +112,42 @@ async def test_a_file_is_applied_over_the_api_and_its_events_arrive(
     assert traced["deliveries"][0]["status"] == "delivered"
     assert removed.returncode == 0
     assert (await stranger.leveret("run")).returncode == 2
+
+
+async def test_parked_entries_are_sent_again_over_the_api(
+    shared: Daemon, stranger: Stranger, publisher: EventPublisher, receiver: Receiver, tmp_path: Path
+) -> None:
+    """The watched file mends the endpoint; the replay prints each entry once a worker has sent it."""
+    file, log = tmp_path / "shops.yaml", tmp_path / "watch.log"
+
+    def write(path: str) -> None:
+        entry = {"tenant": "again", "name": "shop", "url": receiver.url(path), "events": ["#"]}
+        file.write_text(str({"subscriptions": [entry]}))
+
+    async def parked() -> list[str]:
+        listed = await stranger.leveret("parked", "list", "--tenant", "again", "--json")
+        return [str(row["event_id"]) for row in objects(listed)] if listed.returncode == 0 else []
+
+    write("/status/400/again")
+    before = shared.metric("leveret_subscriptions")
+    argv = [sys.executable, "-m", "consumer", "subscriptions", "apply", "--watch", str(file)]
+    watching = spawn(argv, log=log, env=stranger.env)
+    try:
+        await until(lambda: shared.metric("leveret_subscriptions") > before, "the daemon knows it")
+        events = [await publisher.publish("again") for _ in range(2)]
+        await shown(parked, lambda event: event in events)
+        write("/ok/again")
+        await until(lambda: "changed again/shop" in log.read_text(), "the file is applied again")
+        watching.send_signal(signal.SIGINT)
+        await until(lambda: watching.poll() is not None, "the watch ends")
+    finally:
+        await stop(watching)
+    replayed = objects(await stranger.leveret("parked", "replay", "--all", "--tenant", "again", "--json"))
+    await all_delivered(receiver, "/ok/again", events)
+
+    assert watching.returncode == 0
+    assert {row["event_id"] for row in replayed} == set(events)
+    assert await parked() == []
 
 
 def curls() -> list[str]:
