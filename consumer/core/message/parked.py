@@ -46,9 +46,6 @@ _BROKERS_HEADERS = frozenset(
 
 Source: RabbitMQ "Dead Letter Exchanges" and "Quorum Queues" (poison messages).
 """
-
-_FIRST_S, _LAST_S = -62_135_596_800.0, 253_402_300_799.0
-"""Begin of the year 1 and end of the year 9999, in Unix seconds."""
 _PARKED_AT = "leveret-parked-at"
 _FAILURE = "leveret-failure"
 MAX_DETAIL = 1000  #: characters of the reason text that are kept
@@ -190,9 +187,12 @@ def entry_as_record(entry: ParkedEntry) -> dict[str, object]:
 
 
 def rfc3339(at: float) -> str:
-    """Write Unix seconds as RFC 3339 in UTC, with milliseconds; its years are 1 to 9999, others are cut."""
-    inside = min(max(at, _FIRST_S), _LAST_S)
-    return datetime.fromtimestamp(inside, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Write Unix seconds as RFC 3339 in UTC, with milliseconds.
+
+    Raises:
+        ValueError, OverflowError: *at* is not within the years 1 to 9999.
+    """
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _delivery_fields(message: DeliveryMessage, last: Attempt | None) -> dict[str, object]:

@@ -12,6 +12,9 @@ from enum import StrEnum
 from consumer.core.message.parked import ParkedEntry, entry_as_dict, rfc3339
 from consumer.core.message.records import ParkedRow
 
+_FIRST_S, _LAST_S = -62_135_596_800.0, 253_402_300_799.0
+"""Begin of the year 1 and end of the year 9999, in Unix seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
@@ -54,11 +57,16 @@ class Filter:
 
 
 def filter_as_dict(chosen: Filter) -> dict[str, object]:
-    """Show the conditions of a filter that are set, with stable names and times in RFC 3339."""
+    """Show the conditions of a filter that are set, with stable names and times in RFC 3339.
+
+    A job of an older release may have a time outside of the calendar, which is cut to the calendar's end.
+    """
     shown: dict[str, object] = {name: value for name, value in asdict(chosen).items() if value is not None}
     if chosen.ids is not None:
         shown["ids"] = sorted(chosen.ids)
-    shown |= {name: rfc3339(at) for name in ("since", "until") if (at := getattr(chosen, name)) is not None}
+    for name, at in (("since", chosen.since), ("until", chosen.until)):
+        if at is not None:
+            shown[name] = rfc3339(min(max(at, _FIRST_S), _LAST_S))
     return shown
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from consumer.core.message.delivery import DeliveryMessage
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
-from consumer.core.message.parked_filter import Filter, GroupBy, fits, grouped
+from consumer.core.message.parked_filter import Filter, GroupBy, filter_as_dict, fits, grouped
 from consumer.core.model import Attempt, Event, OutcomeKind, ParkReason, RawMessage
 from consumer.core.subscription.match import Matcher
 from tests.support.builders.subscriptions import RULES, kept
@@ -121,3 +121,9 @@ def test_types_fit_as_in_a_subscription(pattern: list[str], words: list[str]) ->
 def test_many_wildcards_cost_little() -> None:
     """Fault 8: a pattern of wildcards against a long type ends at once."""
     assert not fits(".".join(["#", "a"] * 60), ".".join(["a"] * 59 + ["b"]))
+
+
+@pytest.mark.parametrize(("at", "shown"), [(-1e300, "0001-01-01T"), (1e300, "9999-12-31T")])
+def test_a_time_outside_of_the_calendar_is_shown_too(at: float, shown: str) -> None:
+    """A job of an older release may have such a filter; it is listed nevertheless."""
+    assert str(filter_as_dict(Filter(since=at))["since"]).startswith(shown)
