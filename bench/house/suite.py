@@ -6,7 +6,6 @@ The tests run at the same priority as the load: a test that waits on a condition
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from xml.etree import ElementTree
 
 from bench.house.structure import ROOT
 from bench.prove import Bench, Goal, Measured, Proof
+from tests.support.parts import PARTS, PYTEST, Part
 from tests.support.processes.children import spawn, stop
 
 BUSY = 8  #: processes beside the suite
@@ -47,10 +47,17 @@ def _name(case: ElementTree.Element) -> str:
 
 
 async def run_once(bench: Bench, number: int) -> tuple[int, list[str]]:
-    """Run the suite once; return the result of :func:`outcome`."""
-    report = bench.folder / f"suite-{number}.xml"
-    argv = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *bench_paths(bench)]
-    process = spawn(argv, log=bench.folder / f"suite-{number}.log", cwd=ROOT)
+    """Run the suite once, in the parts of ``make test``; return the sums of :func:`outcome`."""
+    results = await asyncio.gather(*(_run_part(bench, number, part) for part in bench_parts(bench)))
+    return sum(count for count, _ in results), [name for _, wrong in results for name in wrong]
+
+
+async def _run_part(bench: Bench, number: int, part: Part) -> tuple[int, list[str]]:
+    name = f"suite-{number}-{part.name}"
+    report = bench.folder / f"{name}.xml"
+    cache = f"cache_dir={bench.folder / part.name}"  # two writers would lose each other's
+    argv = [*PYTEST, "-q", f"--junitxml={report}", "-o", cache, *part.arguments]
+    process = spawn(argv, log=bench.folder / f"{name}.log", cwd=ROOT)
     try:
         await asyncio.wait_for(asyncio.to_thread(process.wait), RUN_S)
     finally:
@@ -58,9 +65,9 @@ async def run_once(bench: Bench, number: int) -> tuple[int, list[str]]:
     return outcome(report)
 
 
-def bench_paths(bench: Bench) -> Sequence[str]:
-    """Return pytest's arguments: everything, or little for a smoke."""
-    return () if bench.scale >= 1 else ("tests/core/text",)
+def bench_parts(bench: Bench) -> Sequence[Part]:
+    """Return the parts of the suite: everything, or little for a smoke."""
+    return PARTS if bench.scale >= 1 else (Part("smoke", ("tests/core/text",)),)
 
 
 async def prove(bench: Bench) -> Sequence[Measured]:
