@@ -120,7 +120,7 @@ prove-operate: broker-install postgres-install browser-install ## Measure the HT
 	$(BIN)/python -m bench.prove_operate $(PROVE)
 
 .PHONY: prove-house
-prove-house: broker-install ## Measure the code's structure, its cost against before, and the suite under load
+prove-house: broker-install postgres-install prometheus-install browser-install ## Measure the code's structure, its cost against before, and the suite under load
 	@command -v nginx >/dev/null || sh scripts/apt-install.sh nginx-light
 	@command -v stress-ng >/dev/null || sh scripts/apt-install.sh stress-ng
 	$(BIN)/python -m bench.prove_house $(PROVE)
