@@ -183,7 +183,7 @@ async def test_a_hanging_endpoint_holds_up_nobody(
     shared: Daemon, publisher: EventPublisher, receiver: Receiver
 ) -> None:
     """Fault 53: one endpoint hangs for its whole deadline; siblings and other tenants do not feel it."""
-    hanging = to(receiver, "/hang", "stuck", timeout_s=3, retry=dict(MANY), breaker={"failures": 5})
+    hanging = to(receiver, "/hang", "stuck", timeout_s=12, retry=dict(MANY), breaker={"failures": 5})
     await shared.apply(
         hanging, to(receiver, "/ok/beside", "stuck"), to(receiver, "/ok/elsewhere", "elsewhere")
     )
