@@ -34,14 +34,16 @@ class Faults:
 
     async def watch(self, page: Page) -> None:
         """Collect from *page* from now on."""
+
+        # a function, as playwright sets an attribute on the object of a method, and this one has slots
+        async def dismiss(dialog: Any) -> None:
+            self.found.append(f"dialog {dialog.message}")
+            await dialog.dismiss()
+
         await page.add_init_script(WATCH)
         page.on("console", lambda line: self.found.append(line.text) if line.type == "error" else None)
         page.on("pageerror", lambda error: self.found.append(f"script {error}"))
-        page.on("dialog", self._dismiss)
-
-    async def _dismiss(self, dialog: Any) -> None:
-        self.found.append(f"dialog {dialog.message}")
-        await dialog.dismiss()
+        page.on("dialog", dismiss)
 
 
 @asynccontextmanager
