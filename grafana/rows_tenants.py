@@ -37,6 +37,8 @@ TENANTS = RowSpec(
                     "time() - max by (tenant) (leveret_tenant_last_job_timestamp_seconds{@} > 0)", "idle s"
                 ),
                 Query("sum by (tenant) (leveret_tenant_waiting_messages{@})", "waiting"),
+                Query("sum by (tenant) (leveret_tenant_in_flight_deliveries{@})", "in flight"),
+                Query("max by (tenant) (leveret_tenant_rerouted{@})", "rerouted"),
                 Query("max by (tenant) (leveret_tenant_rounds_waited{@})", "rounds"),
                 Query("min by (tenant) (leveret_tenant_priority{@})", "priority"),
                 Query("max by (tenant) (leveret_tenant_consecutive_jobs{@})", "in a row"),

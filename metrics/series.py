@@ -147,6 +147,10 @@ class Series:
         self.tenant_waiting = self._gauge("tenant_waiting_messages", text, "tenant")
         text = "Rounds since the waiting tenant was last served, or began to wait."
         self.tenant_rounds = self._gauge("tenant_rounds_waited", text, "tenant")
+        text = "Deliveries of the tenant in flight, as its share of the slots is counted."
+        self.tenant_in_flight = self._gauge("tenant_in_flight_deliveries", text, "tenant")
+        text = "1 while the tenant's events are rerouted around the lanes; other: how many such tenants."
+        self.tenant_rerouted = self._gauge("tenant_rerouted", text, "tenant")
         text = "Priority by the rounds waited, 5 (just served) to 1 (waits longest)."
         self.tenant_priority = self._gauge("tenant_priority", text, "tenant")
         text = "The tenant's consecutive jobs; 0 if the last job was another tenant's."
@@ -161,7 +165,7 @@ class Series:
         self._by_tenant = (
             *(self.tenant_jobs, self.tenant_last_job, self.tenant_waiting, self.tenant_rounds),
             *(self.tenant_priority, self.tenant_consecutive, self.tenant_parked, self.tenant_replayed),
-            self.tenant_parked_entries,
+            *(self.tenant_parked_entries, self.tenant_in_flight, self.tenant_rerouted),
         )
         # series: own | other
         text = "Tenants seen since the start, by whether they have series of their own."

@@ -33,6 +33,7 @@ class Gauges:
             await asyncio.sleep(EVERY_S)
             now = self.clock.now()
             self.observe.tenants_wait(intake.standings(), now)
+            self.observe.tenants_hold(intake.held(), self.observe.fairness.around)
             self.observe.owed(self.router.oldest_at(), now)
             self.observe.holds(
                 Holdings(

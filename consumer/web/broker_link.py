@@ -10,7 +10,9 @@ from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.management.reach import ManagementLogin
 from consumer.edges.operate.link import Link, find_broker
+from consumer.edges.operate.workers import WorkersSeen, count_workers
 from consumer.settings import Settings
+from topology.names import Names
 
 CONNECT_S = 5.0
 """Seconds that a request waits for the broker."""
@@ -62,6 +64,13 @@ class BrokerLink:
             self._opening = asyncio.create_task(self._open(), name="api broker")
             self._opening.add_done_callback(self._opened)
         return await asyncio.shield(self._opening)
+
+    async def workers(self) -> WorkersSeen | None:
+        """Return the workers that the broker knows; None if it cannot be asked."""
+        try:
+            return await count_workers(await self.connection(), Names(self._settings.topology.prefix))
+        except BrokerUnavailable:
+            return None
 
     async def _open(self) -> AbstractConnection:
         """Connect, for all requests that wait now.

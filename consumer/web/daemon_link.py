@@ -22,6 +22,19 @@ FRESH_S: Final = 1.0  #: a look is not repeated within this time
 FIRST_S: Final = 0.25  #: time between the two looks of the first request
 STALE_S: Final = 30.0  #: rates cover this time at most; after a longer one the look before is repeated
 ANSWER_S: Final = 2.0  #: longest wait for an answer of the worker
+_MOVE: Final = "start `leveret serve` with `LEVERET_LISTEN` set to the address of a worker"
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The activity of the worker is unknown."""
+
+    why: str  #: a sentence
+    remedy: str  #: a sentence
+
+    def __str__(self) -> str:
+        """Return both sentences."""
+        return f"{self.why} {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +69,17 @@ class DaemonLink:
         self._client: httpx2.AsyncClient | None = None
         self._turn = asyncio.Lock()
         self._now: DaemonNow | None = None
-        self._fault = ""
+        self._fault = NoAnswer("No worker was asked so far.", "Try again.")
         self._looked_at = -FRESH_S
 
-    async def now(self) -> DaemonNow | str:
+    async def now(self) -> DaemonNow | NoAnswer:
         """Return the activity of the worker, or why it is unknown."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= FRESH_S:
                 try:
-                    self._now, self._fault = await self._look(), ""
+                    self._now = await self._look()
                 except (ConfigError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                    self._now, self._fault = None, f"no worker answers: {error or type(error).__name__}"
+                    self._now, self._fault = None, self._no_answer(error)
                 self._looked_at = time.monotonic()
             return self._now or self._fault
 
@@ -74,6 +87,24 @@ class DaemonLink:
         """Close the connection."""
         if self._client is not None:
             await self._client.aclose()
+
+    def _no_answer(self, error: Exception) -> NoAnswer:
+        """Put into words why the worker cannot be asked."""
+        try:
+            at = daemon_address(self._settings)
+        except ConfigError:
+            remedy = "Give `listen` a fixed port in the settings of the worker and of `leveret serve`."
+            return NoAnswer("The address of the worker is unknown: `listen` has port 0.", remedy)
+        match error:
+            case ConfigError():
+                return NoAnswer(f"Another program answers at {at}.", f"{_MOVE[0].upper()}{_MOVE[1:]}.")
+            case httpx2.ConnectError():
+                return NoAnswer(f"No worker answers at {at}.", f"Start one with `leveret run`, or {_MOVE}.")
+            case httpx2.TimeoutException():
+                remedy = "See its log and the CPU of its machine, and restart it if that stays so."
+                return NoAnswer(f"The worker at {at} did not answer within {ANSWER_S:g} s.", remedy)
+        why = f"The worker at {at} gave no usable answer: {str(error) or type(error).__name__}."
+        return NoAnswer(why, "See its log, and that worker and `leveret serve` have the same version.")
 
     async def _look(self) -> DaemonNow:
         """Look once, or twice if the look before is too old.

@@ -137,6 +137,9 @@ def tenants_page(shell: Shell) -> TenantsPage:
             tenant=name,
             endpoints=9 - index,
             deliveries_per_s=140.0 / (index + 1),
+            share=(0.36, 0.18, 0.12, 0.09, 0.07, 0.06, 0.05, 0.04, 0.03)[index],
+            in_flight=(64, 41, 30, 22, 17, 12, 8, 6, 3)[index],
+            is_rerouted=index == 0,
             waiting=0 if index > 3 else 1_800 // (index + 1),
             rounds_waited=0 if index > 3 else index,
             parked=249 if index == 1 else 0,
@@ -153,6 +156,8 @@ def tenants_page(shell: Shell) -> TenantsPage:
         slots_used=203,
         borrowable=192,
         rerouted=1,
+        in_lanes=4_120,
+        in_spill=12_400,
         pager=Pager(next="?after=9"),
     )
 

@@ -23,6 +23,10 @@ leveret_parked_indexed_messages 4.0
 leveret_tenant_waiting_messages{tenant="acme"} 7.0
 leveret_tenant_waiting_messages{tenant="other"} 70.0
 leveret_tenant_jobs_total{tenant="acme"} %d.0
+leveret_tenant_in_flight_deliveries{tenant="acme"} 3.0
+leveret_tenant_rerouted{tenant="acme"} 1.0
+leveret_queue_messages{queue="lane"} 90.0
+leveret_queue_messages{queue="spill"} 12.0
 """
 
 
@@ -70,7 +74,8 @@ async def test_health_without_a_worker_and_a_broker(api: Api) -> None:
     body = answer.json()
     assert answer.status_code == 200
     assert (body["broker"]["is_up"], body["worker"], body["status"]) == (False, None, "degraded")
-    assert "no worker answers" in body["worker_detail"]
+    assert body["worker_detail"].startswith("No worker answers at 127.0.0.1:")
+    assert "Start one with `leveret run`" in body["worker_detail"]
 
 
 async def test_fairness_by_tenant(tmp_path: Path) -> None:
@@ -93,6 +98,8 @@ async def test_fairness_by_tenant(tmp_path: Path) -> None:
     acme, beta_line = body["items"]
     assert (acme["tenant"], acme["waiting"], acme["parked"], acme["subscriptions"]) == ("acme", 7, 1, 1)
     assert acme["deliveries_per_s"] > 0
+    assert (acme["share"], acme["in_flight"], acme["is_rerouted"]) == (1.0, 3, True)
+    assert (body["in_lanes"], body["in_spill"]) == (90, 12)
     assert (beta_line["tenant"], beta_line["waiting"]) == ("beta", None)
     assert [line["tenant"] for line in some["items"]] == ["beta"]
     assert ([line["tenant"] for line in own["items"]], own["fairness"]) == (["beta"], None)

@@ -5,7 +5,7 @@ The children of labelled series are looked up once: this is on the path of every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -85,6 +85,10 @@ class DeliveryReporter(Reporter):
             now: Unix seconds.
         """
         self._tenants.look(standings, now)
+
+    def tenants_hold(self, held: Mapping[str, int], rerouted: Collection[str]) -> None:
+        """Take the deliveries in flight by tenant, and the tenants whose events are rerouted."""
+        self._tenants.hold(held, rerouted)
 
     def tenants_parked(self, sizes: Mapping[str, int]) -> None:
         """Take how many entries are parked now, by tenant."""

@@ -18,24 +18,30 @@ class FairnessReporter:
         self._log = log
         self._note = note
         self._moved = series.tally(series.moved)
+        self.around: set[str] = set()  #: tenants whose events are rerouted, as far as this worker knows
         series.fairness_index.set(1)
 
     def rerouted(self, tenant: str, queue: str, reason: str, *, bound: bool) -> None:
         """Report that this worker reroutes a tenant; *bound* is False where only messages in hand move."""
         self._log.warning("tenant.spilled", tenant=tenant, queue=queue, bound=bound, reason=reason)
-        self._series.noisy_tenants.inc()
+        self._begin(tenant)
         self._series.tenant_spills.inc()
         self._note(Note(type=OperatorEventType.TENANT_NOISY, tenant=tenant, reason=reason))
 
     def adopted(self, tenant: str, queue: str) -> None:
         """Count a tenant that another worker rerouted, and reported."""
         self._log.info("tenant.adopted", tenant=tenant, queue=queue)
-        self._series.noisy_tenants.inc()
+        self._begin(tenant)
 
     def returned(self, tenant: str, queue: str) -> None:
         """Report that the events of a tenant come by the lanes again: its spill queue is empty."""
         self._series.noisy_tenants.dec()
+        self.around.discard(tenant)
         self._log.info("tenant.returned", tenant=tenant, queue=queue)
+
+    def _begin(self, tenant: str) -> None:
+        self._series.noisy_tenants.inc()
+        self.around.add(tenant)
 
     def moved(self) -> None:
         """Count an unstarted message that went to the end of another queue, confirmed and acked."""

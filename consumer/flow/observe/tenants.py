@@ -6,7 +6,8 @@ a minute the busiest tenants get the series of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import Gauge
@@ -32,6 +33,8 @@ class _Meter:
     priority: Gauge
     consecutive: Gauge
     parked: Gauge
+    in_flight: Gauge
+    rerouted: Gauge
     seen: int = 0  #: jobs at the last look
     before: int = 0  #: jobs a minute ago
 
@@ -133,6 +136,16 @@ class Tenants:
             self._exchanged = now
             self._exchange()
 
+    def hold(self, held: Mapping[str, int], rerouted: Collection[str]) -> None:
+        """Show the deliveries in flight of each tenant, and the tenants that are rerouted."""
+        in_flight: Counter[str] = Counter()
+        for tenant, deliveries in held.items():
+            in_flight[self._label(tenant)] += deliveries
+        around = Counter(map(self._label, rerouted))
+        for label, meter in self._meters.items():
+            meter.in_flight.set(in_flight[label])
+            meter.rerouted.set(around[label])
+
     def _exchange(self) -> None:
         """Give the labels to the tenants that were busiest in the last minute."""
         meters = self._meters
@@ -166,6 +179,8 @@ class Tenants:
             priority=s.tenant_priority.labels(label),
             consecutive=s.tenant_consecutive.labels(label),
             parked=s.tenant_parked_entries.labels(label),
+            in_flight=s.tenant_in_flight.labels(label),
+            rerouted=s.tenant_rerouted.labels(label),
         )
         self.jobs[REST if label == OTHER else tenant_of(label)] = meter.jobs
         return meter

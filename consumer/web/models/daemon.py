@@ -80,6 +80,12 @@ class TenantShare(Out):
     waiting: int | None
     """Messages in the worker's hands that wait for their turn."""
     deliveries_per_s: float | None
+    share: float | None
+    """Part of all deliveries that were started, from 0 to 1; null while none is."""
+    in_flight: int | None
+    """Deliveries in flight."""
+    is_rerouted: bool
+    """Its events are rerouted around the lanes."""
     rounds_waited: int | None
     """Rounds since it was last served, or began to wait."""
 
@@ -99,9 +105,13 @@ class Fairness(Out):
     """Deliveries that one tenant may have in flight while no other waits."""
     rerouted: int | None
     """Tenants whose events are now rerouted around the lanes."""
+    in_lanes: int | None
+    """Events in the lanes, ready in the broker."""
+    in_spill: int | None
+    """Events in the spill queues, ready in the broker."""
     worker_detail: str
     """Why nothing is known of the worker; else empty."""
     items: list[TenantShare]
-    """The busiest first."""
+    """Rerouted tenants, then the busiest."""
     tenants: int
     """All tenants of the filter, also those that are not in `items`."""

@@ -21,6 +21,16 @@ _FAILING: Final = (State.OPEN, State.FORCED, State.PROBING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreached:
+    """No worker can be asked."""
+
+    why: str  #: a sentence
+    remedy: str  #: a sentence
+    consuming: int | None = None  #: workers that take deliveries, by the broker; None: it cannot be asked
+    has_ever_run: bool = True  #: whether a worker has run with this broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts from which troubles are found."""
 
@@ -32,7 +42,7 @@ class Facts:
     pressure: Pressure | None = None
     workers: int = 1
     broker_is_away: bool = False
-    unreachable: str = ""  #: why no worker answers; empty if one does
+    unreached: Unreached | None = None  #: None if a worker answers
     not_ready: Sequence[str] = ()  #: reasons of workers that are not ready
     oldest_due_s: float | None = None
 
@@ -45,12 +55,8 @@ def troubles(facts: Facts) -> Sequence[Trouble]:
 
 
 def _workers(facts: Facts) -> Iterator[Trouble]:
-    if facts.unreachable:
-        yield Trouble(
-            tone=Tone.BAD,
-            headline="No worker answers, so probably nothing is delivered.",
-            detail=facts.unreachable,
-        )
+    if facts.unreached is not None:
+        yield worker_trouble(facts.unreached)
     elif facts.workers == 0:
         yield Trouble(
             tone=Tone.BAD,
@@ -59,6 +65,23 @@ def _workers(facts: Facts) -> Iterator[Trouble]:
         )
     for reason in facts.not_ready:
         yield Trouble(tone=Tone.BAD, headline="A worker is not ready.", detail=reason)
+
+
+def worker_trouble(gone: Unreached) -> Trouble:
+    """Return the trouble of a worker that cannot be asked; the broker knows whether any worker delivers."""
+    details = f"{gone.why} {gone.remedy}"
+    if gone.consuming:
+        workers = counted(gone.consuming, "worker takes", "workers take")
+        headline = f"{workers} deliveries, and this page cannot read the numbers of any."
+        details = f"Fairness, back-pressure and slots are not known. {details}"
+        return Trouble(tone=Tone.WARN, headline=headline, detail=details)
+    if gone.consuming is None:
+        headline = "Neither a worker nor the broker answers: it is not known whether anything is delivered."
+    elif not gone.has_ever_run:
+        headline = "No worker has run with this broker yet: nothing is delivered."
+    else:
+        headline = "No worker is running: nothing is delivered, and events wait in the broker."
+    return Trouble(tone=Tone.BAD, headline=headline, detail=details)
 
 
 def _pressure(facts: Facts) -> Iterator[Trouble]:

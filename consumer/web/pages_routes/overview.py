@@ -15,6 +15,7 @@ from consumer.web.pages.views.overview import Hour, OverviewPage, ParkedCounts, 
 from consumer.web.pages.views.parts import EndpointLine, Series
 from consumer.web.pages_routes.parts.answers import page_answer, see_other, shell_of
 from consumer.web.pages_routes.parts.lines import endpoint_line
+from consumer.web.pages_routes.parts.workers import unreached_of
 from consumer.web.services import daemon, endpoints
 from consumer.web.services import overview as service
 
@@ -52,7 +53,7 @@ async def overview_page(visitor: AnyVisitor) -> Response:
             worst=lines[:WORST],
             endpoints=hour.endpoints,
             parked=parked,
-            workers=None if health.worker is None else health.worker.workers,
+            workers=_workers(health),
         )
     )
 
@@ -71,8 +72,8 @@ def facts(
     worker = health.worker
     away = not health.broker.is_up
     if worker is None:
-        detail = health.worker_detail or "it does not answer"
-        return Facts(now=now, endpoints=lines, parked=parked, unreachable=detail, broker_is_away=away)
+        gone = None if health.unreached is None else unreached_of(health.unreached)
+        return Facts(now=now, endpoints=lines, parked=parked, unreached=gone, broker_is_away=away)
     is_ill = not worker.ready and not worker.is_pressed
     return Facts(
         now=now,
@@ -85,6 +86,13 @@ def facts(
         not_ready=worker.reasons or ["it gives no reason"] if is_ill else (),
         oldest_due_s=worker.oldest_delivery_s,
     )
+
+
+def _workers(health: daemon.DaemonHealth) -> int | None:
+    """Return the number of live workers: as a worker knows it, else as the broker does."""
+    if health.worker is not None:
+        return health.worker.workers
+    return None if health.unreached is None else health.unreached.consuming
 
 
 def _hour(hour: service.HourValues, health: daemon.DaemonHealth) -> Hour:

@@ -7,9 +7,12 @@ from starlette.responses import Response
 
 from consumer.web.access.visitors import Looker
 from consumer.web.pages import urls
+from consumer.web.pages.troubles import worker_trouble
 from consumer.web.pages.views.tenants import TenantLine, TenantsPage
 from consumer.web.pages_routes.parts.answers import page_answer, shell_of
 from consumer.web.pages_routes.parts.lists import SIZE, Cursor, not_empty, page_request, pager
+from consumer.web.pages_routes.parts.workers import unreached_of
+from consumer.web.services import daemon
 from consumer.web.services import tenants as service
 
 router = APIRouter(include_in_schema=False)
@@ -17,10 +20,11 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(urls.TENANTS)
 async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Response:
-    """Show the tenants, the busiest first, and how even the sharing is."""
+    """Show the tenants, the rerouted and the busiest first, and how even the sharing is."""
     query = not_empty({"q": q.strip()})
     request = page_request(urls.TENANTS, query, cursor)
     found = await service.tenants(visitor.caller, q.strip())
+    gone = await daemon.unreached(visitor.context)
     # the order follows the rates and changes from second to second, so the cursor is a place in it
     start = int(request.after) if request.after is not None and request.after.isdecimal() else 0
     end = start + SIZE
@@ -37,7 +41,9 @@ async def tenants_page(visitor: Looker, q: str = "", cursor: Cursor = "") -> Res
             slots_used=found.slots_used,
             borrowable=found.borrowable,
             rerouted=found.rerouted,
-            worker_detail=found.worker_detail,
+            in_lanes=found.in_lanes,
+            in_spill=found.in_spill,
+            trouble=None if gone is None else worker_trouble(unreached_of(gone)),
             pager=pager(urls.TENANTS, query, cursor, following),
         )
     )
@@ -48,6 +54,9 @@ def _line(line: service.TenantNow) -> TenantLine:
         tenant=line.tenant,
         endpoints=line.subscriptions,
         deliveries_per_s=line.deliveries_per_s,
+        share=line.share,
+        in_flight=line.in_flight,
+        is_rerouted=line.is_rerouted,
         waiting=line.waiting,
         rounds_waited=line.rounds_waited,
         parked=line.parked,

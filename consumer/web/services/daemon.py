@@ -38,6 +38,16 @@ class WorkerHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreached:
+    """No worker can be asked. The broker may know workers all the same."""
+
+    why: str  #: a sentence
+    remedy: str  #: a sentence
+    consuming: int | None  #: workers that take deliveries, by the broker; None: it cannot be asked
+    ever: bool  #: whether a worker has run with this broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonHealth:
     """The health of everything that delivers."""
 
@@ -45,6 +55,7 @@ class DaemonHealth:
     broker: PartHealth
     worker: WorkerHealth | None
     worker_detail: str  #: why nothing is known of the worker
+    unreached: Unreached | None  #: None if the worker answers
     parked_gap: int | None  #: parked messages that the index lacks; None: unknown
 
     @property
@@ -69,8 +80,23 @@ async def health(caller: Caller) -> DaemonHealth:
         store=await _store(context),
         broker=await _broker(context),
         worker=worker,
-        worker_detail="" if isinstance(now, DaemonNow) else now,
+        worker_detail="" if isinstance(now, DaemonNow) else str(now),
+        unreached=await unreached(context),
         parked_gap=None if worker is None or indexed is None else worker.status.parked - indexed,
+    )
+
+
+async def unreached(context: WebContext) -> Unreached | None:
+    """Return why no worker can be asked, and the workers that the broker knows; None if one answers."""
+    now = await context.daemon.now()
+    if isinstance(now, DaemonNow):
+        return None
+    seen = await context.broker.workers()
+    return Unreached(
+        why=now.why,
+        remedy=now.remedy,
+        consuming=None if seen is None else seen.consuming,
+        ever=seen is None or seen.ever,
     )
 
 

@@ -19,12 +19,15 @@ class TenantNow:
     parked: int  #: entries of the index
     waiting: int | None  #: messages in the worker's hands that wait for their turn
     deliveries_per_s: float | None  #: jobs started
+    share: float | None  #: part of all jobs that were started, 0 to 1; None while none is
+    in_flight: int | None  #: deliveries in flight: the slots that it has
     rounds_waited: int | None  #: rounds since it was last served, or began to wait
+    is_rerouted: bool  #: its events go by a spill queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantsNow:
-    """The tenants, the busiest first, and how even the sharing is."""
+    """The tenants, the rerouted and the busiest first, and how even the sharing is."""
 
     fairness: float | None  #: Jain's index of the last minute, from 0 to 1
     fairness_tenants: int | None  #: tenants that it covers
@@ -32,6 +35,8 @@ class TenantsNow:
     slots_used: int | None  #: requests of this worker in flight
     borrowable: int | None  #: deliveries that one tenant may have in flight while no other waits
     rerouted: int | None  #: tenants whose events go by a spill queue
+    in_lanes: int | None  #: events in the lanes, ready in the broker
+    in_spill: int | None  #: events in the spill queues, ready in the broker
     lines: Sequence[TenantNow]
     worker_detail: str  #: why nothing is known of the worker; empty if it answers
 
@@ -55,15 +60,23 @@ async def tenants(caller: Caller, q: str = "") -> TenantsNow:
             parked=parked.get(line.tenant, 0),
             waiting=line.waiting,
             deliveries_per_s=line.rate,
+            share=line.share,
+            in_flight=line.in_flight,
             rounds_waited=line.rounds,
+            is_rerouted=line.is_rerouted,
         )
         for line in lines
     ]
-    found.sort(key=lambda line: (-(line.deliveries_per_s or 0.0), -(line.waiting or 0), line.tenant))
+    found.sort(key=_place)
     if not isinstance(now, DaemonNow) or caller.tenant is not None:
-        why = now if isinstance(now, str) else ""
+        why = "" if isinstance(now, DaemonNow) else str(now)
         return _unknown(found, "no worker answers" if why and caller.tenant is not None else why)
     return _known(found, now, context.settings.sending.concurrency)
+
+
+def _place(line: TenantNow) -> tuple[bool, float, int, str]:
+    """Return the place in the list: rerouted tenants, then the busiest, then those that wait."""
+    return not line.is_rerouted, -(line.deliveries_per_s or 0.0), -(line.waiting or 0), line.tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,10 @@ class _Line:
     tenant: str
     waiting: int | None = None
     rate: float | None = None
+    share: float | None = None
+    in_flight: int | None = None
     rounds: int | None = None
+    is_rerouted: bool = False
 
 
 def _lines(names: Sequence[str], now: DaemonNow | None) -> Sequence[_Line]:
@@ -79,9 +95,21 @@ def _lines(names: Sequence[str], now: DaemonNow | None) -> Sequence[_Line]:
         return [_Line(name) for name in names]
     waiting = _own(now.page.by("leveret_tenant_waiting_messages", "tenant"))
     rounds = _own(now.page.by("leveret_tenant_rounds_waited", "tenant"))
-    rates = _own(now.rates_by("leveret_tenant_jobs_total", "tenant"))
+    in_flight = _own(now.page.by("leveret_tenant_in_flight_deliveries", "tenant"))
+    rerouted = _own(now.page.by("leveret_tenant_rerouted", "tenant"))
+    all_rates = now.rates_by("leveret_tenant_jobs_total", "tenant")
+    rates, total = _own(all_rates), sum(all_rates.values())
     return [
-        _Line(name, _whole(waiting.get(name)), rates.get(name), _whole(rounds.get(name))) for name in names
+        _Line(
+            tenant=name,
+            waiting=_whole(waiting.get(name)),
+            rate=rates.get(name),
+            share=rates[name] / total if total and name in rates else None,
+            in_flight=_whole(in_flight.get(name)),
+            rounds=_whole(rounds.get(name)),
+            is_rerouted=bool(rerouted.get(name)),
+        )
+        for name in names
     ]
 
 
@@ -99,6 +127,8 @@ def _known(lines: Sequence[TenantNow], now: DaemonNow, concurrency: int) -> Tena
         slots_used=now.status.in_flight,
         borrowable=_whole(now.gauge("leveret_borrowable_deliveries")),
         rerouted=_whole(now.gauge("leveret_noisy_tenants")),
+        in_lanes=now.status.waiting.get("lane"),
+        in_spill=now.status.waiting.get("spill"),
         lines=lines,
         worker_detail="",
     )
@@ -112,6 +142,8 @@ def _unknown(lines: Sequence[TenantNow], detail: str) -> TenantsNow:
         slots_used=None,
         borrowable=None,
         rerouted=None,
+        in_lanes=None,
+        in_spill=None,
         lines=lines,
         worker_detail=detail,
     )

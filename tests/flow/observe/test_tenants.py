@@ -40,6 +40,26 @@ def test_entries_that_are_parked_now_are_shown_by_tenant() -> None:
     assert desk.count("tenant_parked_entries", tenant="other") == 1
 
 
+def test_deliveries_in_flight_and_reroutes_are_shown_by_tenant() -> None:
+    """A tenant without a series of its own counts in ``other``; a number that is no more becomes 0."""
+    desk = ObserverDesk()
+    desk.observe.tenants_known(["acme"])
+    desk.observe.tenants_wait({"x": Standing(1, 0, 0)}, START)
+    fairness = desk.observe.fairness
+    fairness.rerouted("acme", "leveret.spill.00", "it is noisy", bound=True)
+    fairness.adopted("x", "leveret.spill.01")
+
+    def shown(name: str) -> list[float | None]:
+        return [desk.count(f"tenant_{name}", tenant=tenant) for tenant in ("acme", "other")]
+
+    desk.observe.tenants_hold({"acme": 5, "x": 1, "y": 2}, fairness.around)
+    assert (shown("in_flight_deliveries"), shown("rerouted")) == ([5, 3], [1, 1])
+
+    fairness.returned("acme", "leveret.spill.00")
+    desk.observe.tenants_hold({}, fairness.around)
+    assert (shown("in_flight_deliveries"), shown("rerouted")) == ([0, 0], [0, 1])
+
+
 def test_the_view_of_each_tenant() -> None:
     """S1-9: last processed, rounds without, priority, total and batch; unknown tenants are in other."""
     desk = ObserverDesk()

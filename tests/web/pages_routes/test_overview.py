@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from consumer.core.store.tokens import Scope
 from consumer.core.tools.daemon_status import MetricsPage, status
 from consumer.web.pages.troubles import troubles
 from consumer.web.pages.views.overview import ParkedCounts
+from consumer.web.pages.views.parts import Tone
 from consumer.web.pages_routes.overview import facts
-from consumer.web.services.daemon import DaemonHealth, PartHealth, WorkerHealth
+from consumer.web.services.daemon import DaemonHealth, PartHealth, Unreached, WorkerHealth
 from tests.support.visitor import Visitor
 from tests.support.web import Api
 
@@ -28,13 +31,14 @@ WELL = WorkerHealth(
 UP = PartHealth(is_up=True)
 
 
-def headlines(worker: WorkerHealth | None, broker: PartHealth = UP) -> list[str]:
+def headlines(worker: WorkerHealth, broker: PartHealth = UP) -> list[str]:
     """Return the sentences of the overview."""
     health = DaemonHealth(
         store=UP,
         broker=broker,
         worker=worker,
-        worker_detail="refused" if worker is None else "",
+        worker_detail="",
+        unreached=None,
         parked_gap=0,
     )
     return [each.headline for each in troubles(facts(0.0, [], ParkedCounts(), health))]
@@ -43,7 +47,6 @@ def headlines(worker: WorkerHealth | None, broker: PartHealth = UP) -> list[str]
 def test_each_fault_of_a_part_has_a_sentence() -> None:
     """A worker that is away, not ready, late or held back; a broker that is away; rerouted tenants."""
     assert headlines(WELL) == []
-    assert headlines(None) == ["No worker answers, so probably nothing is delivered."]
     assert headlines(WELL, PartHealth(is_up=False, detail="away")) == [
         "The broker cannot be reached from here."
     ]
@@ -54,18 +57,43 @@ def test_each_fault_of_a_part_has_a_sentence() -> None:
     assert headlines(replace(WELL, oldest_delivery_s=90.0)) == ["The oldest due delivery is 2 min late."]
 
 
+@pytest.mark.parametrize(
+    ("consuming", "ever", "headline"),
+    [
+        (0, False, "No worker has run with this broker yet: nothing is delivered."),
+        (0, True, "No worker is running: nothing is delivered, and events wait in the broker."),
+        (2, True, "2 workers take deliveries, and this page cannot read the numbers of any."),
+        (
+            None,
+            True,
+            "Neither a worker nor the broker answers: it is not known whether anything is delivered.",
+        ),
+    ],
+)
+def test_a_worker_that_cannot_be_asked(*, consuming: int | None, ever: bool, headline: str) -> None:
+    """The broker's consumers decide between an alarm and a note; each has a remedy."""
+    gone = Unreached(why="It is away.", remedy="Start it.", consuming=consuming, ever=ever)
+    health = DaemonHealth(store=UP, broker=UP, worker=None, worker_detail="", unreached=gone, parked_gap=None)
+
+    (trouble,) = troubles(facts(0.0, [], ParkedCounts(), health))
+
+    assert trouble.headline == headline
+    assert trouble.detail.endswith("It is away. Start it.")
+    assert (trouble.tone is Tone.WARN) == bool(consuming)
+
+
 async def test_the_pages_of_an_empty_installation(api: Api) -> None:
     """Each page is there before the first event, and says what is missing."""
     async with api.client() as client:
         visitor = Visitor(client)
         await visitor.log_in(await api.token(Scope.READ))
         pages = {
-            "/": "No worker answers",
+            "/": "Neither a worker nor the broker answers",
             "/endpoints": "No endpoint fits",
             "/parked": "Nothing is parked.",
             "/parked/resend": "No entry can be sent.",
             "/jobs": "No job was made so far.",
-            "/tenants": "Nothing is known of the worker",
+            "/tenants": "Neither a worker nor the broker answers",
             "/search?q=nothing": "Nothing has this id or name.",
         }
         for path, text in pages.items():

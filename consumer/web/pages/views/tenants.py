@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from consumer.web.pages.views.overview import Trouble
 from consumer.web.pages.views.parts import Page, Pager
 
 
@@ -16,9 +17,12 @@ class TenantLine:
     tenant: str
     endpoints: int = 0
     deliveries_per_s: float | None = None
+    share: float | None = None  #: part of all deliveries that were started, 0 to 1
+    in_flight: int | None = None  #: deliveries in flight: the slots that it has
     waiting: int | None = None  #: messages in the worker's hands, not started
     rounds_waited: int | None = None  #: rounds since it was last served, or began to wait
     parked: int = 0
+    is_rerouted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,9 @@ class TenantsPage(Page):
     slots_used: int | None = None
     borrowable: int | None = None  #: deliveries that one tenant may have in flight while no other waits
     rerouted: int | None = None  #: tenants whose events go by a spill queue
-    worker_detail: str = ""  #: why nothing is known of the worker
+    in_lanes: int | None = None  #: events in the lanes, ready in the broker
+    in_spill: int | None = None  #: events in the spill queues, ready in the broker
+    trouble: Trouble | None = None  #: why nothing is known of the worker
     pager: Pager = field(default_factory=Pager)
 
     @property
