@@ -125,6 +125,11 @@ prove-house: broker-install postgres-install prometheus-install browser-install 
 	@command -v stress-ng >/dev/null || sh scripts/apt-install.sh stress-ng
 	$(BIN)/python -m bench.prove_house $(PROVE)
 
+.PHONY: screenshots
+screenshots: broker-install browser-install ## Take pictures of every page from the real product; writes docs/pages/*.png
+	@command -v pngquant >/dev/null || sh scripts/apt-install.sh pngquant
+	$(BIN)/python -m bench.pictures
+
 .PHONY: fairness-sim
 fairness-sim: $(READY) ## Simulate 1,000 tenants on 20 workers; writes docs/fairness.svg
 	$(BIN)/python -m bench.fairness_sim

@@ -59,12 +59,27 @@ async def browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def tab(
-    started: Browser, url: str, token: str, *, scheme: Scheme = "light", script: bool = True
+    started: Browser,
+    url: str,
+    token: str,
+    *,
+    scheme: Scheme = "light",
+    script: bool = True,
+    width: int = WIDTH,
 ) -> AsyncIterator[Page]:
-    """Open a tab on the site at *url* that is logged in with *token*; *script* False turns JavaScript off."""
+    """Open a tab on the site at *url* that is logged in with *token*.
+
+    Args:
+        started: The browser.
+        url: The site.
+        token: Of the user.
+        scheme: Colours that the user prefers.
+        script: False turns JavaScript off.
+        width: Of the window, in CSS pixels.
+    """
     context = await started.new_context(
         base_url=url,
-        viewport={"width": WIDTH, "height": HEIGHT},
+        viewport={"width": width, "height": HEIGHT},
         color_scheme=scheme,
         java_script_enabled=script,
     )
