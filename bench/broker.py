@@ -75,7 +75,9 @@ class Broker:
 
     @property
     def management(self) -> Management:
-        """The management API, with user and password."""
+        """The management API, with user and password; of a shared node only that of its vhost."""
+        if self._bench.amqp_url:
+            return Management(self._bench.management_url, self._bench.amqp_url.rpartition("/")[2])
         scheme, rest = self.endpoint.management_url.split("://")
         return Management(f"{scheme}://{self.endpoint.user}:{self.endpoint.password}@{rest}")
 

@@ -79,6 +79,7 @@ class Bench:
         broker_version: Start of the RabbitMQ server's version; another version ends the run.
         amqp_url: Of an empty vhost on a node that runs already, for a proof in small that does not stop its
             broker; empty: each proof starts a node of its own.
+        management_url: Of that node, with user and password.
         suffix: Ends the name of each figure, where one file holds the figures of several brokers.
         notes: Further measurements, printed and kept beside the figures.
     """
@@ -87,6 +88,7 @@ class Bench:
     scale: float = 1.0
     broker_version: str = ""
     amqp_url: str = ""
+    management_url: str = ""
     suffix: str = ""
     notes: dict[str, object] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)

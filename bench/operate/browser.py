@@ -95,6 +95,14 @@ async def tab(
         await context.close()
 
 
+async def open_still(page: Page, path: str) -> None:
+    """Go to *path*, and end the timers of the page: a page that reloads itself would abort the next step."""
+    await page.goto(path)
+    await page.evaluate(
+        "() => { for (let timer = setTimeout(() => {}); timer; timer--) clearInterval(timer); }"
+    )
+
+
 async def violations(page: Page) -> list[str]:
     """Return the serious and critical violations that axe-core finds on a page, one for each element."""
     await page.evaluate(AXE.read_text("utf-8"))

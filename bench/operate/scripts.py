@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 import httpx2
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from bench.broker import Broker
 from bench.operate.browser import Faults, browser, tab
@@ -156,7 +156,7 @@ async def visit(page: Page, paths: Sequence[str], lists: Sequence[str]) -> tuple
     return visited, [*made, *(fault for fault in faults.found if not fault.startswith(expected))]
 
 
-async def look_around(bench: Bench, api: ServedApi, planted: Planted) -> list[str]:
+async def look_around(bench: Bench, api: ServedApi, planted: Planted, started: Browser) -> list[str]:
     """Visit every page as an operator and as a customer; return all that happened."""
     admin = await api.token("--scope", "admin")
     mine = await api.token("--scope", "operate", "--tenant", TENANT)
@@ -165,12 +165,11 @@ async def look_around(bench: Bench, api: ServedApi, planted: Planted) -> list[st
         "customer": (mine, customer_paths(planted), (urls.CUSTOMER,)),
     }
     found: list[str] = []
-    async with browser() as started:
-        for view, (token, paths, lists) in views.items():
-            async with tab(started, api.url, token) as page:
-                visited, faults = await visit(page, paths, lists)
-            bench.note(f"xss_pages_{view}", visited)
-            found += faults
+    for view, (token, paths, lists) in views.items():
+        async with tab(started, api.url, token) as page:
+            visited, faults = await visit(page, paths, lists)
+        bench.note(f"xss_pages_{view}", visited)
+        found += faults
     return found
 
 
@@ -183,9 +182,9 @@ async def prove(bench: Bench) -> Sequence[Measured]:
         Daemon(bench.folder, broker.url, UNLIMITED) as daemon,
     ):
         await daemon.start()
-        async with serving(daemon) as api, EventPublisher(broker.url) as publisher:
+        async with serving(daemon) as api, EventPublisher(broker.url) as publisher, browser() as started:
             planted = await plant(api, publisher, endpoint.port, words)
-            found = await look_around(bench, api, planted)
+            found = await look_around(bench, api, planted, started)
     bench.note("xss_found", found[:50])
     return [Measured(name="xss_executed", value=len(found), n=len(words))]
 

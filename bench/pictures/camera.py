@@ -9,7 +9,7 @@ from typing import Final
 
 from playwright.async_api import Page
 
-from bench.operate.browser import browser, tab
+from bench.operate.browser import browser, open_still, tab
 from bench.operate.places import customer_pages, operator_pages
 from bench.pictures.stage import Stage
 from docs.page_preview.browser import SCHEMES, Scheme
@@ -41,7 +41,7 @@ async def take(stage: Stage, folder: Path, width: int) -> int:
 
 
 async def _picture(page: Page, path: str, folder: Path, of: tuple[str, Scheme]) -> Path:
-    await page.goto(path)
+    await open_still(page, path)
     target = folder / f"{of[0]}-{of[1]}.png"
     size = page.viewport_size
     assert size is not None

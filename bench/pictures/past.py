@@ -14,6 +14,7 @@ from consumer.core.subscription.subscription import subscription_id
 
 HOUR_S: Final = 3_600.0
 _MINUTE_S: Final = 60.0
+BUSY: Final = 4  #: attempts for each one that the shop names
 
 
 def hour_before(now: float) -> list[HistoryRow]:
@@ -25,7 +26,7 @@ def hour_before(now: float) -> list[HistoryRow]:
 def _rows(shop: Shop, now: float, dice: random.Random) -> Iterator[HistoryRow]:
     for minute in range(60, 0, -1):
         start = now - minute * _MINUTE_S
-        busy = shop.per_min * (1 + 0.35 * math.sin(minute / 7)) + dice.random()
+        busy = BUSY * shop.per_min * (1 + 0.35 * math.sin(minute / 7)) + dice.random()
         for index in range(round(busy)):
             at = start + _MINUTE_S * (index + dice.random()) / max(1, busy)
             fails = (shop.broken and now - at < BROKEN_FOR_S) or dice.random() < max(shop.fails, 0.002)

@@ -58,10 +58,10 @@ SHOPS: Final = (
         name="billing",
         fails=0.18,
         answer=500,
-        body={"error": "internal"},
+        body={"error": "internal", "trace": "b41f09"},
         latency_s=0.7,
         events=("invoice.*",),
-        fields={"breaker": {"failures": 0, "failure_ratio": 0}},
+        fields={"retry": ONE_ATTEMPT, "breaker": {"failures": 0, "failure_ratio": 0}},
     ),
     Shop(tenant="initech", name="crm", latency_s=0.31),
     Shop(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,9 +30,10 @@ from tests.support.servers.raw_server import RawServer
 from tests.support.system.api import ServedApi, serving
 from tests.support.system.publisher import EventPublisher
 
-ROUND_S: Final = 0.5  #: one event of each type for each tenant so often
+ROUND_S: Final = 1.5  #: one event for each endpoint so often
 ROUNDS: Final = 40
 PARKED_LEAST: Final = 20
+RESENT_LEAST: Final = 3  #: entries that the replay job sends before it is paused
 PATIENCE_S: Final = 60.0
 
 
@@ -58,7 +60,11 @@ async def staged(bench: Bench, rounds: int = ROUNDS) -> AsyncIterator[Stage]:
             await _remember(daemon)
             await daemon.start()
             async with serving(daemon) as api, EventPublisher(broker.url) as publisher:
-                yield await _played(bench, api, publisher, rounds)
+                busy = asyncio.create_task(_publish_on(publisher))
+                try:
+                    yield await _played(bench, api, rounds)
+                finally:
+                    busy.cancel()
 
 
 async def _remember(daemon: Daemon) -> None:
@@ -68,7 +74,7 @@ async def _remember(daemon: Daemon) -> None:
     await history.close()
 
 
-async def _played(bench: Bench, api: ServedApi, publisher: EventPublisher, rounds: int) -> Stage:
+async def _played(bench: Bench, api: ServedApi, rounds: int) -> Stage:
     """Play the night up to the moment of the pictures."""
     admin = await _token(api, "night shift", "--scope", "admin")
     customer = await _token(api, "portal of acme", "--scope", "operate", "--tenant", "acme")
@@ -76,20 +82,16 @@ async def _played(bench: Bench, api: ServedApi, publisher: EventPublisher, round
     await _token(api, "grafana", "--scope", "read")
     async with api.client(admin) as client:
         await _steer(client)
-        for number in range(rounds):
-            await _publish(publisher)
-            await asyncio.sleep(ROUND_S)
-            if number % 20 == 0:
-                bench.say(f"round {number} of {rounds}")
-        parked = await _parked(client, min(PARKED_LEAST, rounds))
-        job = await client.post("/v1/parked/replay", json={"tenant": "acme", "rate_per_s": 0.2})
-        _demand(job, 202)
+        await asyncio.sleep(rounds * ROUND_S)
+        parked = await _parked(client, PARKED_LEAST)
+        bench.say(f"{PARKED_LEAST} entries are parked")
+        job = await _resent(client)
     ids = {
         "tenant": "acme",
         "subscription": subscription_id("acme", "orders"),
         "parked": str(parked["id"]),
         "event": str(parked["event_id"]),
-        "job": str(job.json()["id"]),
+        "job": job,
     }
     return Stage(api=api, admin=admin, customer=customer, ids=ids)
 
@@ -109,11 +111,27 @@ async def _steer(client: httpx2.AsyncClient) -> None:
     _demand(await client.post(f"{legacy}/disable", json={"reason": "the customer has moved"}), 200)
 
 
-async def _publish(publisher: EventPublisher) -> None:
-    """Publish an event of each type for each tenant."""
-    for tenant in {shop.tenant for shop in SHOPS}:
-        for kind, payload in PAYLOADS.items():
-            await publisher.publish(tenant, kind, json.dumps(payload).encode())
+async def _publish_on(publisher: EventPublisher) -> None:
+    """Publish events of every tenant until cancelled, and first one that cannot be read."""
+    await publisher.publish("tyrell", "order.created", b'{"order_id": "ord_4')
+    while True:
+        for shop in SHOPS:
+            start = shop.events[0].partition(".")[0]
+            kind, payload = secrets.choice([each for each in PAYLOADS.items() if each[0].startswith(start)])
+            await publisher.publish(shop.tenant, kind, json.dumps(payload).encode())
+        await asyncio.sleep(ROUND_S)
+
+
+async def _resent(client: httpx2.AsyncClient) -> str:
+    """Resend some parked entries with a job, pause it, and return its id."""
+    made = await client.post("/v1/parked/replay", json={"tenant": "acme", "rate_per_s": 1})
+    _demand(made, 202)
+    job = str(made.json()["id"])
+    async with asyncio.timeout(PATIENCE_S):
+        while (await client.get(f"/v1/jobs/{job}")).json()["replayed"] < RESENT_LEAST:  # noqa: ASYNC110 - a worker counts
+            await asyncio.sleep(0.5)
+    _demand(await client.post(f"/v1/jobs/{job}/pause"), 200)
+    return job
 
 
 async def _parked(client: httpx2.AsyncClient, least: int) -> Mapping[str, Any]:

@@ -125,6 +125,7 @@ class Management:
     """The management API of the proof's broker."""
 
     url: str  #: with user and password
+    vhost: str = ""  #: only its queues; empty: those of all
 
     def get(self, path: str) -> object:
         """Return the decoded answer to GET *path*."""
@@ -135,7 +136,7 @@ class Management:
 
     def messages(self) -> dict[str, int]:
         """Return messages per queue, ready and unsettled, as the broker last counted them (every 5 s)."""
-        rows = self.get("/api/queues?columns=name,messages")
+        rows = self.get(f"/api/queues{self.vhost and '/' + self.vhost}?columns=name,messages")
         assert isinstance(rows, list)
         return {row["name"]: int(row.get("messages", 0)) for row in rows}
 
