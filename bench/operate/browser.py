@@ -15,7 +15,7 @@ from tests.support.data import ROOT
 AXE = ROOT / "build" / "axe" / "axe.min.js"
 SERIOUS = ("serious", "critical")
 WIDTH = 1280
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 
 WATCH = """
 addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective));
