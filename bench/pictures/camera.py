@@ -46,8 +46,9 @@ async def _picture(page: Page, path: str, folder: Path, of: tuple[str, Scheme]) 
     size = page.viewport_size
     assert size is not None
     tall = await page.evaluate("() => document.documentElement.scrollHeight")
-    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(max(tall, size["height"]), TALLEST)}
-    await page.screenshot(path=target, full_page=True, clip=clip)
+    await page.set_viewport_size({"width": size["width"], "height": max(size["height"], min(tall, TALLEST))})
+    await page.screenshot(path=target)
+    await page.set_viewport_size(size)
     return target
 
 

@@ -16,7 +16,7 @@ from consumer.web.pages.views.parts import EndpointLine, State, Tone
 from consumer.web.pages.words import by_trouble
 
 SHOWN: Final = 3  #: failing endpoints with a sentence of their own; further ones share one
-LATE_S: Final = 60.0  #: a due delivery that is older than this is a trouble
+LATE_S: Final = 60.0  #: an unfinished delivery whose event is older than this is a trouble
 _FAILING: Final = (State.OPEN, State.FORCED, State.PROBING)
 
 
@@ -145,8 +145,8 @@ def _late(facts: Facts) -> Iterator[Trouble]:
     if facts.oldest_due_s is not None and facts.oldest_due_s > LATE_S:
         yield Trouble(
             tone=Tone.WARN,
-            headline=f"The oldest due delivery is {short_duration(facts.oldest_due_s)} late.",
-            detail="Workers are busy or too few.",
+            headline=f"The oldest delivery in a worker's hands is {short_duration(facts.oldest_due_s)} old.",
+            detail="Its endpoint fails or is slow, or workers are busy or too few.",
             href=urls.TENANTS,
             action="Show tenants",
         )

@@ -15,7 +15,7 @@ from consumer.edges.private_broker import BrokerEndpoint
 from tests.support.servers.raw_server import RawServer
 from tests.support.system.publisher import EventPublisher
 
-WORDS = 2
+WORDS = 1
 
 
 async def test_the_pages_pass_their_proofs_in_small(

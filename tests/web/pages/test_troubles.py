@@ -73,7 +73,7 @@ def test_everything_at_once() -> None:
         "A worker is not ready.",
         "The broker holds back: workers have started nothing new for 2 min.",
         "1 endpoint is degraded.",
-        "The oldest due delivery is 5 min late.",
+        "The oldest delivery in a worker's hands is 5 min old.",
         "The parked queue grows: 212 more in the last hour.",
         "1 tenant is rerouted.",
     ]

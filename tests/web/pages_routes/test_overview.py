@@ -54,7 +54,9 @@ def test_each_fault_of_a_part_has_a_sentence() -> None:
     pressed = replace(WELL, ready=False, is_pressed=True, reasons=("the broker blocks publishers",))
     assert headlines(pressed) == ["The broker holds back: workers have started nothing new."]
     assert headlines(replace(WELL, rerouted_tenants=2)) == ["2 tenants are rerouted."]
-    assert headlines(replace(WELL, oldest_delivery_s=90.0)) == ["The oldest due delivery is 2 min late."]
+    assert headlines(replace(WELL, oldest_delivery_s=90.0)) == [
+        "The oldest delivery in a worker's hands is 2 min old."
+    ]
 
 
 @pytest.mark.parametrize(
