@@ -8,32 +8,40 @@ import pytest
 
 from bench.operate import accessible, delivery_cost, night, scripts
 from bench.operate.browser import browser
-from bench.operate.ground import laid_out
+from bench.operate.ground import UNLIMITED, laid_out
 from bench.operate.hostile_words import hostile_words
 from bench.prove import Bench, run_proof
 from consumer.edges.private_broker import BrokerEndpoint
+from tests.support.processes.daemon import Daemon
 from tests.support.servers.raw_server import RawServer
+from tests.support.system.api import serving
 from tests.support.system.publisher import EventPublisher
 
 WORDS = 1
 
 
-async def test_the_pages_pass_their_proofs_in_small(
-    tmp_path: Path, vhost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A night with the keyboard, the axe on some pages, and hostile strings on every page that shows them."""
+async def test_a_night_in_small(tmp_path: Path, vhost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of an operator who uses only the keyboard succeeds."""
     monkeypatch.setattr(night, "ACTION_S", 0.1)
+    async with Daemon(tmp_path, vhost, UNLIMITED) as daemon:
+        await daemon.start()
+        async with serving(daemon) as api, browser() as started, EventPublisher(vhost) as publisher:
+            lived = await night.one_night(started, api, publisher, "keyboard", parked=4)
+
+    assert (lived.failed, lived.steps) == ([], 9)
+    assert lived.cause_s < 1e6
+
+
+async def test_pages_are_accessible_and_escape_in_small(tmp_path: Path, vhost: str) -> None:
+    """Axe on the last pages of each view, and a hostile string on every page that shows it."""
     bench = Bench(folder=tmp_path / "run", scale=0.1, amqp_url=vhost)
 
     async with laid_out(bench) as ground, browser() as started, EventPublisher(vhost) as publisher:
-        lived = await night.one_night(started, ground.api, publisher, "keyboard", parked=4)
         (axe,) = await accessible.measure(bench, ground, started)
         async with RawServer(scripts.answer_hostile) as endpoint:
             planted = await scripts.plant(ground.api, publisher, endpoint.port, hostile_words(WORDS))
-        found = await scripts.look_around(bench, ground.api, planted, started)
+            found = await scripts.look_around(bench, ground.api, planted, started)
 
-    assert (lived.failed, lived.steps) == ([], 9)
-    assert lived.cause_s < 10
     assert (axe.value, axe.valid) == (0, True), bench.notes["accessibility_found"]
     assert axe.n >= 4
     assert found == []
