@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from consumer.core.message.records import ParkedRow
 from consumer.edges.store.tables import PARKED_INDEX
 
-_ALL: Final = literal_column("*")
+_ALL: Final[ColumnElement[Any]] = literal_column("*")
 """The columns that the table has, known without a question to the database's catalog."""
 _FIELDS: Final = frozenset(field.name for field in fields(ParkedRow))
 
