@@ -22,6 +22,7 @@ from consumer.core.changes.merge import Merge, StoredEntry
 from consumer.core.errors import ConfigError, StoreUnavailable
 from consumer.core.message.records import short
 from consumer.core.retry.policy import max_age_s
+from consumer.core.store.audit import Change
 from consumer.core.store.sealing import KeyRing
 from consumer.core.store.tombstone import Tombstone, keep_until
 from consumer.core.subscription.subscription import endpoint_id
@@ -29,7 +30,7 @@ from consumer.edges.store.batches import delete_ids
 from consumer.edges.store.database import Database
 from consumer.edges.store.keys import Keys
 from consumer.edges.store.options import StoreOptions
-from consumer.edges.store.rows.audit import write_audit
+from consumer.edges.store.rows.audit import write_audits
 from consumer.edges.store.rows.entries import SubscriptionRow, to_row
 from consumer.edges.store.rows.lineage import advance, deleted_by, write_tombstones
 from consumer.edges.store.rows.opened import OpenedEntries, read_subscriptions
@@ -65,6 +66,28 @@ class _Table:
         """Return the present row of a subscription that exists."""
         known = self.fresh.get(subscription_id)
         return SubscriptionRow.of(self.rows[subscription_id]) if known is None else known
+
+
+@dataclass(slots=True)
+class _Notes:
+    """The rows beside the subscriptions that a transaction writes once, for all its changes together."""
+
+    has_changed: bool = False
+    deleted: dict[str, Tombstone] = field(default_factory=dict)  #: by id of the subscription
+    made: dict[str, None] = field(default_factory=dict)  #: ids of added subscriptions
+    audited: list[tuple[str, Change]] = field(default_factory=list)
+
+    def add(self, one: _Wanted, merged: Merge, tombstones: Sequence[Tombstone]) -> None:
+        """Take a change; a subscription that is removed and added again has no tombstone."""
+        self.has_changed = True
+        for tombstone in tombstones:
+            self.deleted[tombstone.id] = tombstone
+            self.made.pop(tombstone.id, None)
+        for entry in merged.added:
+            self.made[entry.id] = None
+            self.deleted.pop(entry.id, None)
+        if one.who is not None:
+            self.audited += [(one.who, change) for change in changes_of(merged)]
 
 
 class Changes:
@@ -131,7 +154,7 @@ class Changes:
     async def _write_together(self, group: Sequence[_Wanted]) -> list[Merge | Exception]:
         """Write a group in one transaction; return the result of each step, or what it raised."""
         outcomes: list[Merge | Exception] = []
-        has_changed = False
+        notes = _Notes()
         async with self._database.writing() as connection:
             table = await self._read(connection)
             for one in group:
@@ -142,12 +165,12 @@ class Changes:
                     continue
                 outcomes.append(merged)
                 if merged.added or merged.changed or merged.removed:
-                    has_changed = True
                     await self._save(connection, table, merged)
-                    await self._write_tombstones(connection, merged, deleted_by(one.by))
-                    if one.who is not None:
-                        await write_audit(connection, one.who, changes_of(merged), self._options.now())
-            if has_changed:
+                    notes.add(one, merged, self._tombstones(merged, one.by))
+            if notes.has_changed:
+                now = self._options.now()
+                await write_tombstones(connection, list(notes.deleted.values()), list(notes.made), now)
+                await write_audits(connection, notes.audited, now)
                 await advance(connection)
         return outcomes
 
@@ -172,21 +195,22 @@ class Changes:
         table.fresh |= {str(row["id"]): SubscriptionRow.of_values(row) for row in fresh}
         table.entries = sorted(merged.entries, key=lambda entry: (entry.tenant, entry.label))
 
-    async def _write_tombstones(self, connection: AsyncConnection, merged: Merge, by: str) -> None:
-        """Write a tombstone for each removed subscription; delete those of added ones."""
-        now = self._options.now()
-        tombstones = [
+    def _tombstones(self, merged: Merge, by: str | None) -> Sequence[Tombstone]:
+        """Return a tombstone for each removed subscription."""
+        if not merged.removed:
+            return ()
+        now, author = self._options.now(), short(deleted_by(by))
+        return [
             Tombstone(
                 id=entry.id,
                 tenant=entry.tenant,
                 name=entry.label,
                 deleted_at=now,
-                deleted_by=short(by),
+                deleted_by=author,
                 keep_until=keep_until(now, self._max_age_s(entry), self._options.parked_ttl_s),
             )
             for entry in merged.removed
         ]
-        await write_tombstones(connection, tombstones, [entry.id for entry in merged.added], now)
 
     def _max_age_s(self, entry: StoredEntry) -> float:
         """Return the highest age of a delivery in seconds; of all policies if its own is missing."""

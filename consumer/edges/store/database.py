@@ -39,6 +39,7 @@ class Database(ABC):
         self.where = where
         self._engine = engine
         self._is_current = False  #: whether the schema is known to be the newest
+        self._is_there = False  #: whether the last reader found a schema, and no error came after it
         self._preparing = asyncio.Lock()
 
     def fingerprint(self) -> Hashable:
@@ -57,8 +58,9 @@ class Database(ABC):
                 yield None
                 return
             async with self._reading() as connection:
-                found = self._is_current or await connection.run_sync(_schema) is not None
-                yield connection if found else None
+                if not (self._is_current or self._is_there):
+                    self._is_there = await connection.run_sync(_schema) is not None
+                yield connection if self._is_current or self._is_there else None
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -118,6 +120,7 @@ class Database(ABC):
         try:
             yield
         except self.faults as error:
+            self._is_there = False
             fault = StoreGone if self._is_gone(error) else StoreUnavailable
             raise fault(f"{self.where}: {self._explain(error)}") from error
 

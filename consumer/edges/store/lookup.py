@@ -68,6 +68,17 @@ class StoreLookup:
             rows = () if connection is None else (await connection.execute(query)).all()
         return {row[0]: row[1] for row in rows}
 
+    async def known_ids(self, tenant: str | None = None) -> frozenset[str]:
+        """Return the ids of all subscriptions, or of those of a tenant.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        query = select(_COLUMNS.id)
+        query = query if tenant is None else query.where(_COLUMNS.tenant == tenant)
+        async with self._database.reading() as connection:
+            return frozenset() if connection is None else frozenset((await connection.scalars(query)).all())
+
     async def subscription(self, subscription_id: str) -> SubscriptionBrief | None:
         """Return the subscription with this id; None if there is none.
 

@@ -48,8 +48,7 @@ async def hour(context: WebContext, tenant: str | None = None) -> HourValues:
         StoreUnavailable: the store cannot be read.
     """
     now, activity = context.clock.now(), await context.activity.current()
-    rows = await context.lookup.endpoints(tenant)
-    ids = {row.id for row in rows}
+    ids = await context.lookup.known_ids(tenant)
     reasons = await context.lookup.parked_reasons(now - HOUR_S, tenant)
     figures = activity.figures(now, None if tenant is None else ids)
     flow = activity.parked_flow(now, None if tenant is None else ids)
@@ -65,7 +64,7 @@ async def hour(context: WebContext, tenant: str | None = None) -> HourValues:
         deliveries_per_s=rates[-2],
         attempts=figures.total.attempts,
         waiting=sum(map(activity.waiting, ids)),
-        endpoints=len(rows),
+        endpoints=len(ids),
         parked_count=reasons.count,
         parked_added=sum(each.added for each in flow),
         parked_left=sum(each.left for each in flow),

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from consumer.core.errors import StoreUnavailable
 from consumer.core.history.records import HistoryRow, Query, Step, is_failure
 from consumer.edges.store.history.history_store import HistoryStore, Limits
+from consumer.edges.store.history.postgres_history import BY_AGE
 from consumer.edges.store.history.sqlite_history import FILE_NAME
 from consumer.edges.store.history.statements import FUTURE_S
 from tests.support.stores import Place, take_back
@@ -208,6 +210,20 @@ async def test_one_call_deletes_few_rows(place: Place) -> None:
     assert await history.trim(Limits(max_age_s=1, max_rows=1_000), NOW + 86_400)
 
     assert len(await rows(history, limit=10_000)) >= 3_000
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+async def test_a_deletion_reads_only_its_own_part_of_the_table(place: Place) -> None:
+    """Rows that were deleted before, and that no VACUUM has removed, do not make it slower."""
+    history = place.open_history()
+    await history.write(1, [row(n) for n in range(3_000)])
+    connection = await asyncpg.connect(place.url)
+    await connection.execute("ANALYZE leveret_history")
+    explain = f"EXPLAIN {BY_AGE.replace('$1', '2000').replace('$2', '3000')}"
+    plan = await connection.fetch(explain.replace("$3", str(NOW)).replace("$4", str(2 * NOW)))
+    await connection.close()
+
+    assert "Index Cond: ((seq >= 2000) AND (seq < 3000))" in "\n".join(line[0] for line in plan)
 
 
 async def test_a_cursor_stays_valid_after_everything_was_deleted(place: Place) -> None:

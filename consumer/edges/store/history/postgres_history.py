@@ -44,7 +44,10 @@ _NOTE: Final = (
     f"WHERE {WRITERS}.batch < excluded.batch RETURNING batch"
 )
 _ENDS: Final = f"SELECT (SELECT min(seq) FROM {TABLE} WHERE seq >= $1), (SELECT max(seq) FROM {TABLE})"  # noqa: S608 (constants of ours)
-_BY_ROWS: Final = f"DELETE FROM {TABLE} WHERE seq < $1"  # noqa: S608 (constants of ours)
+_BY_ROWS: Final = f"DELETE FROM {TABLE} WHERE seq >= $1 AND seq < $2"  # noqa: S608 (constants of ours)
+#: With only the last bound PostgreSQL reads the whole table, deleted rows too until the next VACUUM: with
+#: 450,000 of them one statement took 770 ms instead of 1 ms.
+BY_AGE: Final = f"{_BY_ROWS} AND (at < $3 OR at > $4)"
 #: ``LIMIT 1`` keeps PostgreSQL at one look into the index of event ids for each key.
 SETTLED: Final = f"""
 SELECT asked.event_id, asked.tenant, asked.type
@@ -89,13 +92,17 @@ class PostgresHistory:
                         await connection.copy_records_to_table(TABLE, records=some, columns=_COLUMNS)
 
     async def trim(self, limits: Limits, now: float) -> bool:
-        """Delete the oldest rows beyond *limits*, at most :data:`TRIM_ROWS`, unless another worker does."""
+        """Delete the oldest rows beyond *limits*, at most :data:`TRIM_ROWS`, unless another worker does.
+
+        The commit does not wait for the disk: rows that come back after a crash are deleted again.
+        """
         async with self._connected() as connection:
             if not await _exists(connection):
                 return False
             async with connection.transaction():
                 if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _TRIM_LOCK):
                     return False
+                await connection.execute("SET LOCAL synchronous_commit = off")
                 return await self._trim(connection, limits, now)
 
     async def _prepare(self) -> None:
@@ -114,10 +121,10 @@ class PostgresHistory:
         self._oldest = oldest
         end, first_kept = oldest + TRIM_ROWS, newest - limits.max_rows + 1
         if oldest < first_kept:
-            done = await connection.execute(_BY_ROWS, min(end, first_kept))
+            done = await connection.execute(_BY_ROWS, oldest, min(end, first_kept))
         else:
             ages = (now - limits.max_age_s, now + FUTURE_S)
-            done = await connection.execute(f"{_BY_ROWS} AND (at < $2 OR at > $3)", end, *ages)
+            done = await connection.execute(BY_AGE, oldest, end, *ages)
         if done == "DELETE 0":
             forgotten = f"DELETE FROM {WRITERS} WHERE at < extract(epoch FROM now()) - $1"  # noqa: S608 (constants of ours)
             await connection.execute(forgotten, WRITER_KEPT_S)

@@ -61,7 +61,21 @@ async def write_audit(
         changes: The changes, in their order.
         now: Unix seconds.
     """
-    if who is None or not changes:
+    if who is not None:
+        await write_audits(connection, [(who, change) for change in changes], now)
+
+
+async def write_audits(
+    connection: AsyncConnection, changes: Sequence[tuple[str, Change]], now: float
+) -> None:
+    """Write a line for each change of several authors, and delete old lines; nothing without a change.
+
+    Args:
+        connection: A write transaction.
+        changes: Author and change, in their order.
+        now: Unix seconds.
+    """
+    if not changes:
         return
     start = int.from_bytes(os.urandom(7), "big")  # lines of one call keep their order
     rows = [
@@ -75,7 +89,7 @@ async def write_audit(
             "before": _json(change.before),
             "after": _json(change.after),
         }
-        for place, change in enumerate(changes)
+        for place, (who, change) in enumerate(changes)
     ]
     await connection.execute(delete(AUDIT).where(AUDIT.c.at < now - KEPT_S))
     await connection.execute(insert(AUDIT), rows)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, func, inspect, select
+from sqlalchemy import ColumnElement, Connection, Row, func, inspect, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.message.records import ParkedRow
 from consumer.edges.store.tables import PARKED_INDEX
+
+_ALL: Final[ColumnElement[Any]] = literal_column("*")
+"""The columns that the table has, known without a question to the database's catalog."""
+_FIELDS: Final = frozenset(field.name for field in fields(ParkedRow))
 
 
 async def read_rows(
@@ -19,9 +23,8 @@ async def read_rows(
     """Return the rows that meet all conditions, newest first."""
     if connection is None:
         return ()
-    columns = await _columns(connection)
     by_time = PARKED_INDEX.c.parked_at.desc(), PARKED_INDEX.c.id.desc()
-    query = select(*columns).where(*where).order_by(*by_time).limit(limit)
+    query = select(_ALL).select_from(PARKED_INDEX).where(*where).order_by(*by_time).limit(limit)
     return tuple(map(_row, (await connection.execute(query)).all()))
 
 
@@ -59,7 +62,7 @@ async def count_messages(connection: AsyncConnection | None, *where: ColumnEleme
     """Return how many messages of the queue the rows represent."""
     if connection is None:
         return 0
-    is_there = any(column is PARKED_INDEX.c.messages for column in await _columns(connection))
+    is_there = PARKED_INDEX.c.messages.name in await connection.run_sync(_names)
     each = func.sum(PARKED_INDEX.c.messages) if is_there else func.count()
     return int(await connection.scalar(select(each).select_from(PARKED_INDEX).where(*where)) or 0)
 
@@ -69,16 +72,11 @@ def values(row: ParkedRow) -> dict[str, object]:
     return {**asdict(row), "subscription_ids": " ".join(row.subscription_ids)}
 
 
-async def _columns(connection: AsyncConnection) -> Sequence[ColumnElement[Any]]:
-    there = await connection.run_sync(_names)
-    return [column for column in PARKED_INDEX.c if column.name in there]
-
-
 def _names(connection: Connection) -> frozenset[str]:
     return frozenset(column["name"] for column in inspect(connection).get_columns(PARKED_INDEX.name))
 
 
 def _row(row: Row[Any]) -> ParkedRow:
-    fields = dict(row._mapping)
-    fields["subscription_ids"] = tuple(fields["subscription_ids"].split())
-    return ParkedRow(**fields)
+    known = {name: value for name, value in row._mapping.items() if name in _FIELDS}
+    known["subscription_ids"] = tuple(known["subscription_ids"].split())
+    return ParkedRow(**known)
