@@ -95,7 +95,7 @@ async def run_case(bench: Bench, case: Case, sink: Sink, url: str, count: int) -
     """Publish one case's events and wait until every second request was answered."""
     before = await sink.answered()
     await publish(url, make_events(f"tim_{case.name}", count, kind=f"timing.{case.name}"))
-    if not await sink.until_answered(before + 2 * count, 60):
+    if not await sink.until_answered(before + 2 * count, 180):
         bench.say(f"{case.name}: {await sink.answered() - before} of {2 * count} requests came")
 
 

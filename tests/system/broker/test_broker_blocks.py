@@ -23,7 +23,7 @@ from tests.support.system.wire import behind_a_wire
 MANY = {**QUICK, "max_attempts": 1_000}  #: more than fit into the longest wait of a test
 
 
-CONSUMER_TIMEOUT_S = 3.0  #: of the daemon in the test below; ``give_back_s`` is less than half of it
+CONSUMER_TIMEOUT_S = 9.0  #: of the daemon in the test below; ``give_back_s`` is less than half of it
 
 
 async def test_memory_alarm(node: PrivateBroker, node_url: str, tmp_path: Path, receiver: Receiver) -> None:
