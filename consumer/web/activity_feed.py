@@ -1,7 +1,8 @@
 """Keep the sums of the last hour in memory, and read only new rows of the history.
 
 Data flow: history -> :meth:`ActivityFeed.current` -> :class:`Activity` -> services. Nothing is read while
-nobody asks. A request waits a short time for the sums; after that it gets those that are there.
+nobody asks. A request waits a short time for the sums; after that it gets those that are there. The first
+reading goes through a day of rows, in small queries with pauses, so that pages stay quick meanwhile.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from consumer.web.shared.log import Log
 
 FRESH_S: Final = 2.0  #: sums of this age are not brought up to date
 WAIT_S: Final = 0.1  #: longest time that a request waits for sums
-ROWS: Final = 2_000  #: rows of one query: about 10 ms
-LOOKS: Final = 20  #: queries after which old rows are forgotten, while many are read
+ROWS: Final = 250  #: rows of one query: about 6 ms of the loop
+PAUSE_MAX_S: Final = 0.05  #: longest pause within the first reading; usually as long as the query before
+LOOKS: Final = 100  #: queries after which old rows are forgotten, while many are read
 
 
 class ActivityFeed:
@@ -44,10 +46,11 @@ class ActivityFeed:
 
     async def current(self) -> Activity:
         """Return the sums, at most some seconds old while requests come; less while they are first read."""
+        is_first_reading = self._reading is not None and not self.is_complete
         if self._reading is None and not self._is_fresh():
             self._reading = asyncio.create_task(self._read(), name="activity")
             self._reading.add_done_callback(self._ended)
-        if self._reading is not None:
+        if self._reading is not None and not is_first_reading:  # else a request before waited in vain
             await asyncio.wait({self._reading}, timeout=WAIT_S)
         return self._activity
 
@@ -71,6 +74,7 @@ class ActivityFeed:
     async def _add_new(self) -> None:
         after = 0 if self._follower is None else self._follower.after
         for number in count(1):
+            began = self._clock.monotonic()
             since = 0.0 if after else self._clock.now() - HOURS * HOUR_S
             steps = await self._history.steps(Query(after=after, since=since, limit=ROWS, light=True))
             if not steps:
@@ -86,6 +90,8 @@ class ActivityFeed:
                 self._activity.forget(self._clock.now())
             if is_last:
                 return
+            if not self.is_complete:
+                await asyncio.sleep(min(PAUSE_MAX_S, self._clock.monotonic() - began))
 
     async def close(self) -> None:
         """Stop reading, and close the history."""
