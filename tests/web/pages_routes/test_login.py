@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumer.core.store.tokens import Scope
+from consumer.web.pages.render import static_mark
 from tests.support.visitor import HTML, Visitor
 from tests.support.web import Api, every_route, opened_api, problem
 
@@ -226,7 +227,9 @@ async def test_pages_have_a_strict_policy(api: Api) -> None:
     """Only our own script and stylesheet; nothing is stored; the icon and the stylesheet are kept."""
     async with api.client() as client:
         page = await client.get("/login", headers=HTML)
-        style = await client.get("/static/leveret.css", params={"v": "1"})
+        style = await client.get(f"/static/leveret.css?v={static_mark('leveret.css')}")
+        old = await client.get("/static/leveret.css", params={"v": "1"})
+        bare = await client.get("/static/leveret.css")
         problem(await client.get("/static/..%2Frender.py"), 404)
 
     policy = page.headers["content-security-policy"]
@@ -236,6 +239,7 @@ async def test_pages_have_a_strict_policy(api: Api) -> None:
     assert page.headers["referrer-policy"] == "same-origin"
     assert style.headers["content-type"].startswith("text/css")
     assert "immutable" in style.headers["cache-control"]
+    assert old.headers["cache-control"] == bare.headers["cache-control"] == "no-cache"
 
 
 async def test_a_person_gets_pages_of_errors(api: Api) -> None:
