@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,44 @@ async def test_the_session_ends_by_time(api: Api) -> None:
         await visitor.log_in(token)
         api.clock.advance(1_800)
         await visitor.see("/audit", 303)
+
+
+async def test_a_restart_and_another_process_keep_logins(tmp_path: Path) -> None:
+    """Both know session and forms of the other; a logout holds in both."""
+    async with opened_api(tmp_path) as api, opened_api(tmp_path) as other:
+        token = await api.token()
+        async with api.client() as client, other.client() as later:
+            before, after = Visitor(client), Visitor(later)
+            await before.see("/login")
+            later.cookies = client.cookies
+            after.csrf = before.csrf
+            assert (await after.send("/login", {"token": token})).status_code == 303
+            client.cookies = later.cookies
+            assert "test admin" in await before.see("/audit")
+            after.csrf = before.csrf
+            old = dict(later.cookies)
+            assert (await after.send("/logout")).headers["location"] == "/login"
+            client.cookies.update(old)
+            await before.see("/audit", 303)
+
+
+async def test_a_store_that_cannot_be_written_admits_a_person(api: Api) -> None:
+    """On call at night, with a full disk: the pages are shown, until this process ends."""
+    token = await api.token()
+    store = sqlite3.connect(api.context.settings.home / "leveret.db")
+    with closing(store):
+        store.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON leveret_sessions BEGIN SELECT RAISE(FAIL, 'x'); END"
+        )
+        store.commit()
+        async with api.client() as client:
+            visitor = Visitor(client)
+            assert (await visitor.log_in(token)).status_code == 303
+            for _ in range(3):
+                api.clock.advance(1_700)
+                await visitor.see("/audit")
+            await visitor.send("/logout")
+            await visitor.see("/audit", 303)
 
 
 async def test_failed_logins_are_counted_by_address(tmp_path: Path) -> None:
