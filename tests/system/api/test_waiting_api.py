@@ -1,4 +1,4 @@
-"""Deliveries that wait on the ladder are listed, sent and cancelled over HTTP; the audit log has each deed."""
+"""Waiting deliveries are listed, sent and cancelled over HTTP, and each deed is in the audit log."""
 
 from __future__ import annotations
 

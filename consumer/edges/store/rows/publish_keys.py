@@ -15,6 +15,8 @@ from consumer.edges.store.tables import PUBLISH_KEYS
 KEPT_S: Final = 86_400.0  #: a key is forgotten after this time
 LEASE_S: Final = 30.0
 """Seconds for which a claim holds; a process that has not confirmed by then has ended, and loses the key."""
+CLOCK_SLACK_S: Final = 60.0
+"""A claim that ends later than this after a new one would end is of a clock that was set back since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +52,10 @@ class PublishKeys:
         Raises:
             StoreUnavailable: the store cannot be written.
         """
-        columns, now = PUBLISH_KEYS.c, self._now()
-        until = now + LEASE_S
         async with self._database.writing() as connection:
-            await connection.execute(delete(PUBLISH_KEYS).where(columns.at < now - KEPT_S))
+            now = self._now()  # another process may have held the store for a while
+            until = now + LEASE_S
+            await connection.execute(delete(PUBLISH_KEYS).where(PUBLISH_KEYS.c.at < now - KEPT_S))
             row = (await connection.execute(select(PUBLISH_KEYS).where(*_same(wanted)))).one_or_none()
             if row is None:
                 fresh = replace(wanted, at=now, claimed_until=until)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.edges.store.rows.publish_keys import KEPT_S, PublishKey
+from consumer.edges.store.rows.publish_keys import KEPT_S, PublishKey, PublishKeys
 from tests.support.stores import Place, execute
 
 KEY = PublishKey(tenant="acme", key="k-1", digest="d-1", event_id="k-1")
@@ -43,6 +43,20 @@ async def test_one_process_at_a_time_publishes_the_event(place: Place) -> None:
     found = (first, meanwhile, second, held, after_a_kill, after_a_clock_step)
     assert [claim.is_ours for claim in found] == [True, False, True, False, True, True]
     assert {claim.use.at for claim in found} == {first.use.at}
+
+
+async def test_the_clocks_of_processes_may_differ(place: Place) -> None:
+    """A claim of a clock that is some seconds ahead holds, as does one of a clock that is behind."""
+    database = place.open()._database
+    ahead, behind = PublishKeys(database, lambda: 1_010.0), PublishKeys(database, lambda: 1_000.0)
+
+    first = await ahead.claim(KEY)
+    second = await behind.claim(KEY)
+    await ahead.release(first.use)
+    third = await behind.claim(KEY)
+    fourth = await ahead.claim(KEY)
+
+    assert [claim.is_ours for claim in (first, second, third, fourth)] == [True, False, True, False]
 
 
 async def test_a_key_is_forgotten_after_a_day(place: Place) -> None:
