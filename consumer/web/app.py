@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from importlib.metadata import version
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -44,6 +44,7 @@ from consumer.web.routes.bulk import holds
 from consumer.web.routes.bulk import subscriptions as bulk_subscriptions
 from consumer.web.shared.bodies import Bodies
 from consumer.web.shared.boundary import Boundary, BoundaryOptions
+from consumer.web.shared.nul import refuse_nul
 from consumer.web.shared.problems import MEDIA_TYPE, Problem, ProblemDocument, problem_of
 
 ROUTERS: Final = (
@@ -74,7 +75,7 @@ _DEFAULT: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def create_app(context: WebContext) -> FastAPI:
-    """Return the app that serves *context*; it has no state of its own but logins and sessions."""
+    """Return the app that serves *context*; it has no state of its own but limits and remembered tokens."""
     api = context.settings.api
     host, _ = api.place()
     options = BoundaryOptions(
@@ -83,7 +84,8 @@ def create_app(context: WebContext) -> FastAPI:
         behind_proxy=api.behind_proxy,
     )
     logins = Logins(context.store.records.tokens, api, context.clock, context.log)
-    shared = {"context": context, "logins": logins, "sessions": Sessions(api, context.clock)}
+    sessions = Sessions(context.store.records.sessions, api, context.clock)
+    shared = {"context": context, "logins": logins, "sessions": sessions}
     app = FastAPI(
         title="Leveret",
         version=version("leveret"),
@@ -93,6 +95,7 @@ def create_app(context: WebContext) -> FastAPI:
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
         redirect_slashes=False,
+        dependencies=[Depends(refuse_nul)],
         responses=_DEFAULT,
         generate_unique_id_function=_operation_id,
         lifespan=_lifespan(logins),

@@ -42,5 +42,7 @@ def _page(
     return PageRequest(list=of, size=min(most, PAGE_SIZE if limit is None else limit), after=after)
 
 
+RowNumber = Annotated[int | None, Query(ge=1, le=2**63 - 1, description="Number of a row of the history.")]
+"""The type of a parameter that is compared with numbers of rows."""
 Paging = Annotated[PageRequest, Depends(_page)]
 """The type of a parameter through which a route gets the wanted page."""

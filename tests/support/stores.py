@@ -166,6 +166,7 @@ LATER_TABLES = {
     "0008": ("leveret_jobs", "leveret_job_entries"),
     "0009": ("leveret_tokens", "leveret_audit"),
     "0010": ("leveret_publish_keys",),
+    "0013": ("leveret_sessions",),
 }
 """Tables by the schema that made them."""
 
@@ -175,6 +176,7 @@ FIRST_WITH = {name: number for number, names in LATER_TABLES.items() for name in
 LATER_COLUMNS = {
     "0007": ("leveret_parked_index", ("replays", "messages", "shown")),
     "0011": ("leveret_jobs", ("total",)),
+    "0012": ("leveret_publish_keys", ("claimed_until",)),
 }
 """Table and columns by the schema that added them to a table of before."""
 

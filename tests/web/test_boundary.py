@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from consumer.web.shared.boundary import client_address
 from tests.support.web import SHOP, Api, opened_api, problem
 
 LIST = "/v1/tenants/acme/subscriptions"
@@ -129,6 +130,34 @@ async def test_behind_a_proxy_the_last_forwarded_address_counts(tmp_path: Path) 
             problem(await client.get(LIST, headers=sent), 401)
             problem(await client.get(LIST, headers=sent), 429)
             problem(await client.get(LIST, headers=other), 401)
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("203.0.113.7:4711", "203.0.113.7"),
+        ("[2001:db8::7]", "2001:db8::/64"),
+        ("[2001:db8::7]:4711", "2001:db8::/64"),
+        ('"[2001:db8::7]:4711"', "2001:db8::/64"),
+        ("2001:db8::7", "2001:db8::/64"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("6.6.6.6, 203.0.113.7:80", "203.0.113.7"),
+        ("", "127.0.0.1"),
+        ("6.6.6.6:80:80", "unknown"),
+        ("[6.6.6.6", "unknown"),
+        ("someone", "unknown"),
+    ],
+)
+def test_a_forwarded_address_may_have_a_port_and_brackets(forwarded: str, address: str) -> None:
+    """Otherwise all clients of such a proxy would share one limit of failed logins."""
+    scope = {
+        "type": "http",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"x-forwarded-for", forwarded.encode())],
+    }
+
+    assert client_address(scope, behind_proxy=True) == address
 
 
 async def test_a_store_that_is_away_is_503(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx2
@@ -108,6 +109,46 @@ async def test_a_patch_changes_only_its_fields(api: Api) -> None:
     assert [(line.change.before, line.change.after) for line in lines] == [
         ({"events": ["order.*"], "timeout_s": 5.0}, {"events": ["#"]})
     ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "field"),
+    [
+        ({"auth": {"bearer": "t0p-secret"}}, "auth.bearer"),
+        ({"auth": {"basic": {"username": "u", "password": "t0p-secret"}}}, "auth.basic.password"),
+        ({"headers": {"x-key": "t0p-secret"}}, "headers.x-key"),
+    ],
+)
+async def test_a_new_origin_gets_no_stored_credential(api: Api, kept: dict[str, Any], field: str) -> None:
+    """Whoever changes the URL sends the value again, or removes it; a path of the same origin keeps it."""
+    there = "https://shop.example:8443/hook"
+    async with await api.client_of() as client:
+        await created(client, **kept)
+        path = f"{LIST}/shop"
+        assert (await client.patch(path, json={"url": "https://shop.example/v2"})).status_code == 200
+        for url in (there, "https://evil.example/"):
+            refused = problem(await client.patch(path, json={"url": url}), 422)
+            assert refused["field"] == field
+            assert "send the value again" in refused["remedy"]
+        again = await client.patch(path, json={"url": there, **kept})
+        gone = await client.patch(path, json={"url": "https://b.example/", next(iter(kept)): None})
+
+    assert (again.status_code, gone.status_code) == (200, 200)
+
+
+async def test_a_file_takes_no_stored_credential_to_a_new_origin(api: Api) -> None:
+    """As a patch does not; the mask of a file keeps a credential for its own origin only."""
+    masked = {**SHOP, "tenant": "acme", "auth": {"bearer": "***"}}
+    async with await api.client_of() as client:
+        await created(client, auth={"bearer": "t0p-secret"})
+        answers = []
+        for url in ("https://shop.example/v2", "https://evil.example/"):
+            text = json.dumps({"subscriptions": [{**masked, "url": url}]})
+            body = {"files": [{"name": "shop.yaml", "text": text}]}
+            answers.append(await client.post("/v1/subscriptions/apply", json=body))
+
+    assert answers[0].status_code == 200, answers[0].text
+    assert problem(answers[1], 422)["field"] == "auth.bearer"
 
 
 async def test_name_and_tenant_are_fixed(api: Api) -> None:

@@ -6,6 +6,7 @@ Data flow: filter or job, number of entries -> :class:`Change` -> the audit log.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from consumer.core.message.jobs import JobRow, Steer
@@ -29,13 +30,17 @@ def parked_change(done: str, chosen: Filter, entries: int) -> Change | None:
         chosen: Its filter.
         entries: Number of entries that left the queue.
     """
-    if not entries:
-        return None
+    deed = parked_deed(done, chosen)
+    return replace(deed, after={**deed.after, "entries": entries}) if entries else None
+
+
+def parked_deed(done: str, chosen: Filter) -> Change:
+    """Return the line of a command that is about to take entries out of the parked queue."""
     return Change(
         action=f"parked.{done}",
         target=_one_of(chosen) or "parked entries",
         tenant=chosen.tenant,
-        after={"filter": _shown(chosen), "entries": entries},
+        after={"filter": _shown(chosen)},
     )
 
 
@@ -47,13 +52,18 @@ def waiting_change(done: str, wanted: Wanted, deliveries: int) -> Change:
         wanted: Its filter.
         deliveries: Number of deliveries that left the ladder.
     """
+    deed = waiting_deed(done, wanted)
+    return replace(deed, after={**deed.after, "deliveries": deliveries})
+
+
+def waiting_deed(done: str, wanted: Wanted) -> Change:
+    """Return the line of a command that is about to take deliveries off the ladder."""
     conditions = {"tenant": wanted.tenant, "subscription": wanted.subscription, "event": wanted.event}
-    chosen = {name: value for name, value in conditions.items() if value is not None}
     return Change(
         action=f"waiting.{done}",
         target=wanted.event or wanted.subscription or wanted.tenant or "waiting deliveries",
         tenant=wanted.tenant,
-        after={"filter": chosen, "deliveries": deliveries},
+        after={"filter": {name: value for name, value in conditions.items() if value is not None}},
     )
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA: Final = "0011"
+SCHEMA: Final = "0013"
 """Number of the newest migration; four digits, so that numbers compare as text."""
 VERSION_TABLE: Final = "leveret_schema"
 
@@ -243,5 +243,17 @@ PUBLISH_KEYS: Final = Table(
     Column("event_id", Text, nullable=False),
     Column("at", Float, nullable=False),
     Column("confirmed", Boolean, nullable=False),  # False: the broker may not have the event
+    Column("claimed_until", Float, nullable=False, server_default="0"),  # until then one process publishes it
     Index("leveret_publish_keys_at", "at"),
+)
+
+SESSIONS: Final = Table(
+    "leveret_sessions",
+    METADATA,
+    Column("hash", Text, primary_key=True),  # of the cookie, which is stored nowhere
+    Column("token", Text, nullable=False),  # id of the token that logged in
+    Column("began", Float, nullable=False),
+    Column("seen", Float, nullable=False),  # of the last request, to the minute
+    Index("leveret_sessions_token", "token", "seen"),
+    Index("leveret_sessions_seen", "seen"),
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 from consumer.core.errors import StoreUnavailable
 from consumer.core.store.tokens import Presented, StoredToken, Token, parse_token, secret_hash
-from consumer.edges.store.rows.tokens import Tokens
+from consumer.edges.store.rows.access.tokens import Tokens
 from consumer.ports import Clock
 from consumer.settings import ApiSettings
 from consumer.web.shared.log import Log

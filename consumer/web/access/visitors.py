@@ -42,7 +42,7 @@ class Visitor:
 
     def note(self, text: str, tone: Tone = Tone.GOOD) -> None:
         """Show a sentence on the next page."""
-        self.session.flash = Flash(text=text, tone=tone)
+        self.session.note(Flash(text=text, tone=tone))
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
@@ -76,16 +76,15 @@ async def visitor_of(request: Request) -> Visitor:
 
     Raises:
         Problem: 401: nobody is logged in; 403: the form is of another site or session; 429.
-        StoreUnavailable: the token cannot be read.
+        StoreUnavailable: the session or the token cannot be read.
     """
     state = request.state
     sessions: Sessions = state.sessions
     logins: Logins = state.logins
     cookie = read_cookie(request, SESSION)
-    session = sessions.find(cookie) if cookie else None
+    session = await sessions.find(cookie) if cookie else None
     token = None if session is None else await logins.resume(session.token_id)
     if session is None or token is None:
-        sessions.end(cookie)
         raise unauthorized("nobody is logged in")
     caller = Caller(token=token, context=state.context)
     visitor = Visitor(caller=caller, session=session)

@@ -75,7 +75,11 @@ def _environment() -> Environment:
 
 
 @cache
+def static_mark(name: str) -> str:
+    """Return the mark in the address of a static file, which changes with the content of the file."""
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+
+
 def _asset(name: str) -> str:
-    """Return the address of a static file, with a mark that changes with its content."""
-    mark = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
-    return f"{urls.STATIC}/{name}?v={mark}"
+    """Return the address of a static file."""
+    return f"{urls.STATIC}/{name}?v={static_mark(name)}"

@@ -24,6 +24,7 @@ from consumer.web.pages_routes.parts.answers import page_answer, see_other, shel
 from consumer.web.pages_routes.parts.lines import endpoint_line
 from consumer.web.pages_routes.parts.lists import Cursor, page_request, pager
 from consumer.web.pages_routes.parts.parked_lines import parked_lines
+from consumer.web.parameters import RowNumber
 from consumer.web.services import endpoints as service
 from consumer.web.services import overview, parked, steering, subscriptions
 from consumer.web.services.parked import ParkedAsk
@@ -59,7 +60,7 @@ async def customer_page(visitor: Customer, cursor: Cursor = "") -> Response:
 
 
 @router.get(ONE)
-async def own_endpoint_page(subscription_id: str, visitor: Customer, before: int | None = None) -> Response:
+async def own_endpoint_page(subscription_id: str, visitor: Customer, before: RowNumber = None) -> Response:
     """Show one endpoint of the visitor's tenant, without secrets."""
     return page_answer(await _page(visitor, await target_of(visitor, subscription_id), before))
 

@@ -19,6 +19,7 @@ from consumer.web.pages_routes.parts.answers import page_answer, see_other, shel
 from consumer.web.pages_routes.parts.lines import endpoint_line
 from consumer.web.pages_routes.parts.lists import Cursor, not_empty, page_request, pager
 from consumer.web.pages_routes.parts.thresholds import LABELS, refused_threshold, sent_thresholds
+from consumer.web.parameters import RowNumber
 from consumer.web.services import endpoints as service
 from consumer.web.services import steering, trials
 from consumer.web.services.subscriptions import Target
@@ -71,7 +72,7 @@ async def endpoints_page(
 
 
 @router.get(ONE)
-async def endpoint_page(subscription_id: str, visitor: Looker, before: int | None = None) -> Response:
+async def endpoint_page(subscription_id: str, visitor: Looker, before: RowNumber = None) -> Response:
     """Show one endpoint: its state, its last attempts and its thresholds."""
     target = await target_of(visitor, subscription_id)
     return page_answer(await _page(visitor, target, before))

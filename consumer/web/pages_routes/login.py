@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from consumer.core.errors import StoreUnavailable
 from consumer.web.access.cookies import LOGIN, SESSION, drop_cookie, read_cookie, set_cookie
 from consumer.web.access.logins import Logins
 from consumer.web.access.sessions import RANDOM_BYTES, Sessions, is_same
@@ -48,11 +50,13 @@ async def login(request: Request) -> Response:
         token = await logins.login(form.get("token", "").strip(), request.state.address)
     except Problem as problem:
         return _form(request, wanted, problem)
-    sessions.end(read_cookie(request, SESSION))
+    if old := read_cookie(request, SESSION):
+        with suppress(StoreUnavailable):  # it ends by time
+            await sessions.end(old)
     request.scope["state"]["who"] = f"token:{token.id}"
     home = urls.OVERVIEW if token.tenant is None else urls.CUSTOMER
     answer = see_other(local_path(wanted) or home)
-    set_cookie(request, answer, SESSION, sessions.open(token.id))
+    set_cookie(request, answer, SESSION, await sessions.open(token.id))
     drop_cookie(request, answer, LOGIN)
     return answer
 
@@ -60,7 +64,7 @@ async def login(request: Request) -> Response:
 @router.post(urls.LOGOUT)
 async def logout(request: Request, visitor: AnyVisitor) -> Response:
     """End the session; *visitor* has checked that the form is its own."""
-    request.state.sessions.end(read_cookie(request, SESSION))
+    await request.state.sessions.end(read_cookie(request, SESSION))
     answer = see_other(urls.LOGIN)
     drop_cookie(request, answer, SESSION)
     return answer

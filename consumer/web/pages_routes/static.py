@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from consumer.web.pages import urls
-from consumer.web.pages.render import STATIC
+from consumer.web.pages.render import STATIC, static_mark
 from consumer.web.shared.problems import Problem
 
 router = APIRouter(include_in_schema=False)
@@ -24,12 +24,13 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"  #: the addresses conta
 
 @router.get(f"{urls.STATIC}/{{name}}")
 async def static_file(name: str, v: str = "") -> Response:
-    """Return one file; a browser keeps it if its address has the mark of its content."""
+    """Return one file; a browser keeps it if its address has the mark of this content."""
     found = _files().get(name)
     if found is None:
         raise Problem(404, "there is no such file")
     content_type, body = found
-    return Response(body, media_type=content_type, headers={"Cache-Control": _FOR_EVER if v else "no-cache"})
+    caching = _FOR_EVER if v == static_mark(name) else "no-cache"
+    return Response(body, media_type=content_type, headers={"Cache-Control": caching})
 
 
 @cache

@@ -29,6 +29,7 @@ from consumer.web.services import endpoints, overview, steering
 from consumer.web.services.endpoints import EndpointFilter, EndpointValues
 from consumer.web.services.subscriptions import Target
 from consumer.web.shared.cursors import Page, page_of
+from consumer.web.shared.moments import number_in
 from consumer.web.shared.problems import Problem
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
@@ -117,11 +118,7 @@ async def show_endpoint(target: ReadTarget, caller: Reader, response: Response) 
 @router.get("/{subscription}/attempts")
 async def list_endpoint_attempts(target: ReadTarget, caller: Reader, page: Paging) -> Page[EndpointAttempt]:
     """List the attempts to an endpoint, the newest first."""
-    try:
-        before = None if page.after is None else int(page.after)
-    except ValueError:
-        raise Problem(422, "the cursor is not of this list", field="cursor") from None
-    found = await endpoints.attempts(caller.context, target.which, before, page.size + 1)
+    found = await endpoints.attempts(caller.context, target.which, number_in(page.after), page.size + 1)
     steps, more = found[: page.size], len(found) > page.size
     after = page.cursor(str(steps[-1].seq)) if more else None
     return Page(items=[_attempt(step) for step in steps], next=after)

@@ -12,7 +12,7 @@ from typing import Final
 
 from consumer.core.message.parked import ParkedEntry, entry_as_dict
 from consumer.core.message.parked_filter import Filter
-from consumer.core.operate.audited import parked_change
+from consumer.core.operate.audited import parked_deed
 from consumer.core.store.audit import Change
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.broker.look import QueueInUse
@@ -21,6 +21,7 @@ from consumer.edges.operate.parked.lock import Turn
 from consumer.edges.operate.parked.queue import browse, purge
 from consumer.edges.operate.parked.rebuild import Rebuilt, rebuild_index
 from consumer.edges.process.system import FileArchive
+from consumer.web.access.audited import audited
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext
 from consumer.web.services.parked import row, unknown
@@ -78,7 +79,7 @@ async def purge_entries(caller: Caller, chosen: Filter, *, confirm: bool) -> Seq
     archive = FileArchive(context.settings.home / "archive", context.clock, "purged")
     gone: list[ParkedEntry] = []
     try:
-        async with _in_hand(context) as place:
+        async with _in_hand(context) as place, _purging(caller, chosen, gone):
             await drain(
                 place,
                 lambda connection, names: purge(connection, names, _turn("purge"), chosen, archive),
@@ -89,11 +90,17 @@ async def purge_entries(caller: Caller, chosen: Filter, *, confirm: bool) -> Seq
         raise Problem(
             507, f"{detail}: {error.strerror or 'no reason is known'}", remedy="free space"
         ) from None
-    finally:
-        change = parked_change("purged", chosen, len(gone))
-        if change is not None:
-            await context.store.records.audit.add(caller.who, change)
     return gone
+
+
+@asynccontextmanager
+async def _purging(caller: Caller, chosen: Filter, gone: Sequence[ParkedEntry]) -> AsyncIterator[None]:
+    """Write the line of a purge, and the number of purged entries at its end."""
+    async with audited(caller, parked_deed("purged", chosen)) as outcome:
+        try:
+            yield
+        finally:
+            outcome["entries"] = len(gone)
 
 
 async def reindex(caller: Caller) -> Rebuilt:
@@ -110,10 +117,10 @@ async def reindex(caller: Caller) -> Rebuilt:
         raise Problem(403, "the index belongs to every tenant", remedy="use a token without a tenant")
     if not context.store.records.parked.is_kept:
         raise Problem(409, "the index of parked entries is off", remedy="set [store] parked_index_max")
-    async with _in_hand(context) as place:
+    deed = Change(action="parked.reindexed", target="parked entries")
+    async with _in_hand(context) as place, audited(caller, deed) as outcome:
         rebuilt = await rebuild_index(place, _turn("reindex"))
-    change = Change(action="parked.reindexed", target="parked entries", after={"entries": rebuilt.entries})
-    await context.store.records.audit.add(caller.who, change)
+        outcome["entries"] = rebuilt.entries
     return rebuilt
 
 

@@ -1,7 +1,7 @@
 """Steer one subscription: enable, disable, pause, resume, rotate its secret, reset, open, kick.
 
 Data flow: :class:`Target` -> a step in the store, or a message to all workers and the stored state ->
-waiting deliveries are sent. Each deed has a line in the audit log.
+waiting deliveries are sent. Each deed has a line in the audit log, which is written before it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from consumer.core.webhook.signing import Ed25519Key, format_public
 from consumer.edges.operate.control import send_to_workers
 from consumer.edges.operate.release import Released, release
 from consumer.edges.process.fresh_secrets import fresh_like
+from consumer.web.access.audited import audited
 from consumer.web.access.guard import Caller
 from consumer.web.context import WebContext
 from consumer.web.services.subscriptions import Target, refuse_foreign_secret, unchanged_in, without_name
@@ -168,10 +169,15 @@ async def reset(caller: Caller, target: Target) -> Freed:
     Raises:
         Problem: 404, 412.
         BrokerUnavailable: nothing was changed.
-        StoreUnavailable: all workers were notified; a restart forgets it.
+        StoreUnavailable: nothing was changed; or all workers were notified, and a restart forgets it.
     """
-    entry, heard = await _set_state(caller, target, "reset", "closed")
-    return Freed(heard, await _release(caller.context, Wanted(subscription=entry.id)))
+    entry = await _entry(caller.context, target)
+    async with audited(caller, _deed("endpoint.reset", entry)) as outcome:
+        heard = await _set_state(caller.context, entry, "reset", "closed")
+        outcome["heard"] = heard
+        released = await _release(caller.context, Wanted(subscription=entry.id))
+        outcome["released"] = released.count
+    return Freed(heard, released)
 
 
 async def force_open(caller: Caller, target: Target) -> bool:
@@ -180,9 +186,13 @@ async def force_open(caller: Caller, target: Target) -> bool:
     Raises:
         Problem: 404, 412.
         BrokerUnavailable: nothing was changed.
-        StoreUnavailable: all workers were notified; a restart forgets it.
+        StoreUnavailable: nothing was changed; or all workers were notified, and a restart forgets it.
     """
-    return (await _set_state(caller, target, "open", "forced"))[1]
+    entry = await _entry(caller.context, target)
+    async with audited(caller, _deed("endpoint.opened", entry)) as outcome:
+        heard = await _set_state(caller.context, entry, "open", "forced")
+        outcome["heard"] = heard
+    return heard
 
 
 async def kick(caller: Caller, target: Target) -> Released:
@@ -191,17 +201,12 @@ async def kick(caller: Caller, target: Target) -> Released:
     Raises:
         Problem: 404, 412.
         BrokerUnavailable: the broker is away.
-        StoreUnavailable: the audit log cannot be written.
+        StoreUnavailable: the audit log cannot be written, and nothing was sent.
     """
     entry = await _entry(caller.context, target)
-    released = await _release(caller.context, Wanted(subscription=entry.id))
-    change = Change(
-        action="waiting.kicked",
-        target=full_name(entry),
-        tenant=entry.tenant,
-        after={"released": released.count},
-    )
-    await caller.context.store.records.audit.add(caller.who, change)
+    async with audited(caller, _deed("waiting.kicked", entry)) as outcome:
+        released = await _release(caller.context, Wanted(subscription=entry.id))
+        outcome["released"] = released.count
     return released
 
 
@@ -237,10 +242,12 @@ async def _pause_of(caller: Caller, target: Target) -> Pause:
     return Pause(scope=Scope.SUBSCRIPTION, name=entry.id, since=caller.context.clock.now())
 
 
-async def _set_state(caller: Caller, target: Target, kind: str, state: str) -> tuple[StoredEntry, bool]:
-    """Send a change to all workers and store it for later ones; return the entry, and if a worker listens."""
-    context = caller.context
-    entry = await _entry(context, target)
+def _deed(action: str, entry: StoredEntry) -> Change:
+    return Change(action=action, target=full_name(entry), tenant=entry.tenant)
+
+
+async def _set_state(context: WebContext, entry: StoredEntry, kind: str, state: str) -> bool:
+    """Send a change to all workers and store it for later ones; return whether a worker listens."""
     heard = await _send(context, {"kind": kind, "subscription": entry.id})
     decided = EndpointState(
         endpoint=endpoint_id(entry.tenant, entry.url),
@@ -252,10 +259,7 @@ async def _set_state(caller: Caller, target: Target, kind: str, state: str) -> t
         reason="by hand",
     )
     await context.store.records.decide(decided)
-    action = "endpoint.reset" if state == "closed" else "endpoint.opened"
-    change = Change(action=action, target=full_name(entry), tenant=entry.tenant)
-    await context.store.records.audit.add(caller.who, change)
-    return entry, heard
+    return heard
 
 
 async def _send(context: WebContext, message: dict[str, str | None]) -> bool:

@@ -6,12 +6,13 @@ author for the audit log -> the stored entry as :class:`Seen`, and a generated s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.core.changes.export import export_document
 from consumer.core.changes.file import parse_entry
 from consumer.core.changes.merge import Merge, StoredEntry, date_secrets, merge
+from consumer.core.changes.moved import kept_elsewhere
 from consumer.core.changes.owed import Owed, removal_lines
 from consumer.core.changes.steps import add, remove, require_only
 from consumer.core.changes.view import Seen, see
@@ -133,7 +134,8 @@ async def patch(caller: Caller, target: Target, changes: Mapping[str, object]) -
             hand or by the daemon. Source: RFC 7396.
 
     Raises:
-        Problem: 404, 412; 409: it conflicts with another subscription; 422: a fault.
+        Problem: 404, 412; 409: it conflicts with another subscription; 422: a fault, or a URL of another
+            origin without the headers and credentials that are sent to it.
         StoreUnavailable: the store cannot be written.
     """
     fixed = [name for name in _FIXED if name in changes]
@@ -147,6 +149,7 @@ async def patch(caller: Caller, target: Target, changes: Mapping[str, object]) -
         assert isinstance(document, list)  # noqa: S101 - one row for one entry
         entry = _parsed(caller.context, target.tenant, merge_patch(document[0], changes))
         refuse_foreign_secret(kept, entry)
+        refuse_kept_elsewhere(old, entry, _headers_in(changes))
         try:
             enable = changes.get("enabled") is True
             return date_secrets(merge(kept, [entry], fresh_secret, enable=enable), caller.context.clock.now())
@@ -224,6 +227,32 @@ def refuse_foreign_secret(kept: Sequence[StoredEntry], entry: SubscriptionEntry)
         raise Problem(409, "another endpoint has the same secret", field="secrets", remedy="give it its own")
 
 
+def refuse_kept_elsewhere(
+    old: StoredEntry, entry: SubscriptionEntry, sent: Collection[str], prefix: str = ""
+) -> None:
+    """Refuse a URL of another origin for headers and credentials that the client has not sent again.
+
+    Args:
+        old: The stored subscription.
+        entry: Its next state, with a mask in place of each credential that is kept.
+        sent: Names of the headers that the client sent.
+        prefix: Put before each field.
+
+    Raises:
+        Problem: 422.
+    """
+    detail = "the stored value belongs to another scheme, host or port than the new URL"
+    remedy = "send the value again together with the URL, or null to remove it"
+    places = kept_elsewhere(old, entry, sent)
+    if places:
+        raise Problem.of_faults(422, [Fault(detail, f"{prefix}{place}", remedy) for place in places])
+
+
+def _headers_in(changes: Mapping[str, object]) -> Collection[str]:
+    headers = changes.get("headers")
+    return headers.keys() if isinstance(headers, Mapping) else ()
+
+
 def without_name(faults: Sequence[Fault], entry: SubscriptionEntry) -> Sequence[Fault]:
     """Return *faults* without the name of the subscription before the field: the request names it."""
     prefix = f"{entry.tenant}/{entry.label}: "
@@ -252,6 +281,7 @@ __all__ = [
     "patch",
     "read",
     "refuse_foreign_secret",
+    "refuse_kept_elsewhere",
     "unchanged_in",
     "without_name",
 ]

@@ -11,10 +11,13 @@ from importlib.metadata import version
 
 from consumer.core.changes.steps import full_name, locked_text
 from consumer.core.errors import ConfigError
+from consumer.core.model import Outcome
 from consumer.core.store.audit import Change
 from consumer.core.subscription.trial import Trial, advice, make_trial
 from consumer.edges.operate.sender import make_sender
+from consumer.web.access.audited import audited
 from consumer.web.access.guard import Caller
+from consumer.web.context import WebContext
 from consumer.web.services.subscriptions import Target, unchanged_in
 from consumer.web.shared.problems import Problem
 
@@ -40,7 +43,7 @@ async def send(caller: Caller, target: Target) -> TrialResult:
 
     Raises:
         Problem: 404, 412; 409: its secrets cannot be decrypted, or its retry policy is unusable.
-        StoreUnavailable: the store cannot be read, or the audit log cannot be written.
+        StoreUnavailable: the store cannot be read, or the audit log cannot be written; nothing was sent.
     """
     context = caller.context
     entry = unchanged_in(await context.store.entries(target.tenant), target)
@@ -51,17 +54,12 @@ async def send(caller: Caller, target: Target) -> TrialResult:
     except ConfigError as error:
         raise Problem(409, str(error), field="retry") from None
     trial = make_trial(built, f"leveret/{version('leveret')}", context.clock.now(), os.urandom(10))
-    sender = make_sender(context.settings)
-    try:
-        outcome = await sender.send(trial.request)
-    finally:
-        await sender.close()
+    deed = Change(action="subscription.tested", target=full_name(entry), tenant=entry.tenant)
+    async with audited(caller, deed) as noted:
+        outcome = await _outcome(context, trial)
+        code = outcome.kind.value if outcome.status is None else str(outcome.status)
+        noted["answer"] = code
     ok = outcome.status is not None and 200 <= outcome.status < 300
-    code = outcome.kind.value if outcome.status is None else str(outcome.status)
-    change = Change(
-        action="subscription.tested", target=full_name(entry), tenant=entry.tenant, after={"answer": code}
-    )
-    await context.store.records.audit.add(caller.who, change)
     return TrialResult(
         ok=ok,
         code=code,
@@ -74,3 +72,11 @@ async def send(caller: Caller, target: Target) -> TrialResult:
         answer=outcome.body,
         answer_type=outcome.content_type,
     )
+
+
+async def _outcome(context: WebContext, trial: Trial) -> Outcome:
+    sender = make_sender(context.settings)
+    try:
+        return await sender.send(trial.request)
+    finally:
+        await sender.close()

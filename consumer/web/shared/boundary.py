@@ -25,6 +25,8 @@ from consumer.web.shared.problems import AnswerProblem, Problem
 
 PATH_MAX: Final = 200  #: characters of a path in the log
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FORWARDED: Final = re.compile(r'"?(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:"]+))(?::\d{1,5})?"?')
+"""An address, or one with a port, as a proxy may write it; a bare IPv6 address does not match."""
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -137,7 +139,7 @@ def client_address(scope: Scope, *, behind_proxy: bool) -> str:
     text = str(client[0]) if client else ""
     if behind_proxy:
         forwarded = Headers(scope=scope).getlist("x-forwarded-for")
-        text = ",".join(forwarded).rpartition(",")[2].strip() or text
+        text = _without_port(",".join(forwarded).rpartition(",")[2].strip()) or text
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -147,6 +149,12 @@ def client_address(scope: Scope, *, behind_proxy: bool) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
     return str(address)
+
+
+def _without_port(text: str) -> str:
+    """Return an address without quotes, brackets and port: some proxies add them, as RFC 7239 does."""
+    found = _FORWARDED.fullmatch(text)
+    return text if found is None else found["bracketed"] or found["plain"]
 
 
 def _request_id(given: str) -> str:

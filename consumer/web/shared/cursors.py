@@ -53,7 +53,7 @@ def read_cursor(text: str, of: str) -> str:
     except (ValueError, binascii.Error):
         found = None
     match found:
-        case [str(made_for), str(after)] if made_for == of:
+        case [str(made_for), str(after)] if made_for == of and "\0" not in after:
             return after
     raise Problem(
         422,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from consumer.core.errors import ConfigError
 from consumer.core.subscription.subscription import id_of
 from consumer.core.text.durations import parse_moment
@@ -59,11 +61,14 @@ def place_in(page_after: str | None, separator: str = " ") -> tuple[float, str] 
     """
     if page_after is None:
         return None
-    at, _, key = page_after.partition(separator)
+    at, split, key = page_after.partition(separator)
     try:
-        return float(at), key
+        found = float(at)
     except ValueError:
         raise _bad_cursor() from None
+    if not (split and math.isfinite(found)):
+        raise _bad_cursor()
+    return found, key
 
 
 def place_text(at: float, key: str) -> str:

@@ -9,11 +9,12 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import SchemaItem
 
 from consumer.core.errors import StoreUnavailable
 from consumer.edges.store import migrate
+from consumer.edges.store.rows.publish_keys import PublishKey
 from consumer.edges.store.tables import METADATA, SCHEMA, VERSION_TABLE
 from tests.support.data import ROOT
 from tests.support.stores import Place, apply, engine_of, execute, shop, take_back
@@ -34,6 +35,15 @@ async def start():
 
 asyncio.run(start())
 """
+
+
+async def read_one(place: Place, query: str) -> object:
+    """Return the only value of a query on the database itself."""
+    engine = engine_of(place)
+    async with engine.connect() as connection:
+        found = (await connection.execute(text(query))).scalar_one()
+    await engine.dispose()
+    return found
 
 
 async def tables(place: Place) -> list[str]:
@@ -129,6 +139,38 @@ async def test_an_older_schema_is_read_as_it_is(place: Place) -> None:
 
     await apply(place.open(), shop(timeout_s=3))
     assert "leveret_holds" in await tables(place)
+
+
+ROWS = (
+    "INSERT INTO leveret_jobs (id, state, spec, created, updated, holder, held_until, replayed, refused,"
+    " detail) VALUES ('job_1', 'done', '{}', 1, 1, '', 0, 2, 0, '')",
+    "INSERT INTO leveret_publish_keys (tenant, key, digest, event_id, at, confirmed)"
+    " VALUES ('acme', 'k', 'd', 'e', 9e12, true), ('acme', 'other', 'd', 'e', 9e12, false)",
+    "INSERT INTO leveret_tokens (id, name, hash, scope, created) VALUES ('t', 'shop', 'h', 'read', 1)",
+)
+"""Rows as releases with the schemas 0008 to 0010 wrote them."""
+
+
+async def test_rows_of_before_stay_as_they_are(place: Place) -> None:
+    """Jobs, keys and tokens of an earlier release; a key that nobody publishes now is free."""
+    await apply(place.open(), shop())
+    await take_back(place, "0010")
+    for row in ROWS:
+        await execute(place, row)
+    before = place.open()
+    assert [each.name for each in await before.records.tokens.all()] == ["shop"]
+    await before.records.jobs.all()  # read as it is, before a process writes
+
+    await apply(place.open(), shop(timeout_s=3))
+    keys = place.open().records.publish_keys
+    claims = [
+        await keys.claim(PublishKey(tenant="acme", key=key, digest="d", event_id="e"))
+        for key in ("k", "other")
+    ]
+
+    assert [(claim.use.confirmed, claim.is_ours) for claim in claims] == [(True, False), (False, True)]
+    assert await read_one(place, "SELECT total FROM leveret_jobs") is None
+    assert await read_one(place, "SELECT replayed FROM leveret_jobs") == 2
 
 
 async def test_a_newer_schema_is_read_and_never_written(place: Place) -> None:

@@ -51,15 +51,22 @@ async def make_token(daemon: Daemon, *options: str) -> str:
 
 
 @asynccontextmanager
-async def serving(daemon: Daemon) -> AsyncIterator[ServedApi]:
-    """Run ``leveret serve`` beside *daemon*; end it afterwards."""
+async def serving(daemon: Daemon, scheme: str = "http", **settings: str) -> AsyncIterator[ServedApi]:
+    """Run ``leveret serve`` beside *daemon*; end it afterwards.
+
+    Args:
+        daemon: Its store and broker are shared.
+        scheme: ``https`` if *settings* name a certificate.
+        settings: Further settings of the API, such as ``TLS_KEY``.
+    """
     log = daemon.home.parent / f"serve-{secrets.token_hex(4)}.log"  # a test may serve twice
     env = {**daemon.env, "LEVERET_API__LISTEN": "127.0.0.1:0", "LEVERET_LOG__FORMAT": "json"}
+    env |= {f"LEVERET_API__{name}": value for name, value in settings.items()}
     process = spawn([sys.executable, "-m", "consumer", "serve"], log=log, env=env)
     try:
         await until(lambda: _port(log) > 0 or process.poll() is not None, "the API listens")
         assert process.poll() is None, log.read_text()
-        yield ServedApi(daemon, f"http://127.0.0.1:{_port(log)}", log)
+        yield ServedApi(daemon, f"{scheme}://127.0.0.1:{_port(log)}", log)
     finally:
         await stop(process, STOP_S)
 

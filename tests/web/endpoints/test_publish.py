@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from aio_pika.abc import AbstractConnection
 
 from consumer.core.errors import BrokerUnavailable
+from consumer.core.store.audit import AuditFilter, AuditLine
 from consumer.core.store.tokens import Scope
 from consumer.web.app import create_app
 from consumer.web.broker_link import BrokerLink
@@ -64,6 +67,13 @@ async def test_without_a_broker_nothing_is_accepted(api: Api) -> None:
     assert found["field"] == "Idempotency-Key"
 
 
+def refuse_audit(home: Path) -> None:
+    """Make the store refuse every further line of the audit log."""
+    with closing(sqlite3.connect(home / "leveret.db")) as store:
+        store.execute("CREATE TRIGGER full BEFORE INSERT ON leveret_audit BEGIN SELECT RAISE(FAIL, 'x'); END")
+        store.commit()
+
+
 class Meeting(BrokerLink):
     """A broker that is away, where two requests at the same time meet."""
 
@@ -91,6 +101,66 @@ async def test_requests_with_one_key_take_turns(tmp_path: Path) -> None:
 
     assert [answer.status_code for answer in answers] == [503, 503]
     assert not broker.is_met
+
+
+async def test_processes_with_one_key_take_turns(tmp_path: Path) -> None:
+    """Two of them share a store: the second one waits until the first one has given the key back."""
+    async with opened_api(tmp_path / "home") as one, opened_api(tmp_path / "home") as two:
+        broker = Meeting(one.context.settings)
+        token, answers = await one.token(), []
+        async with AsyncExitStack() as stack:
+            for opened in (one, two):
+                context = replace(opened.context, broker=broker)
+                api = Api(create_app(context), context, opened.clock, opened.log)
+                client = await stack.enter_async_context(api.client(token))
+                answers.append(client.post(EVENTS, json=CREATED, headers={"Idempotency-Key": "k"}))
+            found = await asyncio.gather(*answers)
+
+    assert [answer.status_code for answer in found] == [503, 503]
+    assert not broker.is_met
+
+
+async def test_publishing_has_a_line_in_the_audit_log_without_the_payload(api: Api) -> None:
+    """It is written before the event leaves, and has the outcome afterwards."""
+    lines = api.context.store.records.audit.lines
+    before: list[AuditLine] = []
+
+    class Watching(BrokerLink):
+        async def connection(self) -> AbstractConnection:
+            before.extend(await lines(AuditFilter(action="event"), 10))
+            raise BrokerUnavailable("away")
+
+    context = replace(api.context, broker=Watching(api.context.settings))
+    watched = Api(create_app(context), context, api.clock, api.log)
+    async with await watched.client_of(Scope.OPERATE) as client:
+        problem(await client.post(EVENTS, json={**CREATED, "id": "e-1"}), 503)
+    after = await lines(AuditFilter(action="event"), 10)
+
+    shown = [
+        (line.change.target, line.change.tenant, line.change.after["outcome"])
+        for line in before + list(after)
+    ]
+    assert shown == [("e-1", "acme", "started"), ("e-1", "acme", "failed")]
+    assert after[0].change.after["type"] == "order.created"
+    assert "ord_1" not in repr(after)
+
+
+async def test_without_a_line_in_the_audit_log_nothing_is_published(api: Api) -> None:
+    """A deed that nobody could trace is refused before it is done."""
+    asked: list[str] = []
+
+    class Watching(BrokerLink):
+        async def connection(self) -> AbstractConnection:
+            asked.append("connection")
+            raise BrokerUnavailable("away")
+
+    context = replace(api.context, broker=Watching(api.context.settings))
+    watched = Api(create_app(context), context, api.clock, api.log)
+    async with await watched.client_of(Scope.OPERATE) as client:
+        refuse_audit(api.context.settings.home)
+        problem(await client.post(EVENTS, json=CREATED), 503)
+
+    assert asked == []
 
 
 async def test_other_keys_do_not_wait() -> None:

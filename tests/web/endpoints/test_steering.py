@@ -164,3 +164,18 @@ async def test_reading_is_not_enough_and_strangers_see_nothing(api: Api, deed: s
         problem(await client.post(f"{SHOP_PATH}/{deed}"), 403)
     async with await api.client_of(Scope.ADMIN, tenant="rival") as client:
         problem(await client.post(f"{SHOP_PATH}/{deed}"), 404)
+
+
+@pytest.mark.parametrize(
+    ("deed", "action"),
+    [("reset", "endpoint.reset"), ("open", "endpoint.opened"), ("kick", "waiting.kicked")],
+)
+async def test_a_deed_that_fails_has_a_line(api: Api, deed: str, action: str) -> None:
+    """The line is written before the broker is asked, so that a fault in between leaves a trace."""
+    async with await api.client_of() as client:
+        shop = await created(client)
+        problem(await client.post(f"/v1/endpoints/{shop['id']}/{deed}"), 503)
+    [line] = await api.context.store.records.audit.lines(AuditFilter(action=action), 10)
+
+    assert (line.change.target, line.change.tenant) == ("acme/shop", "acme")
+    assert line.change.after == {"outcome": "failed"}

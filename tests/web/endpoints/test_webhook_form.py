@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from consumer.core.store.tokens import Scope
-from tests.support.web import Api, problem
+from tests.support.web import SHOP, Api, problem
 
 LIST = "/webhook/subscriptions"
 BARE = "0123456789abcdef0123456789abcdef"
@@ -145,3 +145,16 @@ async def test_policies_have_their_waits(api: Api) -> None:
     assert one["delays_s"] == [2.0, 6.0, 18.0, 54.0]
     assert one["total_s"] == 80.0
     assert "conservative" in found["remedy"]
+
+
+async def test_a_new_origin_gets_no_stored_credential(api: Api) -> None:
+    """This form has no field for it, so the answer names the other one."""
+    async with await api.client_of() as client:
+        fields = {**SHOP, "auth": {"bearer": "t0p-secret"}}
+        made = (await client.post("/v1/tenants/acme/subscriptions", json=fields)).json()
+        path = f"/webhook/subscriptions/{made['id']}"
+        same = await client.patch(path, json={"endpointUrl": "https://shop.example/v2"})
+        refused = problem(await client.patch(path, json={"endpointUrl": "https://evil.example/"}), 422)
+
+    assert same.status_code == 200
+    assert refused["field"] == "auth.bearer"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from consumer.core.store.tokens import Scope
+from consumer.web.pages.render import static_mark
 from tests.support.visitor import HTML, Visitor
 from tests.support.web import Api, every_route, opened_api, problem
 
@@ -138,6 +141,44 @@ async def test_the_session_ends_by_time(api: Api) -> None:
         await visitor.see("/audit", 303)
 
 
+async def test_a_restart_and_another_process_keep_logins(tmp_path: Path) -> None:
+    """Both know session and forms of the other; a logout holds in both."""
+    async with opened_api(tmp_path) as api, opened_api(tmp_path) as other:
+        token = await api.token()
+        async with api.client() as client, other.client() as later:
+            before, after = Visitor(client), Visitor(later)
+            await before.see("/login")
+            later.cookies = client.cookies
+            after.csrf = before.csrf
+            assert (await after.send("/login", {"token": token})).status_code == 303
+            client.cookies = later.cookies
+            assert "test admin" in await before.see("/audit")
+            after.csrf = before.csrf
+            old = dict(later.cookies)
+            assert (await after.send("/logout")).headers["location"] == "/login"
+            client.cookies.update(old)
+            await before.see("/audit", 303)
+
+
+async def test_a_store_that_cannot_be_written_admits_a_person(api: Api) -> None:
+    """On call at night, with a full disk: the pages are shown, until this process ends."""
+    token = await api.token()
+    store = sqlite3.connect(api.context.settings.home / "leveret.db")
+    with closing(store):
+        store.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON leveret_sessions BEGIN SELECT RAISE(FAIL, 'x'); END"
+        )
+        store.commit()
+        async with api.client() as client:
+            visitor = Visitor(client)
+            assert (await visitor.log_in(token)).status_code == 303
+            for _ in range(3):
+                api.clock.advance(1_700)
+                await visitor.see("/audit")
+            await visitor.send("/logout")
+            await visitor.see("/audit", 303)
+
+
 async def test_failed_logins_are_counted_by_address(tmp_path: Path) -> None:
     """The page says why; too many failures are 429 with Retry-After; a valid token works nevertheless."""
     async with opened_api(tmp_path, API__FAILED_LOGINS_PER_MIN="2") as api:
@@ -226,7 +267,9 @@ async def test_pages_have_a_strict_policy(api: Api) -> None:
     """Only our own script and stylesheet; nothing is stored; the icon and the stylesheet are kept."""
     async with api.client() as client:
         page = await client.get("/login", headers=HTML)
-        style = await client.get("/static/leveret.css", params={"v": "1"})
+        style = await client.get(f"/static/leveret.css?v={static_mark('leveret.css')}")
+        old = await client.get("/static/leveret.css", params={"v": "1"})
+        bare = await client.get("/static/leveret.css")
         problem(await client.get("/static/..%2Frender.py"), 404)
 
     policy = page.headers["content-security-policy"]
@@ -236,6 +279,7 @@ async def test_pages_have_a_strict_policy(api: Api) -> None:
     assert page.headers["referrer-policy"] == "same-origin"
     assert style.headers["content-type"].startswith("text/css")
     assert "immutable" in style.headers["cache-control"]
+    assert old.headers["cache-control"] == bare.headers["cache-control"] == "no-cache"
 
 
 async def test_a_person_gets_pages_of_errors(api: Api) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, inspect, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, inspect, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from consumer.core.store.audit import AuditFilter, AuditLine, Change
@@ -20,6 +20,11 @@ from consumer.edges.store.tables import AUDIT
 
 KEPT_S: Final = 400 * 86_400.0  #: a line is deleted after this time: a year, and a month to read it
 
+PUBLISHED: Final = "event.published"
+PUBLISHED_KEPT_S: Final = 30 * 86_400.0
+"""Lines of published events are deleted after this time: there may be many in each second."""
+PRUNED_EVERY_S: Final = 3_600.0
+
 
 class Audit:
     """The audit log of one store."""
@@ -27,6 +32,7 @@ class Audit:
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
+        self._pruned = 0.0  #: Unix seconds of the last deletion of lines of published events
 
     async def add(self, who: str, *changes: Change) -> None:
         """Write changes whose objects are not rows of the store, such as parked entries.
@@ -36,6 +42,31 @@ class Audit:
         """
         async with self._database.writing() as connection:
             await write_audit(connection, who, changes, self._now())
+
+    async def begin(self, who: str, change: Change) -> str:
+        """Write the line of a deed outside of the store before it is done; return the id of the line.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        now = self._now()
+        async with self._database.writing() as connection:
+            [line] = await write_audit(connection, who, [change], now)
+            if change.action == PUBLISHED and abs(now - self._pruned) >= PRUNED_EVERY_S:
+                old = AUDIT.c.action == PUBLISHED, AUDIT.c.at < now - PUBLISHED_KEPT_S
+                await connection.execute(delete(AUDIT).where(*old))
+                self._pruned = now
+        return line
+
+    async def finish(self, line: str, after: Mapping[str, object]) -> None:
+        """Write the outcome of a deed into its line.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
+        """
+        one = update(AUDIT).where(AUDIT.c.id == line)
+        async with self._database.writing() as connection:
+            await connection.execute(one.values(after=_json(after)))
 
     async def lines(self, wanted: AuditFilter, limit: int) -> Sequence[AuditLine]:
         """Return at most *limit* lines, newest first.
@@ -52,8 +83,10 @@ class Audit:
 
 async def write_audit(
     connection: AsyncConnection, who: str | None, changes: Sequence[Change], now: float
-) -> None:
+) -> Sequence[str]:
     """Write a line for each change, and delete old lines; nothing if *who* is None or nothing changed.
+
+    Returns the ids of the lines.
 
     Args:
         connection: A write transaction.
@@ -61,14 +94,15 @@ async def write_audit(
         changes: The changes, in their order.
         now: Unix seconds.
     """
-    if who is not None:
-        await write_audits(connection, [(who, change) for change in changes], now)
+    return () if who is None else await write_audits(connection, [(who, change) for change in changes], now)
 
 
 async def write_audits(
     connection: AsyncConnection, changes: Sequence[tuple[str, Change]], now: float
-) -> None:
+) -> Sequence[str]:
     """Write a line for each change of several authors, and delete old lines; nothing without a change.
+
+    Returns the ids of the lines.
 
     Args:
         connection: A write transaction.
@@ -76,7 +110,7 @@ async def write_audits(
         now: Unix seconds.
     """
     if not changes:
-        return
+        return ()
     start = int.from_bytes(os.urandom(7), "big")  # lines of one call keep their order
     rows = [
         {
@@ -93,6 +127,7 @@ async def write_audits(
     ]
     await connection.execute(delete(AUDIT).where(AUDIT.c.at < now - KEPT_S))
     await connection.execute(insert(AUDIT), rows)
+    return [str(row["id"]) for row in rows]
 
 
 def system_user() -> str:

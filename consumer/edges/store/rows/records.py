@@ -18,6 +18,8 @@ from consumer.core.message.records import EndpointState, ParkedRow
 from consumer.core.subscription.subscription import endpoint_id
 from consumer.edges.store.batches import chunks, delete_ids
 from consumer.edges.store.database import Database
+from consumer.edges.store.rows.access.sessions import SessionRows
+from consumer.edges.store.rows.access.tokens import Tokens
 from consumer.edges.store.rows.audit import Audit
 from consumer.edges.store.rows.health import read_healths, write_healths
 from consumer.edges.store.rows.holds import read_holds, write_holds
@@ -25,7 +27,6 @@ from consumer.edges.store.rows.jobs import Jobs
 from consumer.edges.store.rows.parked import count_messages, read_rows, values
 from consumer.edges.store.rows.parked_queries import ParkedQueries
 from consumer.edges.store.rows.publish_keys import PublishKeys
-from consumer.edges.store.rows.tokens import Tokens
 from consumer.edges.store.tables import ENDPOINT_STATES, HOLDS, PARKED_INDEX, SUBSCRIPTIONS
 
 ROUNDED_S = 0.001  #: resolution of the time of an entry in the queue, in seconds
@@ -56,6 +57,7 @@ class Records:
         parked: Pages and counts of the index of parked entries.
         tokens: The tokens of the HTTP API.
         audit: The audit log.
+        sessions: The browsers that are logged in.
         publish_keys: The idempotency keys of clients that publish over HTTP.
     """
 
@@ -71,6 +73,7 @@ class Records:
         self.parked = ParkedQueries(database, now, is_kept=parked_max > 0)
         self.tokens = Tokens(database, now)
         self.audit = Audit(database, now)
+        self.sessions = SessionRows(database)
         self.publish_keys = PublishKeys(database, now)
         self._database = database
         self._parked_max = parked_max

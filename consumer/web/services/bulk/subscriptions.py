@@ -20,7 +20,7 @@ from consumer.core.errors import ConfigError
 from consumer.edges.operate.removal import owed_by
 from consumer.edges.process.fresh_secrets import fresh_secret
 from consumer.web.access.guard import Caller
-from consumer.web.services.subscriptions import refuse_foreign_secret
+from consumer.web.services.subscriptions import refuse_foreign_secret, refuse_kept_elsewhere
 from consumer.web.shared.etags import etag_of_all, require_match
 from consumer.web.shared.problems import Problem, faults_of
 
@@ -92,6 +92,11 @@ async def apply(caller: Caller, files: Files, how: How) -> Changed:
         raise Problem(403, "the token is bound to another tenant", field="tenant", remedy="leave it out")
 
     def step(mine: Sequence[StoredEntry]) -> Merge:
+        stored = {entry.id: entry for entry in mine}
+        for entry in parsed.entries:
+            if entry.id in stored:  # a file contains the headers themselves
+                name = f"{full_name(entry)}: " if len(parsed.entries) > 1 else ""
+                refuse_kept_elsewhere(stored[entry.id], entry, entry.headers, name)
         merged = merge(mine, parsed.entries, fresh_secret, prune=files.prune, enable=files.enable)
         return date_secrets(merged, caller.context.clock.now())
 

@@ -13,12 +13,13 @@ from functools import partial
 from consumer.core.changes.steps import Address, find
 from consumer.core.errors import BrokerUnavailable, ConfigError
 from consumer.core.message.waiting import Wanted
-from consumer.core.operate.audited import waiting_change
+from consumer.core.operate.audited import waiting_deed
 from consumer.edges.broker.connection.connect import close_quietly, connect
 from consumer.edges.operate.control import send_to_workers
 from consumer.edges.operate.waiting import browse, cancel, kick
 from consumer.edges.operate.waiting_pass import Met, WaitingPass
 from consumer.edges.process.system import FileArchive
+from consumer.web.access.audited import audited
 from consumer.web.access.guard import Caller
 from consumer.web.shared.problems import Problem, faults_of
 
@@ -64,11 +65,12 @@ async def kick_all(caller: Caller, wanted: Wanted) -> PassResult:
 
     Raises:
         BrokerUnavailable: the broker is away; nothing was changed.
-        StoreUnavailable: the audit log cannot be written.
+        StoreUnavailable: the audit log cannot be written, and nothing was changed.
     """
-    warnings = await _free(caller, wanted)
-    done = await _run(caller, kick, wanted, sys.maxsize)
-    await _note(caller, "kicked", wanted, len(done.rows))
+    async with audited(caller, waiting_deed("kicked", wanted)) as outcome:
+        warnings = await _free(caller, wanted)
+        done = await _run(caller, kick, wanted, sys.maxsize)
+        outcome["deliveries"] = len(done.rows)
     return PassResult(done.rows, [*warnings, *done.warnings], done.broken)
 
 
@@ -77,11 +79,12 @@ async def cancel_all(caller: Caller, wanted: Wanted) -> PassResult:
 
     Raises:
         BrokerUnavailable: the broker is away; nothing was changed.
-        StoreUnavailable: the audit log cannot be written.
+        StoreUnavailable: the audit log cannot be written, and nothing was changed.
     """
     archive = FileArchive(caller.context.settings.home / "archive", caller.context.clock, "cancelled")
-    done = await _run(caller, partial(cancel, archive=archive), wanted, sys.maxsize)
-    await _note(caller, "cancelled", wanted, len(done.rows))
+    async with audited(caller, waiting_deed("cancelled", wanted)) as outcome:
+        done = await _run(caller, partial(cancel, archive=archive), wanted, sys.maxsize)
+        outcome["deliveries"] = len(done.rows)
     return PassResult(done.rows, [*done.warnings, *await _free(caller, wanted)], done.broken)
 
 
@@ -98,12 +101,6 @@ async def _run(caller: Caller, step: WaitingPass, wanted: Wanted, limit: int) ->
     finally:
         await close_quietly(connection)
     return PassResult(met.rows, met.unread, broken)
-
-
-async def _note(caller: Caller, done: str, wanted: Wanted, deliveries: int) -> None:
-    if deliveries:
-        change = waiting_change(done, wanted, deliveries)
-        await caller.context.store.records.audit.add(caller.who, change)
 
 
 async def _free(caller: Caller, wanted: Wanted) -> Sequence[str]:

@@ -24,6 +24,7 @@ from consumer.core.store.tokens import (
     token_text,
 )
 from consumer.edges.store.database import Database
+from consumer.edges.store.rows.access.sessions import end_sessions_of
 from consumer.edges.store.rows.audit import write_audit
 from consumer.edges.store.tables import TOKENS
 
@@ -90,7 +91,9 @@ class Tokens:
         return token, text
 
     async def revoke(self, token: str, who: str) -> tuple[Token | None, bool]:
-        """End a token for good; return it, and whether it was not revoked before. None: there is none.
+        """End a token with its sessions, for good; return it, and whether it was not revoked before.
+
+        None: there is no such token.
 
         Raises:
             StoreUnavailable: the store cannot be written.
@@ -110,6 +113,7 @@ class Tokens:
                     before={"name": found.token.name, "scope": found.token.scope.value},
                 )
                 await write_audit(connection, who, [change], now)
+                await end_sessions_of(connection, token)
         return found.token, is_changed
 
     async def note_used(self, times: Mapping[str, float]) -> None:
