@@ -29,6 +29,7 @@ from topology.names import Names
 from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: shortest pause between two declarations of the topology
+NOTICE_S = 0.5  #: time in which every worker notices that a queue was deleted, before one declares it again
 RECANCEL_S = 0.2
 
 
@@ -226,6 +227,7 @@ class BrokerEdge:
         repair = self._ports.repair
         while True:
             await repair.wait()
+            await asyncio.sleep(NOTICE_S)
             repair.clear()
             self._observe.said("topology.repairing")
             try:
