@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+from aiormq.abc import DeliveredMessage
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
 from prometheus_client import CollectorRegistry
 
 from consumer.edges.broker.connection.connect import AmqpOptions, close_quietly, connect
@@ -45,3 +49,45 @@ async def reading(url: str, queues: Sequence[str], prefetch: int = 10) -> AsyncI
     finally:
         await end([running])
         await close_quietly(connection)
+
+
+def observer() -> Observer:
+    """Return an observer that only keeps."""
+    return Observer(Series(CollectorRegistry()), RecordingLog())
+
+
+class Listener:
+    """Keeps the reports of the edge. Implements ``ports.BrokerListener``."""
+
+    def __init__(self) -> None:
+        self.taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
+        self.reliefs = 0
+        self.listens = 0  #: how often a control queue was consumed
+
+    def deliver(self, source: Source, incoming: Incoming) -> None:
+        """Keep a message."""
+        self.taken.put_nowait((source, incoming))
+
+    def relieved(self) -> None:
+        """Count it."""
+        self.reliefs += 1
+
+    def reopened(self) -> None:
+        """Nothing is in hand that could be dropped."""
+
+    def connected(self) -> None:
+        """There is no store."""
+
+    def listening(self) -> None:
+        """Count it."""
+        self.listens += 1
+
+    def control(self, body: bytes) -> None:
+        """There are no commands."""
+
+
+def delivered(headers: Mapping[str, Any], redelivered: bool) -> DeliveredMessage:
+    """Return a message of the library."""
+    delivery = Basic.Deliver("tag", 1, redelivered, "", "lane")
+    header = ContentHeader(0, 2, Basic.Properties(headers=dict(headers)))
+    return DeliveredMessage(delivery=delivery, header=header, body=b"{}", channel=None)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
-"""Facts about the broker at the other end of a connection: its version, and whether a queue exists."""
+"""The broker at the other end of a connection: its version, its queues, and consumers that it cancels."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import suppress
 
@@ -24,6 +25,25 @@ def counts_only_failures(channel: Channel) -> bool:
     return found is not None and (int(found[1]), int(found[2])) >= _FAILURES_ONLY
 
 
+def close_if_cancelled(channel: Channel) -> None:
+    """Close *channel* once the broker cancels one of its consumers, as up to RabbitMQ 4.2 a time-out does.
+
+    Its user then meets a closed channel, instead of a consumer that gets nothing.
+    """
+    closing: list[asyncio.Task[None]] = []  # keeps the task until its end
+
+    def close(_cancel: object) -> None:
+        if not closing:
+            closing.append(asyncio.get_running_loop().create_task(_closed(channel)))
+
+    channel.on_consumer_cancel_callbacks.add(close)
+
+
+async def _closed(channel: Channel) -> None:
+    with suppress(*CONNECTION_ERRORS):
+        await channel.close(timeout=EXISTS_S)
+
+
 async def is_there(connection: AbstractConnection, queue: str) -> bool | None:
     """Return whether *queue* exists; None if the broker does not answer, or refuses to."""
     try:
@@ -33,6 +53,5 @@ async def is_there(connection: AbstractConnection, queue: str) -> bool | None:
         return False
     except CONNECTION_ERRORS:
         return None
-    with suppress(*CONNECTION_ERRORS):
-        await channel.close(timeout=EXISTS_S)
+    await _closed(channel)
     return True
