@@ -64,7 +64,7 @@ def test_permissions_are_the_documented_patterns() -> None:
 
 
 def test_some_right_covers_every_name_that_is_looked_at() -> None:
-    """From RabbitMQ 4.3.1 on, a passive declaration needs any one right: also on rungs and foreign exchanges."""
+    """RabbitMQ 4.3.1 and later demand any one right to look, also on rungs and foreign exchanges."""
     rights = permissions(SPEC, declare=False)
     looked_at = [part.name for part in (*PLAN.exchanges, *PLAN.queues)] + list(PLAN.foreign_exchanges)
 

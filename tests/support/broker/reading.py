@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from aiormq.abc import DeliveredMessage
+from aiormq.abc import AbstractChannel, DeliveredMessage
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 from prometheus_client import CollectorRegistry
@@ -87,7 +87,10 @@ class Listener:
 
 
 def delivered(headers: Mapping[str, Any], redelivered: bool) -> DeliveredMessage:
-    """Return a message of the library."""
-    delivery = Basic.Deliver("tag", 1, redelivered, "", "lane")
-    header = ContentHeader(0, 2, Basic.Properties(headers=dict(headers)))
-    return DeliveredMessage(delivery=delivery, header=header, body=b"{}", channel=None)  # type: ignore[arg-type]
+    """Return a message of the library, without a channel."""
+    return DeliveredMessage(
+        delivery=Basic.Deliver("tag", 1, redelivered, "", "lane"),
+        header=ContentHeader(0, 2, Basic.Properties(headers=dict(headers))),
+        body=b"{}",
+        channel=cast(AbstractChannel, None),
+    )
