@@ -110,14 +110,20 @@ class _Session:
                 number, received = await self._read()
                 if isinstance(received, Connection.Close):
                     self._send(0, Connection.CloseOk())
+                    await self._left()
                     return
                 self._handle(number, received)
                 self._broker.pump()
         except Refused as refused:
             self._broker.refusals.append(str(refused))
             self._send(0, Connection.Close(refused.code, refused.text, 0, 0))
-            await self._writer.drain()
-            await self._reader.read(65_536)
+            await self._left()
+
+    async def _left(self) -> None:
+        """Return once the client has closed its side: to cut it off would lose the last frame."""
+        await self._writer.drain()
+        while await self._reader.read(65_536):
+            pass
 
     def end(self) -> None:
         """Return all messages in hand; delete exclusive queues."""
