@@ -53,6 +53,9 @@ class Ticket(Protocol):
     async def requeue(self) -> None:
         """Give it back unstarted. On a channel that died: nothing, it comes again by itself."""
 
+    async def reject(self) -> None:
+        """Give it back after a failure of ours; each such return counts towards its delivery limit."""
+
 
 class Source(StrEnum):
     """The kind of queue that a message came from."""

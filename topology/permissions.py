@@ -3,7 +3,8 @@
 RabbitMQ searches for a pattern anywhere in a name, so each pattern is anchored. The operations need these
 rights: to declare needs configure; a dead-letter or alternate exchange needs write on it and read on the
 object that names it; a binding needs write on its destination and read on its source; to publish needs write;
-to consume needs read. Source: RabbitMQ "Access Control", table of operations.
+to consume needs read; a passive declaration needs no right, from RabbitMQ 4.3.1 on any one. Source: RabbitMQ
+"Access Control", table of operations; release notes of 4.2.6 and 4.3.1.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
         return Permissions(_any(ours), _any(ours), _any(ours, *sources))
     names = spec.names
     publishes = (names.events, names.wait, names.due, names.dlx, names.control, names.ops, names.store)
+    rungs = rf"{prefix}\.wait\..+"
     consumes = rf"{prefix}\.(lane|due|spill|inbox|dedicated)\..+"
     ends = (
         names.replay,
@@ -51,10 +53,13 @@ def permissions(spec: TopologySpec, *, declare: bool) -> Permissions:
         names.stray,
         names.store,
     )
+    # To look whether a queue or exchange exists needs a right on it: write on a queue allows less than read,
+    # and read on an exchange allows less than write.
+    looked_at = (names.guard, names.route, names.lanes, *sorted(source.exchange for source in spec.sources))
     return Permissions(
         configure=NOTHING,
-        write=_any(*map(re.escape, publishes)),
-        read=_any(consumes, *map(re.escape, ends)),
+        write=_any(*map(re.escape, publishes), rungs),
+        read=_any(consumes, *map(re.escape, (*ends, *looked_at))),
     )
 
 

@@ -15,6 +15,9 @@ from typing import Any
 
 from topology.plan import ExchangePlan, QueuePlan
 
+CONSUMER_TIMEOUT_MS = 1_200_000
+"""Twice the default of ``[windows] give_back_s``, after which a worker gives back what it did not start."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyFault:
@@ -135,6 +138,20 @@ def _delivery_limit(arguments: Mapping[str, Any], value: Any) -> PolicyFault | N
     return PolicyFault(f"lowers delivery-limit from {mine} to {value}", breaks=value < min(mine, 1_000))
 
 
+def _delayed_retry(_arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
+    if value == "disabled":
+        return None
+    text = f"sets delayed-retry-type {value}: messages that Leveret gives back stay hidden for the delay"
+    return PolicyFault(text, breaks=value != "failed")
+
+
+def _consumer_timeout(_arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
+    if value >= CONSUMER_TIMEOUT_MS:
+        return None
+    text = f"sets consumer-timeout {value}: what waits longer in a worker is sent again"
+    return PolicyFault(f"{text}; Leveret needs at least {CONSUMER_TIMEOUT_MS}", breaks=False)
+
+
 def _dead_letter_exchange(arguments: Mapping[str, Any], value: Any) -> PolicyFault | None:
     if "x-dead-letter-exchange" in arguments:
         return None
@@ -154,6 +171,8 @@ _QUEUE_RULES: Mapping[str, Callable[[Mapping[str, Any], Any], PolicyFault | None
     "max-length-bytes": _length("max-length-bytes"),
     "expires": _expires,
     "delivery-limit": _delivery_limit,
+    "delayed-retry-type": _delayed_retry,
+    "consumer-timeout": _consumer_timeout,
     "dead-letter-exchange": _dead_letter_exchange,
     "dead-letter-routing-key": _dead_letter_key,
 }

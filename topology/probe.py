@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aio_pika.abc import AbstractConnection
-from aiormq.exceptions import ChannelNotFoundEntity
+from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity
 
 from topology.check import Finding, Severity, difference_finding, missing_finding, missing_source_finding
 from topology.declare import declare_queue
@@ -38,8 +38,11 @@ async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ..
     uncompared = False
     try:
         for name in plan.foreign_exchanges:
-            if not await _exists(channels, passive_exchange_step(name)):
-                findings.append(missing_source_finding(name))
+            try:
+                if not await _exists(channels, passive_exchange_step(name)):
+                    findings.append(missing_source_finding(name))
+            except NotPermitted:
+                uncompared = True
         parts: tuple[ExchangePlan | QueuePlan, ...] = (*plan.exchanges, *plan.queues)
         for part in parts:
             try:
@@ -52,7 +55,13 @@ async def probe(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ..
 
 
 async def missing_parts(plan: Plan, connection: AbstractConnection) -> tuple[Finding, ...]:
-    """Return the queues and exchanges that do not exist; needs no right (``run --no-declare``)."""
+    """Return the queues and exchanges that do not exist (``run --no-declare``).
+
+    This needs no right, and from RabbitMQ 4.3.1 on any one right on each name.
+
+    Raises:
+        NotPermitted: the user has no right on one of them.
+    """
     channels = Channels(connection)
     try:
         return (
@@ -87,10 +96,20 @@ def _notes(plan: Plan, *, uncompared: bool) -> Iterator[Finding]:
 
 
 async def _exists(channels: Channels, step: Step) -> bool:
+    """Return whether a passive declaration finds its exchange or queue.
+
+    Raises:
+        NotPermitted: the broker is RabbitMQ 4.2.6 or later, and the user has no right on it.
+    """
     try:
         await step(await channels.wire())
     except ChannelNotFoundEntity:
         return False
+    except ChannelAccessRefused as error:
+        raise NotPermitted(
+            f"{error.args[0]}; grant the rights that `leveret topology permissions` prints "
+            "(RabbitMQ 4.2.6 and 4.3.0 demand the configure right here; their next releases do not)"
+        ) from error
     return True
 
 
@@ -98,7 +117,7 @@ async def _look(channels: Channels, part: ExchangePlan | QueuePlan) -> list[Find
     """Compare one exchange or queue, if it exists.
 
     Raises:
-        NotPermitted: the part exists, and the user has no right to configure it.
+        NotPermitted: the user has no right to configure the part, or none at all.
     """
     if isinstance(part, ExchangePlan):
         kind, passive = "exchange", passive_exchange_step(part.name)

@@ -165,7 +165,7 @@ def unbinding_step(binding: BindingPlan) -> Step:
 
 
 def passive_exchange_step(name: str) -> Step:
-    """Ask whether an exchange exists; this needs no right."""
+    """Ask whether an exchange exists; this needs no right, and from RabbitMQ 4.3.1 on any one."""
 
     async def step(wire: Wire) -> None:
         await wire.exchange_declare(name, passive=True)
@@ -174,7 +174,7 @@ def passive_exchange_step(name: str) -> Step:
 
 
 def passive_queue_step(name: str) -> Step:
-    """Ask whether a queue exists; this needs no right."""
+    """Ask whether a queue exists; this needs no right, and from RabbitMQ 4.3.1 on any one."""
 
     async def step(wire: Wire) -> None:
         await wire.queue_declare(name, passive=True)

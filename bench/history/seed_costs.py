@@ -57,6 +57,9 @@ class _Nobody:
     async def requeue(self) -> None:
         """Do nothing."""
 
+    async def reject(self) -> None:
+        """Do nothing."""
+
     def recost(self, job: Job, deliveries: int) -> None:
         """Do nothing."""
 

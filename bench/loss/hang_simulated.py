@@ -102,6 +102,10 @@ class _Ticket:
         """Let it come again."""
         self._again()
 
+    async def reject(self) -> None:
+        """Let it come again."""
+        self._again()
+
 
 @dataclass(slots=True)
 class _Endpoint:

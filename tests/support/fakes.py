@@ -141,6 +141,10 @@ class FakeTicket:
         """Give back."""
         await self._settle("requeue")
 
+    async def reject(self) -> None:
+        """Give back after a failure."""
+        await self._settle("reject")
+
     async def _settle(self, how: str) -> None:
         self.settles.append(how)
         self._journal.note(how, self.name)

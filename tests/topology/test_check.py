@@ -173,6 +173,10 @@ def test_newer_servers_reserve_no_handles() -> None:
         ({"max-length-bytes": 5}, "queue leveret.due.00", Severity.ERROR),
         ({"expires": 5}, "queue leveret.wait.1000", Severity.ERROR),
         ({"delivery-limit": 20}, "queue leveret.parked", Severity.ERROR),
+        ({"delayed-retry-type": "all"}, "queue leveret.store", Severity.ERROR),
+        ({"delayed-retry-type": "returned"}, "queue leveret.parked", Severity.ERROR),
+        ({"delayed-retry-type": "failed"}, "queue leveret.due.00", Severity.WARNING),
+        ({"consumer-timeout": 600_000}, "queue leveret.due.00", Severity.WARNING),
         ({"dead-letter-routing-key": "x"}, "queue leveret.wait.1000", Severity.ERROR),
         ({"dead-letter-exchange": "x"}, "queue leveret.overflow", Severity.WARNING),
         ({"alternate-exchange": "x"}, "exchange leveret.wait", Severity.ERROR),
@@ -194,6 +198,7 @@ def test_policies_that_bite_are_named(
     [
         policy({"queue-leader-locator": "balanced", "ha-mode": "all"}),
         policy({"overflow": "reject-publish", "delivery-limit": 1_000_000}),
+        policy({"delayed-retry-type": "disabled", "consumer-timeout": 1_800_000}),
         policy({"message-ttl": 2000}, pattern="leveret\\.wait\\."),
         policy({"message-ttl": 5}, pattern="^other\\."),
         policy({"message-ttl": 5}, **{"apply-to": "classic_queues"}),

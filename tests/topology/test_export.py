@@ -54,11 +54,22 @@ def test_permissions_are_the_documented_patterns() -> None:
     assert declaring.read == r"^(leveret\..+|crm\.events)$"
     assert reading.configure == "^$"
     written = ("events", "wait", "due", "dlx", "control", "ops", "store")
-    assert reading.write == "^(" + "|".join(rf"leveret\.{name}" for name in written) + ")$"
+    names = "|".join(rf"leveret\.{name}" for name in (*written, r"wait\..+"))
+    assert reading.write == f"^({names})$"
     assert not re.search(reading.write, "leveret.lanes")
     for queue in PLAN.queues:
         is_rung = queue.name.startswith("leveret.wait.")
         assert bool(re.search(reading.read, queue.name)) is not is_rung
+        assert bool(re.search(reading.write, queue.name)) >= is_rung
+
+
+def test_some_right_covers_every_name_that_is_looked_at() -> None:
+    """RabbitMQ 4.3.1 and later demand any one right to look, also on rungs and foreign exchanges."""
+    rights = permissions(SPEC, declare=False)
+    ours = [exchange.name for exchange in PLAN.exchanges] + [queue.name for queue in PLAN.queues]
+    looked_at = [*ours, *PLAN.foreign_exchanges]
+
+    assert [n for n in looked_at if not any(re.search(r, n) for r in (rights.write, rights.read))] == []
 
 
 @pytest.mark.parametrize(

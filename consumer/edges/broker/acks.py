@@ -48,12 +48,19 @@ class Acks:
         self._due[tag] = self._loop.time()
         self._plan()
 
-    async def requeue(self, tag: int) -> None:
-        """Give *tag* back to the broker now."""
+    async def requeue(self, tag: int, *, failed: bool = False) -> None:
+        """Give *tag* back to the broker now.
+
+        Args:
+            tag: Delivery tag.
+            failed: Whether this counts towards the delivery limit. From RabbitMQ 4.3 on only ``basic.reject``
+                counts; before, there is no difference.
+        """
         self._remember([tag])
         async with self._writing:
             try:
-                await self.channel.basic_nack(tag, requeue=True, wait=False)
+                give_back = self.channel.basic_reject if failed else self.channel.basic_nack
+                await give_back(tag, requeue=True, wait=False)
             except CONNECTION_ERRORS:
                 self._observe.settles_lost(1)
 

@@ -19,6 +19,7 @@ from consumer.core.errors import TopologyMismatch
 from consumer.edges.broker.broker_ports import BrokerPorts
 from consumer.edges.broker.byte_budget import ByteBudget
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, closed, open_channel, underlay
+from consumer.edges.broker.connection.server import close_if_cancelled
 from consumer.edges.broker.queue_depths import CountIndexed, ParkedTotal, follow_sizes, unknown
 from consumer.edges.broker.topology_check import Inspection
 from consumer.edges.broker.windows import UNBOUNDED, Window, WindowReader
@@ -29,6 +30,7 @@ from topology.names import Names
 from topology.probe import missing_parts
 
 REPAIR_PAUSE_S = 2.0  #: shortest pause between two declarations of the topology
+NOTICE_S = 0.5  #: time in which every worker notices that a queue was deleted, before one declares it again
 RECANCEL_S = 0.2
 
 
@@ -226,6 +228,7 @@ class BrokerEdge:
         repair = self._ports.repair
         while True:
             await repair.wait()
+            await asyncio.sleep(NOTICE_S)
             repair.clear()
             self._observe.said("topology.repairing")
             try:
@@ -246,6 +249,7 @@ class BrokerEdge:
         while True:
             try:
                 channel = await open_channel(connection, confirms=False)
+                close_if_cancelled(channel)
                 # named by us instead of the broker, so that a user needs rights only on our names
                 queue = f"{exchange}.{self._ports.options.instance}.{next(self._listens)}"
                 await channel.queue_declare(queue, exclusive=True, auto_delete=True)

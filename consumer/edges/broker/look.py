@@ -32,6 +32,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from consumer.core.errors import BrokerUnavailable
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, NOT_THERE, open_channel
+from consumer.edges.broker.connection.server import close_if_cancelled
 
 _T = TypeVar("_T")
 
@@ -261,6 +262,7 @@ class Look:
     async def _open(self, prefetch: int) -> None:
         """Open one more window."""
         channel = await _whole(open_channel(self._connection, confirms=False))
+        close_if_cancelled(channel)
         window = _Window(channel, prefetch)
 
         async def take(message: DeliveredMessage) -> None:

@@ -33,8 +33,8 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
 )
 from consumer.edges.broker.connection.current import CurrentConnection
-from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.ports import Publication
 from topology.names import Names
 

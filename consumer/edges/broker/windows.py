@@ -7,18 +7,16 @@ inside them would be cut.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import ChannelFrame, DeliveredMessage
 from aiormq.channel import Channel
-from aiormq.connection import Connection
 from pamqp.commands import Basic
 
 from consumer.core.fairness.prefetch import Prefetch
-from consumer.core.model import RawMessage
 from consumer.edges.broker.acks import Acks
 from consumer.edges.broker.byte_budget import ByteBudget, Gate
 from consumer.edges.broker.connection.connect import (
@@ -28,7 +26,8 @@ from consumer.edges.broker.connection.connect import (
     open_channel,
     underlay,
 )
-from consumer.edges.broker.wire.frames import UNREADABLE
+from consumer.edges.broker.connection.server import counts_only_failures, is_there
+from consumer.edges.broker.wire.raw_message import Returns, raw_message
 from consumer.ports import BrokerReports, Incoming, Source
 
 REOPEN_FIRST_S = 0.2
@@ -55,7 +54,8 @@ class Consumer:
 
     queue: str
     acks: Acks
-    cancelled: bool = False  #: by the broker: the queue was deleted, and with it our unacked messages
+    #: By the broker: the queue was deleted, and with it our unacked messages, unless :meth:`timed_out`.
+    cancelled: bool = False
     in_hand: int = 0  #: unsettled messages; counted only with *on_settled*
     on_settled: Callable[[], None] | None = None  #: called after each settled message
     leaving: bool = False  #: whether its cancellation was sent
@@ -76,8 +76,12 @@ class Consumer:
         self.leaving = True
 
     def cancel(self) -> None:
-        """Note that the broker deleted the queue."""
+        """Note that the broker cancelled it."""
         self.cancelled = True
+
+    def timed_out(self) -> None:
+        """Note that its queue exists: the broker gives its messages out again."""
+        self.cancelled = False
 
 
 class ChannelTicket:
@@ -116,7 +120,14 @@ class ChannelTicket:
 
     async def requeue(self) -> None:
         """Give the message back; on a dead channel the broker has done so already."""
-        await self._acks.requeue(self._tag)
+        await self._give_back(failed=False)
+
+    async def reject(self) -> None:
+        """Give the message back as one that failed; on a dead channel the broker has done so already."""
+        await self._give_back(failed=True)
+
+    async def _give_back(self, *, failed: bool) -> None:
+        await self._acks.requeue(self._tag, failed=failed)
         self._gate.release(self._tag)
         self._consumer.settled()
 
@@ -153,7 +164,7 @@ class WindowReader:
                 self._take_over(await open_channel(connection, confirms=False))
                 await self._follow()
                 pause_s = REOPEN_FIRST_S
-                await self._until_broken(transport)
+                await self._until_broken(connection)
             except CONNECTION_ERRORS as error:
                 self.observe.warned("window.failed", source=self.window.source.value, detail=str(error)[:300])
             finally:
@@ -305,10 +316,10 @@ class WindowReader:
         if self._acks is not None and not self._acks.channel.consumers:
             self._following = asyncio.get_running_loop().create_task(self.follow())
 
-    async def _until_broken(self, transport: Connection) -> None:
+    async def _until_broken(self, connection: AbstractConnection) -> None:
         if self._acks is None or self._cancelled is None:
             return
-        channel, cancelled = self._acks.channel, self._cancelled
+        channel, cancelled, transport = self._acks.channel, self._cancelled, underlay(connection)
         waiting = asyncio.ensure_future(cancelled.wait())
         closing = asyncio.ensure_future(closed(channel, transport))
         try:
@@ -318,17 +329,34 @@ class WindowReader:
             closing.cancel()
         source = self.window.source.value
         if cancelled.is_set():
-            self.observe.warned("window.cancelled", source=source)
+            deleted = await self._deleted(connection)
+            self.observe.warned("window.cancelled", source=source, deleted=deleted)
             await channel.close(timeout=5)
         elif not transport.is_closed:
             self.observe.warned("window.closed", source=source, detail=await close_reason(channel))
+
+    async def _deleted(self, connection: AbstractConnection) -> list[str]:
+        """Return the queues of the cancelled consumers that were deleted, or may have been.
+
+        From 4.3 on, a consumer time-out cancels a consumer too, and its queue gives out its messages again.
+        In doubt they stay ours: a second delivery is better than none.
+        """
+        deleted = []
+        for consumer in [one for one in self._consumers.values() if one.cancelled]:
+            if await is_there(connection, consumer.queue):
+                consumer.timed_out()
+            else:
+                deleted.append(consumer.queue)
+        return deleted
 
     def _callback(self, consumer: Consumer) -> Callable[[DeliveredMessage], Any]:
         deliver, source, queue = self.deliver, self.window.source, consumer.queue
         gate = self._gate
         if gate is None:
             raise RuntimeError("a consumer without a channel")
-        counted = self.window.counted
+        counted = Returns.NONE
+        if self.window.counted:
+            counted = Returns.FAILED if counts_only_failures(consumer.acks.channel) else Returns.ALL
 
         async def take(message: DeliveredMessage) -> None:
             tag = message.delivery_tag or 0
@@ -338,41 +366,7 @@ class WindowReader:
             if consumer.leaving and self.budget.is_over():
                 await ticket.requeue()
                 return
-            deliver(source, Incoming(raw_message(message, queue, counted=counted), ticket))
+            deliver(source, Incoming(raw_message(message, queue, counted), ticket))
             self._note_size(size_bytes)
 
         return take
-
-
-def raw_message(message: DeliveredMessage, queue: str, *, counted: bool = True) -> RawMessage:
-    """Convert a message of the library into the core's terms.
-
-    Args:
-        message: Message of the library.
-        queue: Queue that it came from.
-        counted: Whether that queue counts returns; otherwise the header of the count comes from a producer.
-    """
-    delivery: Any = message.delivery  # the three kinds that carry a message have the same fields
-    properties = message.header.properties
-    headers: Mapping[str, Any] = properties.headers or {}
-    stamp = properties.timestamp
-    # the broker sets it from the first return on; before that a producer has set it
-    count = headers.get("x-delivery-count", 0) if delivery.redelivered and counted else 0
-    return RawMessage(
-        body=message.body,
-        headers=headers,
-        exchange=delivery.exchange or "",
-        routing_key=delivery.routing_key or "",
-        content_type=properties.content_type,
-        content_encoding=properties.content_encoding,
-        message_id=properties.message_id,
-        type=properties.message_type,
-        timestamp_s=None if stamp is None else stamp.timestamp(),
-        expiration=properties.expiration,
-        app_id=properties.app_id,
-        correlation_id=properties.correlation_id,
-        queue=queue,
-        redelivered=bool(delivery.redelivered),
-        delivery_count=count if isinstance(count, int) else 0,
-        fault=headers.get(UNREADABLE),
-    )

@@ -25,8 +25,8 @@ from consumer.core.message.due import off_rung, rest_s, served
 from consumer.core.message.waiting import Wanted, as_record, kicked, split
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import WHOLE, Held, completed, look_into
-from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.ports import Archive, Publication
 from topology.ladder import Ladder, first_hop_s
 from topology.names import Names

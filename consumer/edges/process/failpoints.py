@@ -149,6 +149,10 @@ class FailingTicket:
         """Give the message back, unstarted."""
         await self.ticket.requeue()
 
+    async def reject(self) -> None:
+        """Give the message back after a failure."""
+        await self.ticket.reject()
+
 
 @dataclass(frozen=True, slots=True)
 class FailingListener:

@@ -69,7 +69,7 @@ class Router:
             await job.incoming.ticket.requeue()
         except Exception as error:  # a bug: the message comes again, and goes to suspect if that repeats
             context.observe.task_failed("job", error)
-            await job.incoming.ticket.requeue()
+            await job.incoming.ticket.reject()
 
     async def _dispatch(self, job: Job, raw: RawMessage) -> None:
         """Take the path of the source; park an unreadable message as its producer sent it."""

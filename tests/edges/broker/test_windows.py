@@ -18,6 +18,7 @@ from consumer.flow.observe.observer import Observer
 from consumer.ports import Incoming, Publication, Source
 from consumer.settings import Settings, load_settings
 from metrics.series import Series
+from tests.support.broker.reading import Listener
 from tests.support.broker.topology import PATIENCE_S, SMALL, Live, connected, standing
 from tests.support.fakes import RecordingLog
 from topology.plan import QueueType, build_plan
@@ -144,34 +145,6 @@ async def test_the_last_wish_is_done_and_a_window_of_one_has_one(vhost: str) -> 
     assert [one.message.body for one in (first, second, third)] == [b"1", b"2", b"3"]
     assert (ready, said) == (2, [True, False])
     assert taken.empty()
-
-
-class Listener:
-    """Keeps the reports of the edge. Implements ``ports.BrokerListener``."""
-
-    def __init__(self) -> None:
-        self.taken: asyncio.Queue[tuple[Source, Incoming]] = asyncio.Queue()
-        self.reliefs = 0
-
-    def deliver(self, source: Source, incoming: Incoming) -> None:
-        """Keep a message."""
-        self.taken.put_nowait((source, incoming))
-
-    def relieved(self) -> None:
-        """Count it."""
-        self.reliefs += 1
-
-    def reopened(self) -> None:
-        """Nothing is in hand that could be dropped."""
-
-    def connected(self) -> None:
-        """There is no store."""
-
-    def listening(self) -> None:
-        """There are no other workers."""
-
-    def control(self, body: bytes) -> None:
-        """There are no commands."""
 
 
 async def test_suspect_rests_while_nothing_is_started(vhost: str) -> None:

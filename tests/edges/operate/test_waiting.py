@@ -19,8 +19,8 @@ from consumer.core.message.parked import delivery_id
 from consumer.core.message.waiting import Wanted, split
 from consumer.core.model import Event
 from consumer.edges.broker.connection.connect import open_channel
-from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.edges.operate.waiting import Unread, Waiting, WaitQueues, browse, cancel, kick
 from consumer.edges.process.system import FileArchive, SystemClock
 from consumer.ports import Publication

@@ -138,7 +138,7 @@ async def test_a_bug_gives_the_message_back(worker: Worker) -> None:
 
     ticket = await worker.handle(event_message())
 
-    assert ticket.settles == ["requeue"]
+    assert ticket.settles == ["reject"]
     assert len(worker.bugs()) == 1
     assert worker.intake.slots.free == 256
 
@@ -149,7 +149,7 @@ async def test_a_bug_while_parking_gives_the_message_back(worker: Worker) -> Non
 
     ticket = await worker.handle(event_message(b"{"))
 
-    assert ticket.settles == ["requeue"]
+    assert ticket.settles == ["reject"]
     assert len(worker.bugs()) == 1
 
 
@@ -161,5 +161,5 @@ async def test_a_bug_before_the_requests_gives_the_slots_back(worker: Worker) ->
 
     ticket = await worker.handle(event_message())
 
-    assert ticket.settles == ["requeue"]
+    assert ticket.settles == ["reject"]
     assert worker.endpoint(shop).slots.in_flight == 0

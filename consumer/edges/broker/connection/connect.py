@@ -37,6 +37,9 @@ CONNECTION_ERRORS = (OSError, aiormq.exceptions.AMQPError, asyncio.TimeoutError,
 DIAL_S = 2.0
 """Seconds within which a running broker accepts a bare connection."""
 
+FRAME_BYTES = 131_072
+"""Largest frame that we send if the broker's ``frame_max`` is 0, which means no limit."""
+
 ALL_FRAMES = 0
 """Unlimited buffer for frames of a channel that wait to be handled. Source: aiormq, ``Channel``."""
 
@@ -129,14 +132,25 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
     for url in await _current_urls(options):
         address = URL(url).update_query({"heartbeat": int(options.heartbeat_s), "name": f"leveret {name}"})
         try:
-            return await aio_pika.connect(address, timeout=options.connect_timeout_s, ssl_context=options.tls)
+            connection = await aio_pika.connect(
+                address, timeout=options.connect_timeout_s, ssl_context=options.tls
+            )
         except CONNECTION_ERRORS as error:
             faults.append(f"{shown_url(url)}: {_reason(error)}")
             silent = silent or await _is_silent(address, error)
+        else:
+            _bound_frames(connection)
+            return connection
     remedy = "is it up, and is LEVERET_AMQP_URL right?"
     if silent:
         remedy = (None if options.diagnose is None else await options.diagnose()) or SILENT
     raise BrokerUnavailable(f"no broker answered: {'; '.join(faults)}; {remedy}")
+
+
+def _bound_frames(connection: AbstractConnection) -> None:
+    """Give frames a size where the broker sets no limit, as the library computes with that 0."""
+    tune = underlay(connection).connection_tune
+    tune.frame_max = tune.frame_max or FRAME_BYTES
 
 
 async def _is_silent(address: URL, error: Exception) -> bool:

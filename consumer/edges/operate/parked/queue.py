@@ -26,8 +26,8 @@ from consumer.core.message.replay import replayed_delivery, replayed_headers
 from consumer.core.model import RawMessage
 from consumer.edges.broker.connection.connect import CONNECTION_ERRORS, open_channel
 from consumer.edges.broker.look import Held, Look, completed
-from consumer.edges.broker.windows import raw_message
 from consumer.edges.broker.wire.confirmed import Confirms
+from consumer.edges.broker.wire.raw_message import raw_message
 from consumer.edges.operate.parked.lock import Turn, parked_look
 from consumer.ports import Archive, Publication
 from topology.names import Names
