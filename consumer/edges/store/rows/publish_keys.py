@@ -62,9 +62,7 @@ class PublishKeys:
                 await connection.execute(insert(PUBLISH_KEYS), [asdict(fresh)])
                 return Claim(fresh, is_ours=True)
             used = PublishKey(**row._mapping)
-            is_held = (
-                now < used.claimed_until <= until
-            )  # a later end was written before the clock was set back
+            is_held = now < used.claimed_until <= until + CLOCK_SLACK_S
             if used.confirmed or is_held or used.digest != wanted.digest:
                 return Claim(used, is_ours=False)
             await connection.execute(update(PUBLISH_KEYS).where(*_same(used)).values(claimed_until=until))
