@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
-from consumer.core.history.records import HistoryRow
+from consumer.core.history.records import HistoryRow, Query, StoredStep
 from consumer.core.message.records import EndpointState
 from consumer.core.store.tokens import Scope
 from consumer.core.subscription.subscription import endpoint_id
+from consumer.edges.store.history.history_store import HistoryReader
 from consumer.edges.store.history.sqlite_history import SqliteHistory
+from consumer.web.app import create_app
 from tests.support.web import SHOP, Api, opened_api, problem
 
 AT = 1_000_000.0  # of the clock of the API
@@ -100,6 +103,36 @@ async def test_the_worst_endpoint_comes_first_with_its_last_answer(api: Api) -> 
     assert found["well"]["last_error"] is None
     error = found["broken"]["last_error"]
     assert (error["code"], error["answer"]) == ("503", "\ufffd<busy>")
+
+
+class Counting:
+    """A history that counts the queries for rows."""
+
+    def __init__(self, history: HistoryReader) -> None:
+        self.history = history
+        self.queries = 0
+
+    async def steps(self, query: Query) -> Sequence[StoredStep]:
+        """Count and pass on."""
+        self.queries += 1
+        return await self.history.steps(query)
+
+    async def close(self) -> None:
+        """Do nothing: the history belongs to the API."""
+
+
+async def test_last_failures_of_a_page_cost_one_query(api: Api) -> None:
+    """A list in which every endpoint fails reads as much as one with a single failure."""
+    history = Counting(api.context.history)
+    context = replace(api.context, history=history)
+    counted = Api(create_app(context), context, api.clock, api.log)
+    async with await counted.client_of() as client:
+        targets = [await made(client, f"down{n}") for n in range(5)]
+        await write(api, *(attempt(target, 20, f"e{n}") for n, target in enumerate(targets)))
+        found = await lines(client)
+
+    assert [each["last_error"]["code"] for each in found.values()] == ["503"] * 5
+    assert history.queries == 1
 
 
 async def test_endpoints_are_filtered_and_paged(api: Api) -> None:
