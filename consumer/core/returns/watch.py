@@ -49,7 +49,7 @@ class Check:
     """One mark that has not come back.
 
     Attributes:
-        messages: Messages whose return it proves: those since the check before it, itself included.
+        messages: Deliveries whose return it proves: those since the check before it, its own included.
         number: Its name, unique in this worker.
         restored: Messages without a check behind them, should this one fail.
         begun_s: When its publish began.
@@ -144,7 +144,7 @@ class ReturnWatch:
 
     def _marked(self, path: Path, restored: int) -> int:
         road, number = self._road(path), next(self._numbers)
-        check = Check(number, path, max(road.since, 1), restored, self._now_s)
+        check = Check(number, path, road.since, restored, self._now_s)
         if len(road.away) >= OPEN_MAX:
             merged = road.away[1]
             self._forget(merged)
@@ -228,7 +228,8 @@ class ReturnWatch:
         standing = [check for check in late if not check.is_overtaken]
         is_standing = bool(standing) and self._is_consumed_since(_due_s(standing[0]), path.queue)
         counted = late if is_standing else [check for check in late if check.is_overtaken]
-        return sum(check.messages for check in counted), is_standing
+        missing = sum(check.messages for check in counted)
+        return max(missing, 1) if counted else 0, is_standing
 
     def _is_consumed_since(self, since_s: float, queue: str) -> bool:
         """Return whether the due queue gave back a message that was put straight into it after *since_s*."""
