@@ -117,7 +117,7 @@ def test_the_last_messages_of_a_burst_are_watched_too(messages: int) -> None:
 
 
 def test_one_due_queue_is_enough_to_blame_a_rung() -> None:
-    """Issue 15: the broker's process hangs on one due queue; what goes to the others still comes."""
+    """Fault 95: the broker's process hangs on one due queue; what goes to the others still comes."""
     broker = Broker()
     broker.stuck = lambda path: path == Path(2.0, DUE)
 
