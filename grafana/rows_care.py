@@ -222,8 +222,8 @@ WORKERS = RowSpec(
         ),
         PanelSpec(
             title="Not given back",
-            text="Messages that a rung or a due queue should have given back over 60 s ago.",
-            queries=(Query("sum by (queue) (leveret_queue_overdue_messages{@}) > 0", "{{queue}}"),),
+            text="Messages that a queue should have given back over 60 s ago; the five queues with the most.",
+            queries=(Query("topk(5, sum by (queue) (leveret_queue_overdue_messages{@}))", "{{queue}}"),),
             bad=1,
             runbook="a-queue-does-not-give-back-its-messages",
         ),
