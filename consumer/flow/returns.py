@@ -23,6 +23,7 @@ from consumer.core.returns.check_headers import (
     is_only_check,
 )
 from consumer.core.returns.watch import Overdue, Path
+from consumer.flow.base.cancelled import is_asked_to_end
 from consumer.flow.base.checked_publisher import CheckedPublisher
 from consumer.flow.base.context import Context
 from consumer.ports import Incoming, Publication, Routes, Source, Ticket
@@ -32,6 +33,7 @@ TICK_MAX_S = 5.0  #: most of the time between two ticks that counts, as the proc
 REPORTS_MAX = 1_000  #: reports to other workers that wait for the broker
 CHECKED_SOURCES = frozenset({Source.DUE, Source.STRAY})  #: only Leveret publishes to these queues
 REPORT_START = b'{"kind":"returned",'  #: of each report; other control messages are for other parts
+LOOK_S = 5.0  #: longest look at the rungs
 REPORT_S = 2.0  #: longest wait for the confirm of a report
 
 
@@ -127,6 +129,9 @@ class Returns:
                         for path in await self._wanted():
                             publishes.create_task(self._publish_check(path), name="check")
                         self._judge()
+                except asyncio.CancelledError:
+                    if is_asked_to_end():
+                        raise
                 except Exception as error:  # a bug; deliveries matter more
                     self._context.observe.task_failed("returns", error)
 
@@ -151,8 +156,10 @@ class Returns:
         try:
             async with asyncio.timeout(REPORT_S):
                 await self._checked.publish(report)
-        except (BrokerUnavailable, TimeoutError):
+        except (BrokerUnavailable, TimeoutError, asyncio.CancelledError):
             self._reports = [*reports, *self._reports][:REPORTS_MAX]
+            if is_asked_to_end():
+                raise
 
     async def _wanted(self) -> Sequence[Path]:
         """Return the paths that need a check; at the start also those that a former process used."""
@@ -161,8 +168,9 @@ class Returns:
         context = self._context
         by_queue = {context.names.rung(rung_s): rung_s for rung_s in context.ladder.rungs_s}
         try:
-            ready = await self._routes.ready(by_queue)
-        except BrokerUnavailable:
+            async with asyncio.timeout(LOOK_S):
+                ready = await self._routes.ready(by_queue)
+        except (BrokerUnavailable, TimeoutError):
             return self._watch.wanted()
         self._has_looked = True
         used = [rung_s for queue, rung_s in by_queue.items() if ready[queue]]

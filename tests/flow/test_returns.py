@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import orjson
 import pytest
 
@@ -257,3 +259,27 @@ async def test_an_unmarked_delivery_costs_one_look(worker: Worker) -> None:
         message = delivery_message(owed("sub_1"))
 
         assert not each.returns.offer(Source.DUE, Incoming(message, FakeTicket()))
+
+
+async def test_a_call_that_the_amqp_library_cancels_ends_nothing() -> None:
+    """The library cancels calls on a connection that closes; the routine goes on, and ends when asked to."""
+    crew = Watchers(2)
+    for each in crew.workers:
+        each.routes.stands = {RUNG: 1}
+        each.routes.faults = [asyncio.CancelledError()]
+    await crew.begin()
+    await crew.pass_time(1.5)
+    for each in crew.workers:
+        await each.put(2.0)
+        await each.put(2.0)
+        # the next publishes are a check, and a report to the other worker
+        each.worker.publisher.faults = [asyncio.CancelledError()] * 3
+    await crew.pass_time(200)
+
+    assert [each.routes.asked for each in crew.workers] == [2, 2]
+    assert [each.overdue(RUNG) for each in crew.workers] == [0, 0]
+    assert [each.worker.bugs() for each in crew.workers] == [[], []]
+    crew.stuck.add("2000")
+    await traffic(crew, 95)
+    assert [each.overdue(RUNG) > 0 for each in crew.workers] == [True, True]
+    assert await crew.end() == [True, True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import cycle
 
@@ -77,12 +77,11 @@ class Watchers:
             self._tasks.append(asyncio.create_task(each.returns.run(partial(_sees, each))))
         await settled()
 
-    async def end(self) -> None:
-        """End all workers."""
-        for task in self._tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    async def end(self) -> list[bool]:
+        """End all workers; return for each whether it ran until now."""
+        ran = [task.cancel() for task in self._tasks]
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return ran
 
     def free(self, rung_ms: str) -> None:
         """Let a rung give back what it kept."""
